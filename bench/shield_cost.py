@@ -38,10 +38,10 @@ asyncio.run(main())
 SHIELD = """
 import asyncio, sys
 from pathlib import Path
-from nodeupgrade.agent.host import shield
-from nodeupgrade.adapters.cri.proxy import Proxy
-from nodeupgrade.adapters.cri.guarded import guarded, is_unary
-from nodeupgrade.adapters.callers import Front
+from nodeupgrade.node.shield import process
+from nodeupgrade.node.shield.proxy import Proxy
+from nodeupgrade.node.shield.call_requests import guarded, is_unary
+from nodeupgrade.node.shield.connections import Front
 front = Front(Path(sys.argv[1]), Path(sys.argv[1] + ".calls"), lambda: Path(sys.argv[2]), lambda peer: "")
 class Judge:
     def unary(self, path):

@@ -50,11 +50,11 @@ PROBE = """
 import json, os, subprocess, sys, time
 os.nice(-5)
 from pathlib import Path
-from nodeupgrade.adapters.files.host import HostFiles
-from nodeupgrade.adapters.kubelet.host import HostKubelet
-from nodeupgrade.adapters.proc.processes import ProcessTable
-from nodeupgrade.adapters.systemd.manager import SystemdManager
-from nodeupgrade.wiring.node import runtime_named
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.runtimes.supported import runtime_named
 name, socket, unit = sys.argv[1:]
 processes, services = ProcessTable(Path("/proc")), SystemdManager()
 kubelet = HostKubelet(processes)

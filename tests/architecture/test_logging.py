@@ -11,7 +11,7 @@ import pytest
 from nodeupgrade.fleet.actions import NodeAction
 from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules
 
-SETS_UP = SOURCE_ROOT / "nodeupgrade" / "adapters" / "logs.py"
+SETS_UP = SOURCE_ROOT / "nodeupgrade" / "logs.py"
 OWN_FORM = {
     "structlog.configure", "logging.basicConfig", "logging.StreamHandler", "logging.Formatter",
     "logging.debug", "logging.info", "logging.warning", "logging.error", "logging.exception", "logging.critical",

@@ -12,12 +12,12 @@ PACKAGE = SOURCE_ROOT / "nodeupgrade"
 CONSOLE = PACKAGE / "cli" / "console.py"
 """The command line's only way to a terminal."""
 
-EVENTS = PACKAGE / "engine" / "typed_kube.py"
-NOTICES = PACKAGE / "adapters" / "notifications.py"
-CELL = PACKAGE / "adapters" / "kubelet" / "cell.py"
+EVENTS = PACKAGE / "cluster" / "typed_objects.py"
+NOTICES = PACKAGE / "fleet" / "notices" / "formats.py"
+CELL = PACKAGE / "node" / "running_kubelet" / "cell.py"
 """Prints to the agent that started it, and not to people."""
 
-CONDITIONS = PACKAGE / "domain" / "rollout" / "conditions.py"
+CONDITIONS = PACKAGE / "fleet" / "decide" / "conditions.py"
 
 _DRAWING = frozenset({"rich.text.Text", "rich.print", "rich.get_console"})
 _PRINTING = frozenset({"echo", "secho", "echo_via_pager", "style", "prompt", "confirm"})

@@ -14,12 +14,15 @@ from tests.contract.node.conftest import REAL_RUNTIMES
 CHECKOUT = Path(__file__).resolve().parents[2]
 PACKAGE = CHECKOUT / "operator" / "nodeupgrade"
 ITS_WORDS = re.compile(r"containerd|shim", re.IGNORECASE)
-CORE = ("domain", "engine", "agent")
+CORE = (
+    "fleet", "cluster", "findings", "node/agent", "node/checks", "node/examination", "node/executor", "node/facts",
+    "node/journal", "node/plan", "node/rescue", "node/run", "node/shield", "node/task_status", "node/verification",
+)  # fmt: skip
 
 PACKAGES = ("containerd", "docker")
 """What is beneath Docker is containerd, too."""
 
-LINES = {"api/runtimes.py", "node/wiring.py"}
+LINES = {"api/runtimes.py", "node/runtimes/supported.py"}
 """Where each runtime has its line."""
 OF_OTHERS = {
     "node/runtimes/cri/client.py",
@@ -42,16 +45,16 @@ def test_no_word_of_a_runtime_is_in_the_core() -> None:
     assert {name for name in naming(PACKAGE, CORE) if name not in OF_OTHERS} == set()
 
 
-@pytest.mark.parametrize("line", ["import nodeupgrade.adapters.containerd", "unit = 'Containerd.service'", "# a shim"])
+@pytest.mark.parametrize("line", ["import nodeupgrade.node.runtimes.containerd", "unit = 'Containerd.service'", "# a shim"])
 def test_a_word_in_the_core_would_be_noticed(tmp_path: Path, line: str) -> None:
-    (tmp_path / "engine/node").mkdir(parents=True)
-    (tmp_path / "engine/node/module.py").write_text(f"{line}\n")
+    (tmp_path / "node/run").mkdir(parents=True)
+    (tmp_path / "node/run/module.py").write_text(f"{line}\n")
 
-    assert naming(tmp_path, CORE) == {"engine/node/module.py"}
+    assert naming(tmp_path, CORE) == {"node/run/module.py"}
 
 
 def test_outside_of_its_package_a_runtime_has_two_lines() -> None:
-    packages = tuple(f"adapters/{name}/" for name in PACKAGES)
+    packages = tuple(f"node/runtimes/{name}/" for name in PACKAGES)
     named = {name for name in naming(PACKAGE) if not name.startswith(packages)}
 
     assert {name for name in named if not name.startswith(tuple(OF_OTHERS))} == LINES

@@ -83,7 +83,7 @@ def agents_of(run: FaultRun) -> list[int]:
     for place in (run.cluster.node.root / "proc").glob("[0-9]*"):
         with suppress(OSError):
             in_pod = "kubepods" in (place / "cgroup").read_text()
-            if in_pod and b"nodeupgrade.agent" in (place / "cmdline").read_bytes():
+            if in_pod and b"nodeupgrade.node.agent" in (place / "cmdline").read_bytes():
                 found.append(int(place.name))
     return found
 

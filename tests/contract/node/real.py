@@ -49,8 +49,8 @@ WantedBy=multi-user.target
 """
 AWAKE = """
 from pathlib import Path
-from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.processes.processes import ProcessTable
 print(NodeClock(ProcessTable(Path("/proc"))).awake().seconds)
 """
 

@@ -10,8 +10,8 @@ AHEAD = ("unshare", "--time", "--boottime", str(HOUR))
 PROGRAM = """
 import time
 from pathlib import Path
-from nodeupgrade.adapters.clock import NodeClock
-from nodeupgrade.adapters.proc.processes import ProcessTable
+from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.processes.processes import ProcessTable
 clock = NodeClock(ProcessTable(Path("/proc")))
 before, awake, after = time.monotonic(), clock.awake().seconds, time.monotonic()
 print(before <= awake <= after, round(clock.monotonic() - clock.awake().seconds))

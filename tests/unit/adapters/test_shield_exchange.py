@@ -28,7 +28,7 @@ LOCKING = """
 RAISING = """
     import sys
     from pathlib import Path
-    from nodeupgrade.adapters.shield.socket import Exchange
+    from nodeupgrade.node.shield.socket_exchange import Exchange
     path = Path(sys.argv[1])
     exchange = Exchange(path, path.parent)
     print("begins", flush=True)

@@ -18,7 +18,7 @@ SECONDS = 0.4
 ASKED = {"WATCHDOG_USEC": str(int(SECONDS * 1e6))}
 STUCK = """
 import os, time
-from nodeupgrade.adapters.systemd.watchdog import Watchdog
+from nodeupgrade.node.host.systemd.watchdog import Watchdog
 with Watchdog(os.environ) as watchdog:
     watchdog.allow(0.5)
     print("begun", flush=True)

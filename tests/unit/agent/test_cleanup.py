@@ -127,8 +127,8 @@ def test_whatever_tells_of_it_goes_last(tmp_path: Path, monkeypatch: pytest.Monk
 def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
     for pid, command in (
         (1, "/sbin/init"),
-        (7, "python\0-m\0nodeupgrade.agent.cleanup"),
-        (8, "python\0-m\0nodeupgrade.agent"),
+        (7, "python\0-m\0nodeupgrade.node.agent.cleanup"),
+        (8, "python\0-m\0nodeupgrade.node.agent"),
     ):
         (tmp_path / "proc" / str(pid)).mkdir(parents=True)
         (tmp_path / "proc" / str(pid) / "cmdline").write_text(f"{command}\0")

@@ -116,7 +116,7 @@ def test_a_client_of_the_api_server_can_be_made(root: Path) -> None:
     [
         (("-c", "from nodeupgrade.cli.main import main; main()", "--help"), "Usage: "),
         (("-m", "nodeupgrade.controlplane"), "cannot start because AGENT_IMAGE is not set"),
-        (("-m", "nodeupgrade.agent"), "the agent is started by the operator, in a pod"),
+        (("-m", "nodeupgrade.node.agent"), "the agent is started by the operator, in a pod"),
     ],
 )
 def test_programs_start(root: Path, argv: tuple[str, ...], said: str) -> None:

@@ -109,7 +109,7 @@ atexit.register(lambda: print(*sys.modules, sep="\\n", file=sys.stderr))
 from nodeupgrade.cli.main import main
 main(prog_name="nodeupgrade")
 """
-HEAVY = ("nodeupgrade.domain", "nodeupgrade.engine", "nodeupgrade.adapters", "nodeupgrade.wiring", "yaml", "kubernetes")
+HEAVY = ("nodeupgrade.node", "nodeupgrade.fleet", "nodeupgrade.cluster", "nodeupgrade.findings", "yaml", "kubernetes")
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | 
         "name": AGENT_CONTAINER,
         "image": settings.image,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python", "-m", "nodeupgrade.agent"],
+        "command": ["python", "-m", "nodeupgrade.node.agent"],
         "env": [{"name": name, "value": value} for name, value in environment.items()],
         "securityContext": {"privileged": True, "runAsUser": 0},
         "resources": _RESOURCES,

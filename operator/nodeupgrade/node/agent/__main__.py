@@ -1,4 +1,4 @@
-"""The agent pod's entry point: ``python -m nodeupgrade.agent``."""
+"""The agent pod's entry point: ``python -m nodeupgrade.node.agent``."""
 
 import asyncio
 import os

@@ -23,7 +23,7 @@ from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.wiring import MountedHost, host_from_pod
 
-AGENT_MODULE = "nodeupgrade.agent"
+AGENT_MODULE = "nodeupgrade.node.agent"
 _UNIT_DIRECTORIES = (UNIT_DIRECTORY, PurePosixPath("/run/systemd/system"))
 
 
