@@ -9,6 +9,9 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
+SLICES = "Slices point downwards; fleet and node know nothing of each other"
+DECISIONS = "Decisions, and the steps of a run, do no I/O"
+PORTS = "Who uses a port does not build its adapter"
 CEL = "CEL stays where our own rules, and in a process of its own those of others, are evaluated"
 
 
@@ -45,31 +48,38 @@ def test_all_contracts_hold(package: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("controlplane/__init__.py", "import nodeupgrade.cli", "Layers point downwards"),
-        ("stray.py", '"""A module that no layer names."""', "Layers point downwards"),
-        ("domain/__init__.py", "import os", "The core does no I/O"),
-        ("kubelethash/__init__.py", "import time", "The core does no I/O"),
-        ("engine/__init__.py", "import subprocess", "The engine knows no vendor library"),
-        ("node/agent/serve.py", "from nodeupgrade.adapters.journal import RunStore", "Only wiring builds adapters"),
-        ("controlplane/settings.py", "import nodeupgrade.adapters.kube", "Only wiring builds adapters"),
-        ("cli/console.py", "from nodeupgrade.adapters.kube import KubeClient", "Only wiring builds adapters"),
-        ("adapters/__init__.py", "import kopf", "kopf stays in the control plane"),
-        ("adapters/systemd/__init__.py", "import grpc", "gRPC stays in the adapters that speak it"),
+        ("controlplane/__init__.py", "import nodeupgrade.cli", SLICES),
+        ("fleet/__init__.py", "import nodeupgrade.node.own_places", SLICES),
+        ("node/__init__.py", "import nodeupgrade.fleet.actions", SLICES),
+        ("stray.py", '"""A module that no slice names."""', SLICES),
+        ("node/plan/request.py", "import nodeupgrade.node.checks.registry", "A node's rooms point downwards"),
+        ("fleet/backoff.py", "import nodeupgrade.fleet.decide.waves", "A fleet's rooms point downwards"),
+        ("findings/__init__.py", "import os", DECISIONS),
+        ("kubelethash/__init__.py", "import time", DECISIONS),
+        ("fleet/decide/gates.py", "import time", DECISIONS),
+        ("node/checks/__init__.py", "import subprocess", DECISIONS),
+        ("node/run/__init__.py", "import asyncio", DECISIONS),
+        ("fleet/controllers/__init__.py", "import subprocess", "Controllers know no vendor library"),
+        ("node/agent/serve.py", "import nodeupgrade.node.journal.run_directories", PORTS),
+        ("controlplane/settings.py", "import nodeupgrade.cluster.client.client", PORTS),
+        ("cli/console.py", "from nodeupgrade.cluster.client.client import KubeClient", PORTS),
+        ("fleet/__init__.py", "import kopf", "kopf stays in the control plane"),
+        ("node/host/systemd/__init__.py", "import grpc", "gRPC stays where it is spoken"),
         (
             "node/shield/socket_renaming.py",
             "import asyncio",
             "The executor raises the shield without what its process needs",
         ),
         ("controlplane/__init__.py", "import kubernetes", "The Kubernetes client stays in its adapter"),
-        ("agent/__init__.py", "import tenacity", "tenacity stays in the adapters"),
+        ("node/agent/__init__.py", "import tenacity", "tenacity stays in the adapters"),
         ("fleet/health/probe.py", "import cel", CEL),
         ("controlplane/__init__.py", "import prometheus_client", "Metrics stay in the adapter that serves them"),
-        ("domain/__init__.py", "import nodeupgrade.api.reasons", None),
-        ("domain/circle.py", "from nodeupgrade.domain import circle_back", "No cycles anywhere"),
+        ("findings/__init__.py", "import nodeupgrade.api.reasons", None),
+        ("findings/circle.py", "from nodeupgrade.findings import circle_back", "No cycles anywhere"),
     ],
 )
 def test_a_contract_notices(package: Path, module: str, line: str, contract: str | None) -> None:
-    (package / "domain/circle_back.py").write_text("import nodeupgrade.domain.circle\n")
+    (package / "findings/circle_back.py").write_text("import nodeupgrade.findings.circle\n")
     with (package / module).open("a") as file:
         file.write(f"\n{line}\n")
 

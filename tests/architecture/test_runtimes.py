@@ -45,7 +45,9 @@ def test_no_word_of_a_runtime_is_in_the_core() -> None:
     assert {name for name in naming(PACKAGE, CORE) if name not in OF_OTHERS} == set()
 
 
-@pytest.mark.parametrize("line", ["import nodeupgrade.node.runtimes.containerd", "unit = 'Containerd.service'", "# a shim"])
+@pytest.mark.parametrize(
+    "line", ["import nodeupgrade.node.runtimes.containerd", "unit = 'Containerd.service'", "# a shim"]
+)
 def test_a_word_in_the_core_would_be_noticed(tmp_path: Path, line: str) -> None:
     (tmp_path / "node/run").mkdir(parents=True)
     (tmp_path / "node/run/module.py").write_text(f"{line}\n")

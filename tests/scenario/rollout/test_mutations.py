@@ -144,7 +144,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "wave_without_success_is_followed_only_if_approved",
     ),
     "runs that never end": (
-        with_function(upgrade_status, "overdue", lambda fleet, now, *after: () if after else overdue(fleet, now)),
+        with_function(phase, "overdue", lambda fleet, now, *after: () if after else overdue(fleet, now)),
         "machine_dies_in_mid_run",
     ),
     "runs that never end are told": (

@@ -52,7 +52,7 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
         (workers, "VERIFYING_SECONDS"),
         (workers, "IN_FLIGHT_SECONDS"),
         (workers, "IDLE_SECONDS"),
-        (queue, "IN_FLIGHT_SECONDS"),
+        (event_keys, "IN_FLIGHT_SECONDS"),
         (queue, "LONGEST_BACKOFF_SECONDS"),
     ):
         monkeypatch.setattr(module, pause, 0.01)

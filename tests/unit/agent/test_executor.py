@@ -35,7 +35,7 @@ class Host:
         self.ready_after: list[int] = []
         monkeypatch.setattr(process, "RUNS", self.root)
         monkeypatch.setattr(process, "notify_ready", self._ready)
-        monkeypatch.setattr("nodeupgrade.node.executor.process.wiring.node_on_host", self._node)
+        monkeypatch.setattr("nodeupgrade.node.executor.process.node_on_host", self._node)
 
     def _ready(self) -> None:
         self.ready_after.append(len(self.node.calls.effects))

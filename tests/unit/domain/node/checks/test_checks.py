@@ -12,6 +12,7 @@ from nodeupgrade.findings.check import Check, check, checks_of
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.checks import (
     cgroups,
+    changed_settings,
     credentials,
     files,
     hashes,
@@ -22,11 +23,11 @@ from nodeupgrade.node.checks import (
     probes,
     registry,
     resizing,
-    service_endpoints,
     startup,
     units,
     volumes,
 )
+from nodeupgrade.node.checks import traffic as traffic_checks
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import Readiness
 from tests.unit.domain.node.checks import (
@@ -58,7 +59,7 @@ ROOMS: dict[str, Cases] = {
     "the node": (registry.CHECKS, [facts(**defect) for _, defect in test_preflight.DEFECTS.values()]),
     "files": (every(files), [given for _, given in test_files.REFUSED.values()]),
     "startup": (
-        of_facts(Readiness, cgroups, startup, credentials, host),
+        of_facts(Readiness, cgroups, startup, changed_settings, credentials, host),
         [readiness(**defect) for _, defect, _ in test_readiness.DEFECTS.values()],
     ),
     "admission": (
@@ -74,7 +75,7 @@ ROOMS: dict[str, Cases] = {
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())],
     ),
     "service_endpoints": (
-        every(service_endpoints),
+        every(traffic_checks),
         [traffic(**given) for _, _, given in (*test_traffic.OBJECTIONS.values(), *test_traffic.CAUTIONS.values())]
         + [test_dependants.seen(test_dependants.API), test_dependants.seen(test_dependants.budget({}))],
     ),

@@ -9,14 +9,16 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.checks import cgroups, credentials, host, startup, state_files
+from nodeupgrade.node.checks import cgroups, changed_settings, credentials, host, startup, state_files
 from nodeupgrade.node.checks.startup import Readiness
 from nodeupgrade.node.runtimes.description import RuntimeInfo
 from tests.unit.domain.node.checks.sound import readiness, unit
 from tests.unit.domain.node.checks.start import test_starting, test_state_files
 
 CHECKS = tuple(
-    each for each in checks_of(cgroups, startup, credentials, host, state_files, warns=False) if each.facts is Readiness
+    each
+    for each in checks_of(cgroups, startup, changed_settings, credentials, host, state_files, warns=False)
+    if each.facts is Readiness
 )
 V = KubeletVersion.parse
 STATE = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
@@ -150,7 +152,9 @@ def test_a_defect_is_named_once_with_what_to_do(reason: Reason, defect: dict[str
 def test_a_setting_that_is_ignored_is_warned_of() -> None:
     said = 'I1120 codec.go:100] "Using lenient decoding" err="strict decoding error: unknown field \\"runOnce\\""'
 
-    [finding] = ask(checks_of(startup, warns=True), readiness(dry_run=f"{said}\n{readiness().dry_run}"))
+    [finding] = ask(
+        checks_of(startup, changed_settings, warns=True), readiness(dry_run=f"{said}\n{readiness().dry_run}")
+    )
 
     assert finding.reason is Reason.SETTING_IGNORED
     assert finding.detail.endswith("in its configuration: runOnce")

@@ -10,7 +10,8 @@ from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.checks import probes, service_endpoints
+from nodeupgrade.node.checks import probes
+from nodeupgrade.node.checks import traffic as traffic_checks
 from nodeupgrade.node.checks.service_endpoints import answering
 from nodeupgrade.node.checks.traffic import Clients, Risk, Traffic, namespaces, risk_of
 from tests.unit.domain.node.checks.sound import NEW, traffic
@@ -52,11 +53,11 @@ def clients(risk: Risk, **answering_now: tuple[str, ...]) -> Clients:
 
 
 def objections(seen: Traffic) -> tuple[Finding, ...]:
-    return ask(checks_of(probes, service_endpoints, warns=False), seen)
+    return ask(checks_of(probes, traffic_checks, warns=False), seen)
 
 
 def warnings(seen: Traffic) -> tuple[Finding, ...]:
-    return ask(checks_of(probes, service_endpoints, warns=True), seen)
+    return ask(checks_of(probes, traffic_checks, warns=True), seen)
 
 
 OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {

@@ -8,13 +8,13 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.findings.check import ask, checks_of
-from nodeupgrade.node.checks import runtime
+from nodeupgrade.node.checks import runtime, runtime_drift
 from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG as CONFIG
 from nodeupgrade.node.runtimes.containerd.command_line import is_same_start
 from nodeupgrade.node.runtimes.description import RuntimeAsFound, RuntimePlaces, RuntimeProcess
 from tests.unit.domain.node.checks.sound import runtime_found, unit
 
-CHECKS = tuple(check for check in checks_of(runtime, warns=False) if check.facts is RuntimeAsFound)
+CHECKS = tuple(check for check in checks_of(runtime, runtime_drift, warns=False) if check.facts is RuntimeAsFound)
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME
 UNANSWERED = Reason.RUNTIME_DID_NOT_ANSWER
 PROGRAM = "/usr/bin/containerd"

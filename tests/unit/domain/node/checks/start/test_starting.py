@@ -11,13 +11,13 @@ from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.checks import cgroups, credentials, host, startup
+from nodeupgrade.node.checks import cgroups, changed_settings, credentials, host, startup
 from nodeupgrade.node.checks.host import PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
 from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
 from tests.unit.domain.node.checks.sound import readiness, unit
 
-ROOMS = (cgroups, startup, credentials, host)
+ROOMS = (cgroups, startup, changed_settings, credentials, host)
 CHECKS, WARNINGS = (
     [check for check in checks_of(*ROOMS, warns=warns) if check.facts is Readiness] for warns in (False, True)
 )

@@ -41,9 +41,9 @@ def static(config: bytes = b"", **document: Any) -> dict[str, Any]:
 
 
 def dra(text: str = CLAIMS, checksum: int | None = None, gate: bool = True) -> dict[str, Any]:
-    state_files = {"Data": text, "Checksum": crc32(text.encode()) if checksum is None else checksum}
+    state = {"Data": text, "Checksum": crc32(text.encode()) if checksum is None else checksum}
     return {
-        "state": {"dra_manager_state": json.dumps(state_files).encode()},
+        "state": {"dra_manager_state": json.dumps(state).encode()},
         "layout": layout(f"--feature-gates=DynamicResourceAllocation={str(gate).lower()}"),
     }
 
@@ -164,7 +164,7 @@ def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str =
         "spec": {"containers": [{"name": "app", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]},
         "status": {
             "phase": "Running",
-            "containerStatuses": [{"name": "app", "containerID": "x://1", "state": {state_files: {}}}],
+            "containerStatuses": [{"name": "app", "containerID": "x://1", "state": {state: {}}}],
         },
     }
     return Admission(
