@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules, tracked
+from tests.architecture.test_the_house import SOURCE_ROOT, modules, tracked
+from tests.builders.checkout import CHECKOUT
 
 PACKAGE = SOURCE_ROOT / "nodeupgrade"
 QUOTED = re.compile(r"``([^`\n]+)``|`([^`\n]+)`")

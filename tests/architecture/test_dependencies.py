@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, tracked
+from tests.architecture.test_the_house import SOURCE_ROOT, tracked
+from tests.builders.checkout import CHECKOUT
 
 DATA = {"tzdata"}
 """Distributions without a module to import: the standard library's zoneinfo reads tzdata where a system has none."""

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules
+from tests.architecture.test_the_house import SOURCE_ROOT, modules
+from tests.builders.checkout import CHECKOUT
 from tools import generate_history
 
 TABLES = {

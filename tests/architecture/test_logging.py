@@ -9,7 +9,8 @@ from typing import get_args
 import pytest
 
 from nodeupgrade.fleet.actions import NodeAction
-from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules
+from tests.architecture.test_the_house import SOURCE_ROOT, modules
+from tests.builders.checkout import CHECKOUT
 
 SETS_UP = SOURCE_ROOT / "nodeupgrade" / "logs.py"
 OWN_FORM = {

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.test_the_house import CHECKOUT, SOURCE_ROOT, modules
+from tests.architecture.test_the_house import SOURCE_ROOT, modules
+from tests.builders.checkout import CHECKOUT
 
 PACKAGE = SOURCE_ROOT / "nodeupgrade"
 CONSOLE = PACKAGE / "cli" / "console.py"

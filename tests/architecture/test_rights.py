@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.architecture.test_the_house import CHECKOUT, tracked
+from tests.architecture.test_the_house import tracked
+from tests.builders.checkout import CHECKOUT
 from tools import generate_rbac
 
 PAGE = (CHECKOUT / "docs" / "generated" / "rbac.md").read_text(encoding="utf-8")

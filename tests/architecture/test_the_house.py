@@ -1,4 +1,4 @@
-"""What the linters cannot say about the shape of the project."""
+"""tests.architecture.test_the_house: TODO"""
 
 import ast
 import re
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.checkout import CHECKOUT
 from tools import generate_protobuf, run_tests
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 SOURCE_ROOT = CHECKOUT / "operator"
 LARGEST_FILE_BYTES = 1_000_000
 

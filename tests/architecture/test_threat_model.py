@@ -3,7 +3,7 @@
 import ast
 import re
 
-from tests.architecture.test_the_house import CHECKOUT
+from tests.builders.checkout import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "security.md").read_text(encoding="utf-8")
 CELLS = ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.splitlines() if line.startswith("| "))

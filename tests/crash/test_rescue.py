@@ -1,7 +1,7 @@
 """The rescue script brings the old kubelet back at any failpoint; then an executor returns and ends the run.
 
 What the script does is played here by hand, from what was laid down for it; the script itself is run by a real
-shell in tests/unit/domain/node/run/test_rescue.py.
+shell in tests/unit/node/rescue/test_script.py.
 """
 
 from contextlib import suppress

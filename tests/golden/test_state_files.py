@@ -15,7 +15,7 @@ from nodeupgrade.kubelet.layout import CPU_STATE, DEVICE_STATE, MEMORY_STATE, re
 from nodeupgrade.kubelet.state_files.device_checkpoint import read_devices
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.state_files import state_files_are_readable
-from tests.unit.domain.node.checks.sound import readiness
+from tests.builders.sound import readiness
 
 LINES = [json.loads(line) for line in Path(__file__).with_name("state-files.jsonl").read_text().splitlines()]
 STATES = [line for line in LINES if line["file"] in {CPU_STATE, MEMORY_STATE}]

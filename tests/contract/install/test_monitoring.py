@@ -23,10 +23,10 @@ from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.decide.conditions import STALLED_AFTER
 from nodeupgrade.fleet.metrics.collector import served
 from nodeupgrade.fleet.metrics.definitions import METRICS, MetricKind
+from tests.builders.observed_rollout import NAME, Observed
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports
 from tests.contract.kube.conftest import ROOT
-from tests.unit.adapters.test_metrics import NAME, Observed
 from tools import generate_dashboard, generate_metrics
 
 REAL = (pytest.mark.real, pytest.mark.timeout(600))

@@ -18,9 +18,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS, PodRole
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod_name, pod_for
 from nodeupgrade.sources.allowlist import Allowed
+from tests.builders.tasks import task_spec
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.test_kube_api import task_spec
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

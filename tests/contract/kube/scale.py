@@ -27,9 +27,9 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.decide.planner import plan
+from tests.builders.tasks import task_object, task_spec
 from tests.contract.kube.apiserver import running
 from tests.contract.kube.conftest import ROOT
-from tests.contract.kube.test_kube_api import task_object, task_spec
 from tests.doubles.kube_fleet import node_object
 from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, upgrade_object

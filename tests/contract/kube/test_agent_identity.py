@@ -9,8 +9,8 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import TASKS, ForbiddenError
+from tests.builders.tasks import task_object, task_spec
 from tests.contract.kube.apiserver import ApiServer
-from tests.contract.kube.test_kube_api import task_object, task_spec
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

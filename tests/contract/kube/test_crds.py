@@ -24,12 +24,12 @@ from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
 from nodeupgrade.fleet.decide.lint import lint
+from tests.builders.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
+from tests.builders.tasks import task_object, task_spec
 from tests.contract.conftest import serving
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
-from tests.contract.kube.test_kube_api import task_object, task_spec
 from tests.scenario.rollout.harness import upgrade_object
-from tests.unit.api.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

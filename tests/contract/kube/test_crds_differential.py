@@ -18,9 +18,9 @@ from nodeupgrade.api.upgrade.spec import SPEC
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES, RejectedError
 from nodeupgrade.fleet.decide.lint import edits
+from tests.builders.specs import FULL, OTHER
+from tests.builders.variations import at, boundaries, places, replaced
 from tests.scenario.rollout.harness import upgrade_object
-from tests.unit.api.specs import FULL, OTHER
-from tests.unit.api.variations import at, boundaries, places, replaced
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

@@ -8,11 +8,9 @@ import pytest
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import ContainerCounts, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.upgrade.waves import SLOTS
-from nodeupgrade.api.values import NodeName, RunId, Verdict
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import (
     DISRUPTION_BUDGETS,
@@ -35,6 +33,7 @@ from nodeupgrade.fleet.cordons.cordons import cordon_patch
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.dependants import dependants
 from nodeupgrade.node.checks.service_endpoints import answering
+from tests.builders.tasks import task_object, task_spec
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import upgrade_object
 
@@ -375,22 +374,3 @@ def pod(name: str, namespace: str, *, node: str, app: str) -> Json:
         "metadata": {"name": name, "namespace": namespace, "labels": {"app": app}},
         "spec": {"nodeName": node, "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.9"}]},
     }
-
-
-def task_object(name: str) -> Json:
-    return {"apiVersion": TASKS.api_version, "kind": TASKS.kind, "metadata": {"name": name}}
-
-
-def task_spec(name: str) -> TaskSpec:
-    return TaskSpec(
-        node_name=NodeName(name),
-        node_uid="uid",
-        upgrade_ref=UpgradeRef(name="up", uid="uid-of-up", generation=1),
-        run_id=RunId("run-1"),
-        action=TaskAction.UPGRADE,
-        from_version="v1.30.14",
-        to_version="v1.33.13",
-        artifact=TaskArtifact(kind=ArtifactKind.PRE_STAGED, path="/opt/kubelet", sha256="a" * 64),
-        deadline=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
-        verdict=RunVerdict(run_id=RunId("run-0"), outcome=Verdict.SUCCEEDED, reason=Reason.SUCCEEDED),
-    )

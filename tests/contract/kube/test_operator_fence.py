@@ -12,9 +12,10 @@ from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import CONFIGMAPS, FENCE, JOBS, LEASES, NODES, PODS, TASKS, UPGRADES, NotLeadingError
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
+from tests.builders.tasks import task_object, task_spec
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
-from tests.contract.kube.test_kube_api import pod, task_object, task_spec
+from tests.contract.kube.test_kube_api import pod
 from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import NAMESPACE, cron_job, upgrade_object
 

@@ -26,9 +26,10 @@ from nodeupgrade.cluster.kube_api import (
 )
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs, start_hook
 from nodeupgrade.node.verification.departures import was_removed
+from tests.builders.tasks import task_spec
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
-from tests.contract.kube.test_kube_api import pod, task_spec
+from tests.contract.kube.test_kube_api import pod
 from tests.scenario.rollout.harness import NAMESPACE, cron_job, upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]

@@ -17,8 +17,8 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.refusals import is_about_all_requests
 from nodeupgrade.cluster.client.transport import Patience
 from nodeupgrade.cluster.kube_api import CONFIGMAPS, NODES, UnavailableError
+from tests.builders.certificates import self_signed
 from tests.contract.kube.apiserver import ApiServer
-from tests.unit.certificates import self_signed
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 

@@ -14,6 +14,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RuntimeCall
+from tests.builders.shielded import shielded_plan
 from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
@@ -30,7 +31,6 @@ from tests.doubles.node.simulated import SimulatedNode
 from tests.doubles.node.storage.disk import ModelDisk
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.doubles.node.timeline import Timeline
-from tests.unit.domain.node.shielded import shielded_plan
 
 ZERO = HashValue("0")
 

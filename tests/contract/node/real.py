@@ -30,9 +30,9 @@ from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.shield.socket_exchange import HostShield
+from tests.builders.shielded import shielded_plan
 from tests.contract.node import wire
 from tests.contract.node.cripods import CriPods
-from tests.unit.domain.node.shielded import shielded_plan
 
 IMAGE = nodeimages.BUSYBOX
 CONTAINERD = "containerd.service"

@@ -10,8 +10,8 @@ import pytest
 
 from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, keep
 from nodeupgrade.node.lease_keeper.wiring import lease_of
+from tests.builders.lease_server import NODE, ApiServer, kubeconfig, lease, pair, server
 from tests.contract.node.test_credential_programs import API, place
-from tests.unit.agent.test_lease_keeper import NODE, ApiServer, kubeconfig, lease, pair, server
 
 __all__ = ["pair", "place", "server"]
 

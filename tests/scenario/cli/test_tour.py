@@ -5,7 +5,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from tests.architecture.test_the_house import CHECKOUT
+from tests.builders.checkout import CHECKOUT
 from tools import pictures
 from tools.tour import cluster
 from tools.tour.show import main

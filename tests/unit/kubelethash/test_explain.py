@@ -1,8 +1,12 @@
+"""Tests how differences between the hashes of two kubelets are explained."""
+
 from typing import Any
 
 import pytest
+from hypothesis import given
 
-from nodeupgrade.kubelethash import NEWEST_MINOR, explain, explain_pod, resize_may_restart
+from nodeupgrade.kubelethash import NEWEST_MINOR, KubeletVersion, era_of, explain, explain_pod
+from tests.builders.containers import CONTAINERS, MINORS, hashed, without_newer_fields
 
 MOUNT = {"name": "v", "mountPath": "/v"}
 PROBE = {"grpc": {"port": 1, "service": ""}, "terminationGracePeriodSeconds": 5}
@@ -138,12 +142,6 @@ def test_a_restarting_resize_policy_counts_once(
     assert bool(change.reasons("c")) == resized
 
 
-def test_an_amount_that_cannot_be_read_counts() -> None:
-    container = {"name": "c", "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
-
-    assert resize_may_restart({**container, "resources": {"limits": {"cpu": "a lot"}}}, "1.32", "1.33")
-
-
 @pytest.mark.parametrize(
     ("from_", "to", "static", "resized"),
     [
@@ -164,3 +162,21 @@ def test_limits_of_the_pod_itself_count_and_static_pods_later(from_: str, to: st
         "spec": {"resources": {"limits": {"memory": "1Gi"}}, "containers": [container]},
     }
     assert explain_pod(pod, from_, to).resized == (("c",) if resized else ())
+
+
+@given(CONTAINERS, MINORS, MINORS)
+def test_explain_is_empty_exactly_when_the_hashes_agree(container: dict[str, Any], one: int, other: int) -> None:
+    change = explain(container, KubeletVersion(1, one), KubeletVersion(1, other))
+    assert (change is None) == (hashed(container, one) == hashed(container, other))
+    if change is not None:
+        assert (change.old, change.new) == (hashed(container, one), hashed(container, other))
+        assert bool(change.fields) == (era_of(change.from_) is era_of(change.to))
+
+
+@given(CONTAINERS, MINORS, MINORS)
+def test_explained_fields_are_the_whole_difference(container: dict[str, Any], one: int, other: int) -> None:
+    """Between two minors of era C, taking the explained fields away makes the hashes agree."""
+    low, high = sorted((one % 15 + 16, other % 15 + 16))
+    change = explain(container, KubeletVersion(1, low), KubeletVersion(1, high))
+    pruned = without_newer_fields(container, low)
+    assert (change is None) == (hashed(pruned, high) == hashed(container, high))

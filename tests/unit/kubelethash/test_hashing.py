@@ -1,8 +1,9 @@
-"""Published and worked-out hash values, and inputs that must be refused."""
+"""Tests hashes against published values, their properties for generated containers, and rejected input."""
 
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from nodeupgrade.kubelethash import (
     NEWEST_MINOR,
@@ -13,6 +14,7 @@ from nodeupgrade.kubelethash import (
     hash_manifest_container,
     hash_without_resources,
 )
+from tests.builders.containers import CONTAINERS, MINORS, hashed, with_empties, with_keys_reversed, without_newer_fields
 
 MIN = {
     "name": "min",
@@ -148,3 +150,19 @@ def test_unknown_kubelets_are_refused(kubelet: str, reason: str) -> None:
 def test_quantities_of_manifests_are_rounded_as_go_rounds(memory: str, kubelet: str, expected: str) -> None:
     written = {"name": "c", "image": "nginx:1", "resources": {"requests": {"memory": memory}}}
     assert hash_manifest_container(default_static_container(written, host_network=False), kubelet) == expected
+
+
+@given(CONTAINERS, MINORS)
+def test_fields_newer_than_a_kubelet_do_not_reach_its_hash(container: dict[str, Any], minor: int) -> None:
+    unknown = {**container, "fieldOfTomorrow": {"x": [1]}}
+    assert hashed(unknown, minor) == hashed(without_newer_fields(container, minor), minor)
+
+
+@given(CONTAINERS, MINORS)
+def test_null_empty_and_absent_agree(container: dict[str, Any], minor: int) -> None:
+    assert hashed(with_empties(container), minor) == hashed(container, minor)
+
+
+@given(CONTAINERS, MINORS)
+def test_the_order_of_keys_is_irrelevant(container: dict[str, Any], minor: int) -> None:
+    assert hashed(with_keys_reversed(container), minor) == hashed(container, minor)

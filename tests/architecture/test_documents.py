@@ -1,0 +1,83 @@
+"""Tests what the documentation says about itself and about the code."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from nodeupgrade.api.upgrade.windows import HORIZON
+from nodeupgrade.kubelethash import era_of, hash_container
+
+HASH_ERAS = (Path(__file__).parents[2] / "docs" / "hash-eras.md").read_text(encoding="utf-8")
+
+
+def test_the_example_hashes_are_right() -> None:
+    block = re.search(r"```yaml\n(.*?)```", HASH_ERAS, re.DOTALL)
+    assert block
+    stated = dict(re.findall(r"(1\.\d+) stores `([0-9a-f]+)`", HASH_ERAS))
+    assert len(stated) == 4
+    assert stated == {kubelet: hash_container(yaml.safe_load(block[1]), kubelet) for kubelet in stated}
+
+
+def test_the_table_of_eras_is_the_one_in_the_code() -> None:
+    rows = re.findall(r"^\| ([A-D]) \| (1\.\d+)(?: to (1\.\d+))? \|", HASH_ERAS, re.MULTILINE)
+    assert [era for era, _, _ in rows] == ["A", "B", "C", "D"]
+    for era, first, last in rows:
+        assert era_of(first) == era_of(last or first) == era
+
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAIR = re.compile(r"(1\.\d+)(?:\.\d+)? (→|↔) (1\.\d+)(?:\.\d+)?")
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8"))
+    for file, anchor in links:
+        target = page.parent / file if file else page
+        assert target.exists(), file
+        assert not anchor or anchor in anchors(target), f"{file}#{anchor}"
+
+
+def pairs(text: str) -> set[tuple[str, str]]:
+    """Return all pairs of minors in a text; a double arrow is two."""
+    found = {(first, last) for first, _, last in PAIR.findall(text)}
+    return found | {(last, first) for first, arrow, last in PAIR.findall(text) if arrow == "↔"}
+
+
+def test_the_pairs_that_were_tried_are_those_that_are_on_record() -> None:
+    lines = [
+        json.loads(line)
+        for name in ("version-pairs", "clients")
+        for line in (ROOT / "docs" / "measured" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()[1:]
+    ]
+    measured = [
+        f"{row['from']} → {row['to']}"
+        for row in lines
+        if row.get("ended", "Succeeded") == "Succeeded" and row.get("runtime", "containerd").startswith("containerd")
+    ]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    claimed = next(line for line in readme.splitlines() if line.startswith("| kubelet versions |"))
+    assert pairs(claimed) == pairs("\n".join(measured))
+
+
+def test_when_a_window_never_opens() -> None:
+    assert HORIZON.days // 365 == 10
+    assert "leave no moment in the next ten years" in (ROOT / "docs/generated/reference.md").read_text(encoding="utf-8")
+
+
+def test_the_glossary_explains_each_term_once() -> None:
+    terms = re.findall(r"^\| ([^|]+) \| ", (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    explained = [term for row in terms for term in row.split(", ") if term != "term"]
+
+    assert len(explained) > 50
+    assert [term for term in set(explained) if explained.count(term) > 1] == []

@@ -1,0 +1,244 @@
+"""Provides Pods that a starting kubelet would reject, each with a control."""
+
+from typing import Any
+
+from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.node.checks.facts import Admission, HostFacts
+from tests.builders.admitted import (
+    CAPACITY,
+    DEVICES,
+    GPU,
+    GUARANTEED,
+    HALVES,
+    INIT,
+    PLENTY,
+    SIDECAR,
+    STATIC_MEMORY,
+    admission,
+    by_annotation,
+    held,
+    pod,
+    port,
+    resized,
+    restarted,
+    sysctl,
+)
+
+FULL_CORES = b"cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: 'true'}"
+ONE_NUMA_NODE = b"topologyManagerPolicy: single-numa-node"
+LOCALHOST: Any = {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "web"}}}
+PLUGIN = HostFacts(device_plugins=frozenset({"gpu.sock"}))
+DONGLE = {"limits": {"example.com/dongle": "1"}}
+GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
+
+
+# What is found, and the same with the cause taken away.
+CASES: dict[str, tuple[Admission, str, Admission]] = {
+    "maxPods": (
+        admission(pod("a"), pod("b"), config=b"maxPods: 1"),
+        "2 pods are on the node and 1 would be admitted by the kubelet's configuration on disk (maxPods",
+        admission(pod("a"), pod("b"), config=b"maxPods: 2"),
+    ),
+    "maxPods by a flag": (
+        admission(pod("a"), pod("b"), config=b"maxPods: 50", words=("--max-pods", "1")),
+        "2 pods are on the node",
+        admission(pod("a"), pod("b"), config=b"maxPods: 1", words=("--max-pods=50",)),
+    ),
+    "podsPerCore": (
+        admission(*(pod(str(n)) for n in range(5)), config=b"podsPerCore: 1"),
+        "5 pods are on the node and 4",
+        admission(*(pod(str(n)) for n in range(4)), config=b"podsPerCore: 1"),
+    ),
+    "maxPods as the node says": (
+        admission(pod("a"), pod("b"), allocatable={**PLENTY, "pods": "1"}),
+        "by what the node says it can give",
+        admission(pod("a"), pod("b")),
+    ),
+    "systemReserved": (
+        admission(pod(resources={"requests": {"cpu": "500m"}}), config=b"systemReserved: {cpu: 3600m}"),
+        "its pods ask for 0.5 of cpu and 0.4 would be there by the kubelet's configuration on disk",
+        admission(pod(resources={"requests": {"cpu": "500m"}}), config=b"systemReserved: {cpu: 3500m}"),
+    ),
+    "kubeReserved by a flag": (
+        admission(pod(resources={"requests": {"cpu": "1"}}), words=("--kube-reserved=cpu=3500m,memory=1Gi",)),
+        "OutOfcpu",
+        admission(pod(resources={"requests": {"cpu": "1"}}), config=b"kubeReserved: {cpu: '3'}"),
+    ),
+    "reserved CPUs": (
+        admission(pod(resources={"requests": {"cpu": "2"}}), config=b"reservedSystemCPUs: 0-1,3"),
+        "OutOfcpu",
+        admission(pod(resources={"requests": {"cpu": "2"}}), config=b"reservedSystemCPUs: 0-1"),
+    ),
+    "evictionHard": (
+        admission(pod(resources={"requests": {"memory": "5Gi"}}), config=b"evictionHard: {memory.available: 3Gi}"),
+        "OutOfmemory",
+        admission(pod(resources={"requests": {"memory": "5Gi"}}), config=b"evictionHard: {memory.available: 25%}"),
+    ),
+    "evictionHard of the disk": (
+        admission(pod(resources={"requests": {"ephemeral-storage": "91Gi"}})),
+        "OutOfephemeral-storage",
+        admission(pod(resources={"requests": {"ephemeral-storage": "91Gi"}}), words=("--eviction-hard=",)),
+    ),
+    "huge pages": (
+        admission(pod(resources={"requests": {"hugepages-2Mi": "2Gi"}})),
+        "of hugepages-2Mi",
+        admission(pod(resources={"requests": {"hugepages-2Mi": "1Gi"}})),
+    ),
+    "devices": (
+        admission(pod(resources={"limits": {"example.com/gpu": "3"}}), capacity=PLENTY),
+        "OutOfexample.com/gpu",
+        admission(pod(resources=GPU), capacity=PLENTY),
+    ),
+    "a reservation that is none": (admission(config=b"systemReserved: {cpu: much}"), "nobody can tell", admission()),
+    "pods of which one is critical": (
+        admission(pod("a", priority=2_000_000_000), pod("b"), config=b"maxPods: 1"),
+        "(OutOfpods, or Preempting to make room for critical ones)",
+        admission(pod("a", priority=2_000_000_000), pod("b"), config=b"maxPods: 2"),
+    ),
+    "devices that are allocated to nobody": (
+        admission(pod(resources=GPU), capacity=PLENTY, allocatable={**PLENTY, "example.com/gpu": "0"}, state=held(0)),
+        "OutOfexample.com/gpu",
+        admission(pod(resources=GPU), capacity=PLENTY, allocatable={**PLENTY, "example.com/gpu": "0"}, state=held(1)),
+    ),
+    "a resize to which no kubelet has agreed": (
+        admission(resized("5"), versions=("v1.32.1", "v1.33.13")),
+        "its pods ask for 5 of cpu",
+        admission(resized("5"), versions=("v1.33.1", "v1.34.2")),
+    ),
+    "a resize with the feature turned off": (
+        admission(resized("5"), versions=("v1.33.1", "v1.34.2"), gates={"InPlacePodVerticalScaling": False}),
+        "its pods ask for 5 of cpu",
+        admission(resized("2"), versions=("v1.33.1", "v1.34.2"), gates={"InPlacePodVerticalScaling": False}),
+    ),
+    "a port of the host": (
+        admission(port("a"), port("b", hostIP="10.0.0.1")),
+        "it claims port 80/TCP of the host like default/a",
+        admission(port("a", hostIP="10.0.0.2"), port("b", hostIP="10.0.0.1"), port("c", protocol="UDP")),
+    ),
+    "a port of the host in sidecars": (
+        admission(port("a"), port("b", "initContainers"), versions=("v1.33.5", "v1.33.6")),
+        "(NodePorts)",
+        admission(port("a"), port("b", "initContainers"), versions=("v1.33.4", "v1.33.5")),
+    ),
+    "a node that says nothing": (admission(capacity={}), "does not say what it has", admission()),
+    "another system": (
+        admission(pod(os={"name": "windows"})), "its spec.os is windows", admission(pod(os={"name": "linux"})),
+    ),
+    "another system's label": (
+        admission(pod(metadata={"labels": {"kubernetes.io/os": "windows"}})),
+        "PodOSSelectorNodeLabelDoesNotMatch",
+        admission(pod(metadata={"labels": {"kubernetes.io/os": "windows"}}), versions=("v1.20.15", "v1.22.1")),
+    ),
+    "a sysctl": (
+        admission(pod(**sysctl("net.core.somaxconn")), config=b"allowedUnsafeSysctls: [kernel.msg*]"),
+        "it sets sysctl net.core.somaxconn, which kubelet v1.33.13 does not allow",
+        admission(pod(**sysctl("net.core.somaxconn")), config=b"allowedUnsafeSysctls: ['net.core.*']"),
+    ),
+    "a sysctl that the old kubelet does not know": (
+        admission(pod(**sysctl("net.ipv4.tcp_rmem")), versions=("v1.30.14", "v1.33.13")),
+        "which kubelet v1.30.14 does not allow",
+        admission(pod(**sysctl("net.ipv4.tcp_rmem")), versions=("v1.32.1", "v1.33.13")),
+    ),
+    "AppArmor on a host without": (
+        admission(pod(**LOCALHOST)), "it asks for AppArmor", admission(pod(**LOCALHOST), host=HostFacts(apparmor=True)),
+    ),
+    "AppArmor by annotation": (
+        admission(pod(metadata=by_annotation("runtime/default"))),
+        "it asks for AppArmor",
+        admission(pod(metadata=by_annotation("unconfined"))),
+    ),
+    "an AppArmor profile that is not loaded": (
+        admission(pod(**LOCALHOST), host=HostFacts(apparmor=True), versions=("v1.20.15", "v1.30.14")),
+        "profile web, which is not loaded",
+        admission(
+            pod(**LOCALHOST),
+            host=HostFacts(apparmor=True, profiles=frozenset({"web"})),
+            versions=("v1.20.15", "v1.30.14"),
+        ),
+    ),
+    "sidecars on the way to 1.28": (
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.33.13", "v1.28.15")),
+        "kubelet v1.28.15 rejects restartable init containers, and proxy of it is one",
+        admission(
+            pod(initContainers=[SIDECAR]), versions=("v1.33.13", "v1.28.15"), gates={"SidecarContainers": True}
+        ),
+    ),
+    "sidecars on the way to 1.27": (
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.30.14", "v1.27.16"), gates={"SidecarContainers": True}),
+        "kubelet v1.27.16 does not know restartable init containers",
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.30.14", "v1.29.1")),
+    ),
+    "sidecars on the way back to 1.28": (
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.28.15", "v1.29.1")),
+        "kubelet v1.28.15 rejects",
+        admission(pod(initContainers=[SIDECAR]), versions=("v1.20.15", "v1.27.16")),
+    ),
+    "devices without their checkpoint": (
+        admission(pod(resources=GPU), capacity=PLENTY, state={}, host=PLUGIN),
+        "checkpoint of devices is missing",
+        admission(pod(resources=GPU), capacity=PLENTY, state={}),
+    ),
+    "devices and a damaged checkpoint": (
+        admission(pod(resources=GPU), capacity=PLENTY, state={DEVICE_STATE: DEVICES.replace(b'"0"', b'"2"')}),
+        "checkpoint of devices is missing or damaged",
+        admission(pod(resources=GPU), capacity=CAPACITY, state={DEVICE_STATE: b"{"}),
+    ),
+    "devices, and what somebody else wrote into the Node": (
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY),
+        "kubernetes #138446",
+        admission(
+            pod(resources=DONGLE, initContainers=[{**INIT, "resources": DONGLE}]),
+            capacity={**PLENTY, "example.com/dongle": "1"},
+        ),
+    ),
+    "devices and a kubelet that takes them away": (
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.3")),
+        "kubernetes #118559",
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.15", "v1.27.6")),
+    ),
+    "devices on the way back to such a kubelet": (
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.5", "v1.27.6")),
+        "kubelet v1.26.5 rejects",
+        admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.26.4", "v1.27.6")),
+    ),
+    "devices across a change of the checkpoint": (
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1, flat=True), versions=("v1.19.1", "v1.20.15")),
+        "kubernetes #102880",
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1, flat=True), versions=("v1.19.1", "v1.21.9")),
+    ),
+    "devices in a checkpoint that is too old": (
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1, flat=True), versions=("v1.30.14", "v1.31.1")),
+        "kubernetes #123398",
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.30.14", "v1.31.1")),
+    ),
+    "devices in a checkpoint that is too new": (
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.22.17", "v1.19.16")),
+        "kubelet v1.19.16 does not read what kubelets of another age noted",
+        admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.22.17", "v1.21.9")),
+    ),
+    "devices of init containers": (
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY),
+        "kubernetes #138446",
+        admission(pod(resources=GPU, initContainers=[INIT]), capacity=PLENTY),
+    ),
+    "devices of a container that was restarted": (
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.3")),
+        "kubelet v1.35.3 takes it for not running",
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.4")),
+    ),
+    "memory managers and init containers": (
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=STATIC_MEMORY),
+        "kubernetes #123971",
+        admission(pod(initContainers=[{"name": "init", "image": "i"}]), config=STATIC_MEMORY),
+    ),
+    "whole cores": (
+        admission(pod(resources=GUARANTEED), config=FULL_CORES),
+        "SMTAlignmentError",
+        admission(pod(resources=HALVES), config=FULL_CORES),
+    ),
+    "NUMA nodes": (
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE, host=HostFacts(numa_nodes=2)),
+        "kubernetes #123859",
+        admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE),
+    ),
+}  # fmt: skip

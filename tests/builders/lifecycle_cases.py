@@ -1,0 +1,194 @@
+"""Provides Pods that a kubelet upgrade interrupts or loses, each with a control."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import RejectedPod, VerifySettings
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from tests.builders import sound
+from tests.builders.sound import SPEC, instance, inventory, kubelet, traffic
+
+V = KubeletVersion.parse
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+REPLICAS = [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]
+HOOKED = {**SPEC, "lifecycle": {"postStart": {"exec": {"command": ["/warm-up"]}}}}
+RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+LENIENT = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]}
+INIT = [{"name": "first", "image": "i"}, {"name": "last", "image": "i"}]
+DEBUGGER = {"name": "debugger", "image": "i"}
+HELD = instance("1")
+
+
+def pod(
+    state: dict[str, Any] | None = None,
+    *,
+    metadata: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    last: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    shown = {"name": "nginx", "state": {"running": {}} if state is None else state, "lastState": last or {}}
+    owned = {"namespace": "default", "name": "web", "uid": "uid-web", "ownerReferences": REPLICAS}
+    return {
+        "metadata": {**owned, **(metadata or {})},
+        "spec": {"containers": [SPEC], **spec},
+        "status": {"phase": "Running", "containerStatuses": [shown], **(status or {})},
+    }
+
+
+def facts(
+    body: dict[str, Any], *held: ContainerInstance, versions: tuple[str, str] = ("v1.33.1", "v1.34.2")
+) -> NodeFacts:
+    current, target = map(V, versions)
+    seen = traffic([body], current=current, target=target, settle=90 - VerifySettings().kubelet_down_budget.seconds)
+    return sound.facts(
+        inventory=inventory(HELD, *held), kubelet=kubelet(current=current), target=target, traffic=seen, now=NOW
+    )
+
+
+def rejecting(body: dict[str, Any], *rejected: RejectedPod) -> NodeFacts:
+    seen = facts(body)
+    return replace(seen, spec=replace(seen.spec, kubelet=replace(seen.spec.kubelet, also_rejects=rejected)))
+
+
+def shown(*, ready: bool, restarts: int) -> dict[str, Any]:
+    status = {"name": "nginx", "state": {"running": {}}, "restartCount": restarts}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return pod(status={"containerStatuses": [status], "conditions": conditions})
+
+
+def resizing(container: dict[str, Any], reason: str = "Deferred", kind: str = "PodResizePending") -> dict[str, Any]:
+    condition = {"type": kind, "status": "True", "reason": reason}
+    return pod(containers=[container], status={"conditions": [condition]})
+
+
+def ended(minutes: float) -> dict[str, Any]:
+    return {"terminated": {"exitCode": 1, "finishedAt": (NOW - timedelta(minutes=minutes)).isoformat()}}
+
+
+def began(seconds: float) -> dict[str, Any]:
+    return {"startTime": (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")}
+
+
+OLD = ("v1.19.16", "v1.20.15")
+LAST = replace(HELD, name="last", state=ContainerState.EXITED)
+FIRST = replace(HELD, name="first", state=ContainerState.EXITED)
+
+OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
+    "a hook": (
+        Reason.POD_IN_TRANSITION,
+        facts(pod({"waiting": {"reason": "ContainerCreating"}}, containers=[HOOKED])),
+        "its postStart hook is not over yet",
+        facts(pod(containers=[HOOKED])),
+    ),
+    "a container that is late to be shown": (
+        Reason.POD_IN_TRANSITION,
+        facts(pod({"waiting": {}}, containers=[HOOKED])),
+        "postStart",
+        facts(pod({"waiting": {"reason": "ContainerCreating"}})),
+    ),
+    "a pending resize": (
+        Reason.RESIZE_POLICY_RESTART,
+        facts(resizing(RESIZED)),
+        "a resize of it is not over (PodResizePending), which restarts nginx",
+        facts(resizing(LENIENT)),
+    ),
+    "a resize in progress": (
+        Reason.RESIZE_POLICY_RESTART,
+        facts(resizing(RESIZED, kind="PodResizeInProgress")),
+        "PodResizeInProgress",
+        facts(resizing(RESIZED, "Infeasible")),
+    ),
+    "an init container that was collected": (
+        Reason.KUBELET_DEFECT,
+        facts(pod(initContainers=INIT), FIRST, versions=OLD),
+        "the runtime no longer holds its init container last",
+        facts(pod(initContainers=INIT), LAST, versions=OLD),
+    ),
+    "an init container, and a kubelet that remembers": (
+        Reason.KUBELET_DEFECT,
+        facts(pod(initContainers=INIT), versions=("v1.21.1", "v1.20.15")),
+        "choose 1.21 or later",
+        facts(pod(initContainers=INIT), versions=("v1.20.15", "v1.21.1")),
+    ),
+}
+
+CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
+    "a crash loop": (
+        Reason.POD_ENDS_BY_ITSELF,
+        facts(pod({"waiting": {"reason": "CrashLoopBackOff"}})),
+        "1 container ended within the last 10 minutes",
+        facts(pod({"waiting": {"reason": "ImagePullBackOff"}})),
+    ),
+    "a container that crashed": (
+        Reason.POD_ENDS_BY_ITSELF,
+        facts(pod(last=ended(9))),
+        "default/web/nginx",
+        facts(pod(last=ended(11))),
+    ),
+    "a container between its end and the back-off": (
+        Reason.POD_ENDS_BY_ITSELF,
+        facts(pod(ended(1))),
+        "default/web/nginx",
+        facts(pod({"terminated": {**ended(1)["terminated"], "exitCode": 0}})),
+    ),
+    "a deadline": (
+        Reason.POD_ENDS_BY_ITSELF,
+        facts(pod(activeDeadlineSeconds=600, status=began(510))),
+        "activeDeadlineSeconds ends 1 pod within 90 s",
+        facts(pod(activeDeadlineSeconds=600, status=began(509))),
+    ),
+    "a bare pod": (
+        Reason.LOSS_NOT_HEALED,
+        facts(pod(metadata={"ownerReferences": []})),
+        "1 pod would be gone for good",
+        facts(pod(metadata={"ownerReferences": [], "annotations": {"kubernetes.io/config.mirror": "aa"}})),
+    ),
+    "a pod whose owner does not control it": (
+        Reason.LOSS_NOT_HEALED,
+        facts(pod(metadata={"ownerReferences": [{"kind": "Job", "name": "web"}]})),
+        "default/web",
+        facts(pod(restartPolicy="Never")),
+    ),
+    "a pod of our own": (
+        Reason.LOSS_NOT_HEALED,
+        facts(pod(metadata={"ownerReferences": None})),
+        "default/web",
+        facts(pod(metadata={"ownerReferences": None, "labels": {"nodeupgrade.dev/run": "r"}})),
+    ),
+    "somebody who debugs": (
+        Reason.DEBUGGING_IS_INTERRUPTED,
+        facts(
+            pod(
+                ephemeralContainers=[DEBUGGER],
+                status={"ephemeralContainerStatuses": [{"name": "debugger", "state": {"running": {}}}]},
+            )
+        ),
+        "1 ephemeral container running: default/web/debugger",
+        facts(
+            pod(
+                ephemeralContainers=[DEBUGGER],
+                status={"ephemeralContainerStatuses": [{"name": "debugger", "state": {"terminated": {}}}]},
+            )
+        ),
+    ),
+}
+
+
+OBJECTIONS |= {
+    f"a pod that a vendor's kubelet rejects: {rejected}": (
+        Reason.POD_WOULD_NOT_BE_ADMITTED,
+        rejecting(shown(ready=ready, restarts=restarts), rejected),
+        f"it is {rejected}, and kubelet.alsoRejects says",
+        rejecting(shown(ready=well, restarts=never), rejected),
+    )
+    for rejected, ready, restarts, well, never in (
+        (RejectedPod.NOT_READY, False, 0, True, 1),
+        (RejectedPod.RESTARTED, True, 1, False, 0),
+        (RejectedPod.RESTARTED_AND_NOT_READY, False, 2, True, 2),
+    )
+}

@@ -1,0 +1,100 @@
+"""Builds nodes with mounted volumes, and provides cases that the checks report."""
+
+from dataclasses import replace
+from typing import Any
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodRef, PodUid
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.facts import NodeFacts, Surroundings, VolumeClaim
+from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
+from tests.builders.sound import facts, kubelet, pod, readiness
+
+UID = "0d6b3c7e-4f2f-4d0e-9a64-6a3cf6a5a001"
+REF = PodRef(namespace="default", name="web", uid=PodUid(UID))
+ROOT = "/var/lib/kubelet"
+V = KubeletVersion.parse
+CONTROLLED = {"annotations": {"volumes.kubernetes.io/controller-managed-attach-detach": "true"}}
+
+
+def table(*points: str) -> str:
+    return "\n".join(
+        f"{i} 25 0:{i} / {point} rw,relatime shared:1 - ext4 /dev/sdb rw" for i, point in enumerate(points)
+    )
+
+
+def of_pod(plugin: str, name: str, uid: str = UID) -> str:
+    mount = "/mount" if plugin == "csi" else ""
+    return f"{ROOT}/pods/{uid}/volumes/kubernetes.io~{plugin}/{name}{mount}"
+
+
+STAGED = f"{ROOT}/plugins/kubernetes.io/csi/pv/pvc-1/globalmount"
+STAGED_ANEW = f"{ROOT}/plugins/kubernetes.io/csi/ebs.csi.aws.com/{'a' * 64}/globalmount"
+BLOCK = f"{ROOT}/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2"
+
+
+def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
+    spec = {"volumes": given.pop("volumes")} if "volumes" in given else {}
+    layout = replace(read_layout(()), gates=given.pop("gates", {}))
+    seen = {name: given.pop(name) for name in ("claims", "selinux") if name in given}
+    known: dict[str, Any] = {
+        "pods": (parse_pod(pod(REF, **spec)),),
+        "kubelet": kubelet(current=V(current)),
+        "target": V(target),
+        "readiness": readiness(layout=layout),
+        "around": Surroundings(mounted=mounted_volumes(table("/", ROOT, *points)), **seen),
+    }
+    return facts(**{**known, **given})
+
+
+REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
+    "staged by name, crossing 1.24": (
+        Reason.VOLUME_NOT_KEPT, "default/web", "#107065",
+        volumes("v1.23.17", "v1.24.17", of_pod("csi", "pvc-1"), STAGED),
+    ),
+    "staged by name, for nobody that is known": (
+        Reason.VOLUME_NOT_KEPT, "", "a volume pvc-1 is mounted", volumes("v1.23.17", "v1.24.17", STAGED),
+    ),
+    "staged by digest, on the way back": (
+        Reason.VOLUME_NOT_KEPT, "", "a volume of ebs.csi.aws.com", volumes("v1.24.17", "v1.23.17", STAGED_ANEW),
+    ),
+    "a block volume, crossing 1.17": (
+        Reason.VOLUME_NOT_KEPT, "", "#74026", volumes("v1.16.15", "v1.17.17", BLOCK),
+    ),
+    "a plugin whose volumes migrate": (
+        Reason.VOLUME_NOT_KEPT, "default/web", "#106098", volumes("v1.22.17", "v1.23.17", of_pod("aws-ebs", "pv-1")),
+    ),
+    "a plugin that is removed": (
+        Reason.VOLUME_NOT_KEPT, "default/web", "#112015", volumes("v1.25.16", "v1.26.15", of_pod("glusterfs", "pv-1")),
+    ),
+    "a git repository": (
+        Reason.VOLUME_NOT_KEPT, "default/web", "#129923",
+        volumes("v1.32.13", "v1.33.13", volumes=[{"name": "site", "gitRepo": {"repository": "git://a"}}]),
+    ),
+    "a claim that is being deleted": (
+        Reason.KUBELET_DEFECT, "default/web", "fixed in 1.32.4",
+        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)),
+    ),
+    "a claim that is being deleted, on the way back": (
+        Reason.KUBELET_DEFECT, "default/web", "kubelet v1.30.11",
+        volumes("v1.30.11", "v1.30.12", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)),
+    ),
+    "a claim that cannot be read": (
+        Reason.KUBELET_DEFECT, "default/web", "HTTP 403",
+        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 403"),)),
+    ),
+}  # fmt: skip
+
+
+CAUTIONS: dict[str, tuple[Reason, str, NodeFacts]] = {
+    "SELinux": (
+        Reason.VOLUME_NOT_KEPT, "1 pod with persistent volumes: default/web",
+        volumes("v1.36.1", "v1.37.0", volumes=[{"name": "scratch", "ephemeral": {}}], selinux=True),
+    ),
+    "a volume that is not attached": (
+        Reason.POD_IN_TRANSITION, "volume csi^2 is in use and not attached",
+        volumes("v1.30.14", "v1.33.13", node={"metadata": CONTROLLED, "status": {"volumesInUse": ["csi^2"]}}),
+    ),
+}  # fmt: skip

@@ -1,0 +1,129 @@
+"""Tests for listing and watching the Pods of a node."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.refusals import failure
+from nodeupgrade.cluster.client.transport import Transport
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, WatchEventType
+
+POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
+COUNT: tuple[str, Json] = ("/api/v1/pods", {"limit": "1"})
+PLAIN = ("/api/v1/pods", {"fieldSelector": "spec.nodeName=a"})
+NOW: tuple[str, Json] = ("/api/v1/namespaces/kube-node-lease/pods", {})
+INDEXED = (
+    "/api/v1/pods",
+    {"fieldSelector": "spec.nodeName=a", "resourceVersion": "42", "resourceVersionMatch": "NotOlderThan"},
+)
+EXACT = ("/api/v1/pods", {"limit": "500", "fieldSelector": "spec.nodeName=a"})
+
+
+@dataclass
+class Line:
+    """Writes down what is asked."""
+
+    lags: bool = False  # the API server's cache has not come as far as its etcd
+    # what it says of the number of pods; None if that is forbidden
+    counted: Json | None = field(default_factory=lambda: {"remainingItemCount": 149_999, "continue": "c"})
+    answers: asyncio.Event | None = None  # set once it answers; None if it always does
+    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    watched: list[Mapping[str, str]] = field(default_factory=list)
+
+    async def request(self, _method: str, path: str, *, query: Mapping[str, str] | None = None) -> Any:
+        query = query or {}
+        self.asked.append((path, dict(query)))
+        if self.answers is not None:
+            await self.answers.wait()
+        if self.lags and "resourceVersionMatch" in query:
+            raise failure(f"GET {path}", 504, "Timeout: Too large resource version: 42, current: 41")
+        if (path, query) == COUNT:
+            if self.counted is None:
+                raise failure(f"GET {path}", 403, "not you")
+            return {"metadata": {"resourceVersion": "42", **self.counted}, "items": [POD]}
+        return {"metadata": {"resourceVersion": "42"}, "items": [] if "namespaces" in path else [POD]}
+
+    async def lines(self, _path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
+        self.watched.append(dict(query))
+        for line in list[bytes]():
+            yield line
+
+
+def client(line: Line) -> KubeClient:
+    return KubeClient(cast("Transport", line))
+
+
+async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:
+    line = Line()
+    (pod,) = await client(line).list_pods_on_node("a")
+    assert pod["metadata"] == POD["metadata"]
+    assert line.asked == [COUNT, NOW, INDEXED]
+
+
+async def test_the_state_of_one_moment_is_asked_for_once_and_nobody_gets_that_of_an_earlier_one() -> None:
+    line = Line()
+    kube = client(line)
+    await kube.list_pods_on_node("a")
+    line.asked.clear()
+    line.answers = asyncio.Event()
+    lists = [asyncio.ensure_future(kube.list_pods_on_node("a")) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert line.asked == [NOW]
+    lists.append(asyncio.ensure_future(kube.list_pods_on_node("a")))
+    await asyncio.sleep(0.01)
+    assert line.asked == [NOW, NOW], "it was sent before this list was asked for"
+    lists[0].cancel()
+    line.answers.set()
+    assert [len(pods) for pods in await asyncio.gather(*lists[1:])] == [1, 1, 1]
+
+
+async def test_where_the_cache_does_not_come_so_far_etcd_is_asked() -> None:
+    line = Line(lags=True)
+    assert len(await client(line).list_pods_on_node("a")) == 1
+    assert line.asked == [COUNT, NOW, INDEXED, EXACT]
+
+
+@pytest.mark.parametrize(
+    ("counted", "few"),
+    [({}, True), ({"remainingItemCount": 998, "continue": "c"}, True), ({"remainingItemCount": 1000}, False),
+     ({"continue": "an API server that does not count"}, False), (None, False)],
+)  # fmt: skip
+async def test_few_pods_are_read_without_a_detour_and_are_not_counted_every_time(
+    counted: Json | None, few: bool
+) -> None:
+    line = Line(counted=counted)
+    kube = client(line)
+    for _ in range(2):
+        assert len(await kube.list_pods_on_node("a")) == 1
+    assert line.asked == [COUNT, *(2 * ([PLAIN] if few else [NOW, INDEXED]))]
+
+
+async def test_a_watch_begins_with_such_a_list() -> None:
+    line = Line()
+    events = [event async for event in client(line).watch_pods_on_node("a")]
+    assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(WatchEventType.ADDED, "web")]
+    assert line.asked == [COUNT, NOW, INDEXED]
+    assert [query["resourceVersion"] for query in line.watched] == ["42"]
+
+
+async def test_a_watch_that_goes_on_lists_nothing() -> None:
+    line = Line()
+    assert [event async for event in client(line).watch_pods_on_node("a", resource_version="7")] == []
+    assert (line.asked, line.watched[0]["resourceVersion"]) == ([], "7")
+
+
+@pytest.mark.parametrize(
+    ("resource", "fields"),
+    [(NODES, None), (EVENTS.within("default"), {"involvedObject.name": "a"}), (PODS, {"status.phase": "Running"})],
+)
+async def test_what_has_no_index_is_listed_in_pages(resource: Any, fields: Json | None) -> None:
+    line = Line()
+    await client(line).list(resource, fields=fields)
+    ((_, query),) = line.asked
+    assert query["limit"] == "500"
+    assert "resourceVersion" not in query

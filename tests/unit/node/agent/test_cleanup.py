@@ -1,0 +1,146 @@
+"""What runs have left on a node goes when nothing needs it any more, and not before."""
+
+import shutil
+from pathlib import Path, PurePosixPath
+
+import pytest
+import yaml
+
+from nodeupgrade.node.agent import cleanup
+from nodeupgrade.node.agent.cleanup import StillNeededError, look, remove
+from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.packages.dpkg import STATUS, Package
+from nodeupgrade.node.journal.journal_file import FileJournal
+from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
+from nodeupgrade.node.wiring import host_from_pod
+from tests.builders.checkout import CHECKOUT
+from tests.builders.run_records import records
+from tests.crash.harness import DPKG, PACKAGE, PACKAGES
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
+
+
+class Host:
+    """A node's root directory on which a run has ended in some way, and its journal says so."""
+
+    def __init__(self, root: Path, outcome: str | None, *, begun: bool = True, package: Package | None = None) -> None:
+        self.root = root
+        self.files = HostFiles(root)
+        self.runs = RunStore(self.at(RUNS))
+        self.at(PurePosixPath("/usr/bin")).mkdir(parents=True)
+        node = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "c")])
+        node.disk.update(DPKG)
+        self.plan = plan_for(node, "v1.33.13", package=package)
+        self.runs.write_plan(self.plan)
+        if begun:
+            with FileJournal(self.at(RUNS) / self.plan.run_id / "journal") as journal:
+                for each in records(outcome):
+                    journal.append(each)
+        self.backup = PurePosixPath(self.plan.swap.backup)
+        self.files.write(self.backup, b"the previous kubelet")
+        self.files.write(PurePosixPath(self.plan.swap.path), b"the kubelet")
+        for place in PROGRAM_PLACES:
+            self.files.write(place / "bundles/abc/python", b"a bundle")
+        self.drop_ins = UNIT_DIRECTORY / f"{self.plan.swap.unit}.d"
+        self.at(self.drop_ins).mkdir(parents=True)
+
+    def at(self, path: PurePosixPath) -> Path:
+        return self.root / path.relative_to("/")
+
+    def clean(self) -> cleanup.Leftovers:
+        found = look(self.runs, self.files)
+        remove(found, self.files, self.root)
+        return found
+
+    def left(self) -> set[str]:
+        return {str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("outcome", ["Upgraded", "RolledBack"])
+def test_nothing_is_left_but_the_kubelet(tmp_path: Path, outcome: str) -> None:
+    host = Host(tmp_path, outcome)
+    assert host.clean().removable == (host.backup,)
+    assert host.left() == {host.plan.swap.path.lstrip("/")}
+    assert not host.at(STATE).exists()
+    assert not host.at(host.drop_ins).exists()
+    assert host.clean().removable == (), "it can be repeated"
+
+
+@pytest.mark.parametrize("selection", ["hold", "install"])
+def test_a_package_that_a_run_has_held_is_named_as_long_as_it_is(tmp_path: Path, selection: str) -> None:
+    host = Host(tmp_path, "Upgraded", package=PACKAGE)
+    status = PACKAGES.replace(b"kubelet\nStatus: install", b"kubelet\nStatus: " + selection.encode())
+    host.files.write(STATUS, status)
+    kept = "package kubelet: it is held, which apt-mark unhold kubelet takes back"
+    assert host.clean().staying == ((kept,) if selection == "hold" else ())
+    assert host.files.read(STATUS) == status
+
+
+def test_drop_ins_of_others_stay(tmp_path: Path) -> None:
+    host = Host(tmp_path, "Upgraded")
+    host.files.write(host.drop_ins / "10-kubeadm.conf", b"[Service]")
+    host.clean()
+    assert host.files.read(host.drop_ins / "10-kubeadm.conf") == b"[Service]"
+
+
+def test_a_plan_that_nobody_began_is_no_obstacle(tmp_path: Path) -> None:
+    host = Host(tmp_path, None, begun=False)
+    host.clean()
+    assert not host.at(STATE).exists()
+
+
+@pytest.mark.parametrize(
+    "needed", ["under way", "a person is needed", "its units", "a plan that cannot be read", "its journal"]
+)
+def test_as_long_as_something_may_be_needed_nothing_goes(tmp_path: Path, needed: str) -> None:
+    host = Host(tmp_path, {"under way": None, "a person is needed": "Degraded"}.get(needed, "Upgraded"))
+    run = host.at(RUNS) / host.plan.run_id
+    if needed == "its units":
+        host.files.write(UNIT_DIRECTORY / "nodeupgrade-executor.service", b"[Service]")
+    if needed == "a plan that cannot be read":
+        (run / "plan.json").write_text('{"schema": 0}')
+    if needed == "its journal":
+        (run / "journal").write_bytes(b"damaged\n" + (run / "journal").read_bytes())
+    before = host.left()
+    with pytest.raises(StillNeededError):
+        host.clean()
+    assert host.left() == before
+
+
+def test_whatever_tells_of_it_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(tmp_path, "Upgraded")
+    found = look(host.runs, host.files)
+
+    def power_cut(path: Path) -> None:
+        assert not host.files.stamp(host.backup)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shutil, "rmtree", power_cut)
+    with pytest.raises(KeyboardInterrupt):
+        remove(found, host.files, host.root)
+    monkeypatch.undo()
+    host.clean()
+    assert not host.at(STATE).exists()
+
+
+def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
+    for pid, command in (
+        (1, "/sbin/init"),
+        (7, "python\0-m\0nodeupgrade.node.agent.cleanup"),
+        (8, "python\0-m\0nodeupgrade.node.agent"),
+    ):
+        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
+        (tmp_path / "proc" / str(pid) / "cmdline").write_text(f"{command}\0")
+    host = host_from_pod(tmp_path)
+    assert cleanup.agent_runs(host)
+    (tmp_path / "proc/8/cmdline").unlink()
+    assert not cleanup.agent_runs(host)
+
+
+def test_its_pods_have_no_token() -> None:
+    """They are root on every node at once, so none of them may speak for another one."""
+    (daemons,) = yaml.safe_load_all((CHECKOUT / "components" / "cleanup" / "cleanup.yaml").read_text(encoding="utf-8"))
+    pod = daemons["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert [volume for volume in pod["volumes"] if volume.keys() & {"projected", "secret"}] == []

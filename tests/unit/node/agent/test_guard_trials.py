@@ -1,0 +1,40 @@
+"""Tests the requests that verify the readiness guard, and how their responses are interpreted."""
+
+import json
+
+import pytest
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.node.agent.guard_trials import InForce, NotInForce, node_trial, pod_trials
+from tests.builders.reported_pods import DELETED, ENDED, READY, UNPROBED, UNREADY, pod
+
+DENIED = (
+    "pods \"web\" is forbidden: ValidatingAdmissionPolicy 'readiness-guard.nodeupgrade.dev' with binding "
+    "'readiness-guard.nodeupgrade.dev' denied request: the kubelet of this node is being upgraded"
+)
+
+NOT_GUARDABLE = [UNREADY, DELETED, pod("True", state=ENDED), UNPROBED]
+
+
+@pytest.mark.parametrize("other", NOT_GUARDABLE, ids=["unready", "deleted", "ended", "no probe"])
+def test_only_pods_are_tried_that_the_guard_has_to_guard(other: Json) -> None:
+    assert pod_trials([other]) == ()
+    (trial,) = pod_trials([other, READY])
+    assert trial.path == "/api/v1/namespaces/default/pods/web/status"
+    assert trial.patch["metadata"] == {"uid": "1"}, "a successor of the same name is another pod"
+
+
+def test_a_few_pods_are_enough() -> None:
+    assert len(pod_trials([READY] * 9)) == 3
+
+
+def test_what_answers_mean() -> None:
+    (trial,) = pod_trials([READY])
+    assert trial.judge(422, json.dumps({"message": DENIED})) == InForce()
+    assert trial.judge(200, "{}") == NotInForce("the kubelet may report pod default/web unready")
+    assert trial.judge(403, json.dumps({"message": "no"})) == NotInForce(
+        "asked about pod default/web, the API server answers 403: no"
+    )
+    assert trial.judge(502, "<html>") == NotInForce("asked about pod default/web, the API server answers 502: <html>")
+    of_node = node_trial("web-1").judge(422, json.dumps({"message": DENIED}))
+    assert isinstance(of_node, NotInForce), "the Node has a policy of its own"

@@ -1,0 +1,31 @@
+"""Tests the checks of admission."""
+
+import pytest
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.findings.check import ask
+from tests.builders.admission_record_cases import CHECKS
+from tests.builders.admitted import admission, by_manifest, pod
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"imagePullSecrets": [{"name": "s"}]}, "a Secret"),
+        ({"resourceClaims": [{"name": "c"}]}, "a ResourceClaim"),
+        ({"containers": [{"name": "c", "env": [{"valueFrom": {"configMapKeyRef": {}}}]}]}, None),
+        ({"containers": [{"name": "c", "env": [{"valueFrom": {"configMapKeyRef": {"name": "m"}}}]}]}, "a ConfigMap"),
+        ({"initContainers": [{"name": "c", "envFrom": [{"secretRef": {"name": "m"}}]}]}, "a Secret"),
+        ({"containers": [{"name": "c", "env": [{"valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}]}, None),
+        ({"volumes": [{"name": "v", "hostPath": {}}, {"name": "e"}, {"name": "d", "emptyDir": {}}]}, None),
+        ({"volumes": [{"name": "v", "iscsi": {"secretRef": {"name": "s"}}}]}, "a Secret"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "a volume takes from persistentVolumeClaim"),
+        ({"volumes": [{"name": "v", "projected": {"sources": [{"downwardAPI": {}}]}}]}, None),
+        ({"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {}}]}}]}, "takes from configMap"),
+    ],
+)
+def test_what_a_static_pod_refers_to(spec: Json, told: str | None) -> None:
+    found = list(ask(CHECKS, by_manifest(admission(pod(**spec), versions=("v1.33.1", "v1.34.0")))))
+
+    assert [told in finding.detail for finding in found if told] == ([True] if told else [])
+    assert len(found) == (told is not None)

@@ -1,0 +1,116 @@
+"""Tests the checks of the kubelet's state files."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.node.checks import state_files
+from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.node.checks.startup import Readiness, StartingHost
+from nodeupgrade.node.checks.state_files import devices_are_on_record
+from tests.builders.admitted import checkpoint
+from tests.builders.sound import readiness
+from tests.builders.state_file_cases import (
+    DEFECTS,
+    DOWN,
+    FIRST_FORMAT,
+    POD_LEVEL,
+    STRICT,
+    V,
+    dra,
+    layout,
+    pods,
+    resized,
+    sealed,
+    static,
+)
+
+CHECKS = tuple(check for check in checks_of(state_files, warns=False) if check.facts is Readiness)
+
+
+LEFT: dict[str, dict[str, Any]] = {
+    "state of pods": pods(sealed('{"entries":{"u":{"ContainerResources":{"a":{}}}}}')),
+    "state of no pods": pods(sealed("{}")),
+    "state of resized pods": resized(FIRST_FORMAT, "v1.30.14", "v1.31.1"),
+    "state of resized pods from 1.32 on": resized(sealed("{}"), "v1.32.0", "v1.32.1"),
+    "state of resized pods that nobody reads": resized(FIRST_FORMAT, "v1.31.1", "v1.32.0", "NoSuchGate=true"),
+    "state of resized pods before 1.33": resized(FIRST_FORMAT, "v1.31.1", "v1.33.0"),
+    "state of pods that nobody reads": {**pods(b""), "current": V("v1.31.0"), "target": V("v1.32.0")},
+    "state of pods whose gate is off": {
+        **pods(b""), "layout": layout("--feature-gates=InPlacePodVerticalScaling=false"),
+    },
+    "state of claims": {**dra(), "current": V("v1.32.0")},
+    "state of claims that nobody reads": {**dra(gate=False), "current": V("v1.30.14"), "target": V("v1.34.0")},
+    "state of claims before it is on by default": {
+        "state": {"dra_manager_state": b"["}, "current": V("v1.32.0"), "target": V("v1.33.0"),
+    },
+    "resources of pods on the way up": {**POD_LEVEL, "current": V("v1.35.4"), "target": V("v1.36.1")},
+    "no resources of pods": {**POD_LEVEL, **DOWN, "layout": layout()},
+    "all CPUs": static(),
+    "CPUs by container, as up to 1.17": static(entries={"c": "4-7"}),
+    "no CPU pinned": static(entries={}, defaultCpuSet="0-7"),
+    "a fresh state": static(entries={}, defaultCpuSet=""),
+    "fields that are not known": static(entries={}, podEntries={"u": {"cpuSet": "4-7"}}),
+    "reserved CPUs": static(b"reservedSystemCPUs: 0-1"),
+    "strictly reserved CPUs": static(STRICT + b"reservedSystemCPUs: 0", defaultCpuSet="1-3"),
+    "strictly reserved amounts": static(STRICT, defaultCpuSet="1-3"),
+    "CPUs that cannot be counted": {**static(defaultCpuSet="0"), "host": StartingHost()},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("defect", "told"), DEFECTS.values(), ids=DEFECTS.keys())
+def test_a_defect_is_named_once_with_what_to_do(defect: dict[str, Any], told: str) -> None:
+    [finding] = ask(CHECKS, readiness(**defect))
+
+    assert finding.reason is Reason.KUBELET_WOULD_NOT_START
+    assert told in finding.detail
+
+
+@pytest.mark.parametrize("fine", LEFT.values(), ids=LEFT.keys())
+def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:
+    assert list(ask(CHECKS, readiness(**fine))) == []
+
+
+ENTRY = {"PodUID": "u", "ContainerName": "app", "ResourceName": "example.com/gpu", "DeviceIDs": {"0": ["a"]}}
+
+
+def with_device(*entries: dict[str, Any], raw: bytes | None = None, state: str = "running") -> Admission:
+    content = {"PodDeviceEntries": list(entries), "RegisteredDevices": {"example.com/gpu": ["a"]}}
+    body = {
+        "metadata": {"namespace": "default", "name": "web", "uid": "u"},
+        "spec": {"containers": [{"name": "app", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]},
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [{"name": "app", "containerID": "x://1", "state": {state: {}}}],
+        },
+    }
+    return Admission(
+        node={}, pods=(parse_pod(body),), settings=Configured(), gates={}, current=None, target=V("v1.33.13"),
+        state={DEVICE_STATE: checkpoint(content) if raw is None else raw},
+    )  # fmt: skip
+
+
+def test_a_running_pod_whose_device_is_not_on_record_would_lose_it() -> None:
+    [finding] = ask((devices_are_on_record,), with_device({**ENTRY, "ContainerName": "other"}))
+
+    assert (finding.reason, finding.subject) == (Reason.POD_WOULD_NOT_BE_ADMITTED, "default/web")
+    assert "its container app has example.com/gpu, of which" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        with_device(ENTRY),
+        with_device(state="waiting"),
+        with_device(raw=b"damaged"),
+        with_device(raw=b'{"Data":[]}'),
+        with_device(raw=checkpoint({"RegisteredDevices": {"example.com/gpu": ["a"]}}).replace(b'"a"', b'"b"')),
+    ],
+)
+def test_devices_that_are_on_record_or_elsewhere_reported_are_let_pass(fine: Admission) -> None:
+    assert list(ask((devices_are_on_record,), fine)) == []

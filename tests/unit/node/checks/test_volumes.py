@@ -1,0 +1,77 @@
+"""Tests the checks of volumes."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.node.checks import volumes as of_volumes
+from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
+from tests.builders.sound import kubelet
+from tests.builders.volume_cases import BLOCK, CAUTIONS, CONTROLLED, REFUSED, STAGED, STAGED_ANEW, UID, of_pod, volumes
+
+CHECKS, WARNINGS = checks_of(of_volumes, warns=False), checks_of(of_volumes, warns=True)
+
+
+CLAIMED = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+@pytest.mark.parametrize(("reason", "subject", "told", "found"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_forbids_a_run(reason: Reason, subject: str, told: str, found: NodeFacts) -> None:
+    (finding,) = ask(CHECKS, found)
+
+    assert (finding.reason, finding.subject, finding.forbids) == (reason, subject, True)
+    assert told in finding.detail
+
+
+LET_PASS: dict[str, NodeFacts] = {
+    "CSI volumes, within minors that place them alike": volumes(
+        "v1.30.14", "v1.33.13", of_pod("csi", "pvc-1"), of_pod("projected", "token"), STAGED_ANEW, f"{BLOCK}/{UID}",
+        volumes=CLAIMED,
+    ),
+    "old places, that the running kubelet does not use either": volumes("v1.24.17", "v1.25.16", STAGED, BLOCK),
+    "new places from before, crossing": volumes("v1.23.17", "v1.24.17", STAGED_ANEW),
+    "a migration that is postponed": volumes(
+        "v1.22.17", "v1.23.17", of_pod("aws-ebs", "pv-1"), gates={"CSIMigrationAWS": False}
+    ),
+    "a volume of a pod that is gone": volumes("v1.25.16", "v1.26.15", of_pod("glusterfs", "pv-1", uid="0" * 32)),
+    "a git repository, with its gate": volumes(
+        "v1.32.13", "v1.33.13", volumes=[{"name": "site", "gitRepo": {}}], gates={"GitRepoVolumeDriver": True}
+    ),
+    "a claim that is being deleted, and kubelets that keep its volume": volumes(
+        "v1.30.12", "v1.32.4", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)
+    ),
+    "a claim that is kept": volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data"),)),
+    "attached volumes": volumes(
+        "v1.30.14", "v1.33.13",
+        node={
+            "metadata": CONTROLLED,
+            "status": {"volumesInUse": ["csi^1"], "volumesAttached": [{"name": "csi^1", "devicePath": ""}]},
+        },
+    ),
+    "volumes that the kubelet attaches": volumes(
+        "v1.30.14", "v1.33.13", node={"metadata": {}, "status": {"volumesInUse": ["csi^1"]}}
+    ),
+    "SELinux, with opting out": volumes(
+        "v1.36.1", "v1.37.0", volumes=CLAIMED, selinux=True, gates={"SELinuxMount": False}
+    ),
+    "SELinux, and no claim": volumes("v1.36.1", "v1.37.0", selinux=True),
+    "a kubelet of an unknown version": replace(
+        volumes("v1.23.17", "v1.24.17", STAGED, BLOCK), kubelet=kubelet(current=None)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("found", LET_PASS.values(), ids=LET_PASS.keys())
+def test_what_does_no_harm_is_let_pass(found: NodeFacts) -> None:
+    assert ask((*CHECKS, *WARNINGS), found) == ()
+
+
+@pytest.mark.parametrize(("reason", "told", "found"), CAUTIONS.values(), ids=CAUTIONS.keys())
+def test_what_deserves_attention(reason: Reason, told: str, found: NodeFacts) -> None:
+    assert ask(CHECKS, found) == ()
+    (finding,) = ask(WARNINGS, found)
+
+    assert (finding.reason, finding.forbids) == (reason, False)
+    assert told in finding.detail

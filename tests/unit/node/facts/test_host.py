@@ -1,0 +1,72 @@
+"""Tests how the facts of a host are gathered."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.errors import StepFailed
+from tests.builders.gathered import gathered, node
+from tests.doubles.node.containers.runtime_restart import PLACES
+
+PROVIDERS = b"""
+kind: CredentialProviderConfig
+providers: [{name: ecr}, {name: gcr}, {name: ../sh}, 7]
+"""
+
+
+@pytest.mark.parametrize(("path", "named"), [("/etc/p.yaml", "/etc/p.yaml"), ("/etc/p/1.yml", "/etc/p")])
+def test_credential_providers_are_looked_for(monkeypatch: pytest.MonkeyPatch, path: str, named: str) -> None:
+    flags = (f"--image-credential-provider-config={named}", "--image-credential-provider-bin-dir=/opt/bin")
+    seen = node(*flags, files={path: PROVIDERS, "/etc/p/README": b"", "/opt/bin/ecr": b"", "/opt/sh": b""})
+    read = seen.files.read
+
+    def on_disk(of: PurePosixPath) -> bytes | None:
+        if of == PurePosixPath("/etc/p"):
+            raise StepFailed("it is a directory")
+        return read(of)
+
+    monkeypatch.setattr(seen.files, "read", on_disk)
+
+    found = gathered(seen).readiness.host.credential_providers
+
+    assert found is not None
+    assert (found.directory, dict(found.files)) == ("/opt/bin", {path: PROVIDERS})
+    assert found.executable == {"ecr"}
+
+
+def test_what_a_starting_kubelet_reads_of_its_host_is_collected() -> None:
+    seen = node("--root-dir=/data", files={"/proc/swaps": b"Filename\n", "/proc/sys/kernel/panic": b"10\n"})
+
+    found = gathered(seen).readiness.host
+
+    assert (found.swaps, found.credential_providers) == (b"Filename\n", None)
+    assert (found.kernel["kernel/panic"], found.kernel["vm/panic_on_oom"]) == ("10", "")
+    assert [name for name, _ in found.disks] == ["nodefs", "imagefs"][: len(found.disks)]
+    assert ("nodefs", "/data") in found.disks
+
+
+@pytest.mark.parametrize("images", ["/data/snapshots", None])
+def test_images_are_where_the_runtime_says_which_may_be_another_filesystem(
+    monkeypatch: pytest.MonkeyPatch, images: str | None
+) -> None:
+    seen = node()
+    info = replace(seen.runtime.info(), places=PLACES, images=images)
+    monkeypatch.setattr(seen.runtime, "info", lambda: info)
+
+    assert ("imagefs", images or PLACES.root) in gathered(seen).readiness.host.disks
+
+
+def test_what_the_kernel_says_about_memory_is_read_in_bytes() -> None:
+    lines = b"MemAvailable:    2048 kB\nHugePages_Total:       3\nHugetlb:         6144 kB\nodd: 1 MB\nodd\n"
+
+    assert gathered(node()).readiness.host.memory == {}
+    read = gathered(node(files={"/proc/meminfo": lines})).readiness.host.memory
+    assert read == {"MemAvailable": 2048 * 1024, "HugePages_Total": 3, "Hugetlb": 6144 * 1024}
+
+
+def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
+    limit = {"/proc/sys/fs/inotify/max_user_instances": b"128\n"}
+
+    assert gathered(node()).readiness.host.inotify is None
+    assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)

@@ -1,0 +1,13 @@
+"""Tests how the kubelet's files are examined."""
+
+from tests.builders.gathered import gathered, node
+from tests.doubles.node.kubelet import PROGRAM
+
+
+def test_files_of_a_run_that_are_mounted_where_they_lie_are_told() -> None:
+    manifests = "/etc/kubernetes/manifests"
+    points = {"/": 1, PROGRAM: 1, manifests: 1, f"{manifests}/etcd.yaml": 3, "/etc/other": 1}
+    lines = (f"{number} {above} 8:1 / {at} rw - ext4 /dev/a rw" for number, (at, above) in enumerate(points.items(), 1))
+    seen = node(f"--pod-manifest-path={manifests}", files={"/proc/1/mountinfo": "\n".join(lines).encode()})
+
+    assert gathered(seen).readiness.mounted == (PROGRAM, f"{manifests}/etcd.yaml")

@@ -1,0 +1,44 @@
+"""Tests how the files that a unit starts with are read again."""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.node.facts.kubelet_start import read_again, read_start, run_by
+from nodeupgrade.node.host.systemd.unit_start import differences
+from nodeupgrade.node.host.systemd.units import UnitCommand
+from tests.builders.sound import unit
+from tests.doubles.node import SimulatedNode
+
+
+@pytest.fixture
+def node() -> SimulatedNode:
+    return SimulatedNode(version="v1.30.14", pods=[])
+
+
+def test_what_a_pattern_stands_for_is_read_again_and_a_new_file_is_a_difference(node: SimulatedNode) -> None:
+    several = unit("kubelet.service", environment_files=(("/etc/k/*.env", False),))
+    node.disk["/etc/k/1.env"] = b"A=1"
+    planned = read_start(node.files, several)
+    assert list(differences(planned, read_again(node.files, several, planned))) == []
+
+    node.disk.update({"/etc/k/1.env": b"A=2", "/etc/k/2.env": b"", "/etc/k/README": b""})
+
+    assert list(differences(planned, read_again(node.files, several, planned))) == [
+        "/etc/k/*.env was changed", "/etc/k/1.env was changed", "/etc/k/2.env was changed",
+    ]  # fmt: skip
+
+
+def test_what_other_commands_run_is_read_again_too_but_not_what_the_run_exchanges(node: SimulatedNode) -> None:
+    lines = ("/bin/bash /opt/start --log /run/x.sh /opt/data", "/sbin/restorecon /usr/bin/kubelet /opt/helper.sh")
+    commands = tuple(UnitCommand(when="ExecStartPre", program=line.split()[0], line=line) for line in lines)
+    before = unit("kubelet.service", commands=commands)
+    node.disk.update(dict.fromkeys(("/bin/bash", "/opt/start", "/run/x.sh", "/sbin/restorecon", "/opt/helper.sh"), b""))
+    read = tuple(run_by(node.files, before, PurePosixPath("/usr/bin/kubelet")))
+    assert read == ("/bin/bash", "/opt/start", "/sbin/restorecon", "/opt/helper.sh")
+    planned = read_start(node.files, before, read)
+
+    node.disk.update({"/opt/start": b"exit 1", "/run/x.sh": b"2", "/usr/bin/kubelet": b"new"})
+
+    now = read_again(node.files, before, planned)
+    assert list(differences(planned, now)) == ["/opt/start was changed"]

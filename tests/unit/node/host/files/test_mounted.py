@@ -1,0 +1,215 @@
+"""Tests for file operations on a real filesystem: attributes, symbolic links, and files left by a crash."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files import atomic
+from nodeupgrade.node.host.files.mounted import HostFiles
+
+FILE = PurePosixPath("/etc/file")
+ATTRIBUTE = "user.label"
+
+
+@pytest.fixture
+def files(root: Path) -> HostFiles:
+    return HostFiles(root)
+
+
+def mark(path: Path) -> None:
+    path.chmod(0o751)
+    try:
+        os.setxattr(path, ATTRIBUTE, b"kubelet_exec_t")
+    except OSError:
+        pytest.skip("the filesystem of the temporary directory keeps no extended attributes")
+
+
+def marked(path: Path) -> bool:
+    return path.stat().st_mode & 0o7777 == 0o751 and os.getxattr(path, ATTRIBUTE) == b"kubelet_exec_t"
+
+
+def test_writing_keeps_mode_and_attributes_of_what_was_there(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"one", mode=0o640)
+    assert (root / "etc/file").stat().st_mode & 0o7777 == 0o640
+    mark(root / "etc/file")
+
+    files.write(FILE, b"two", mode=0o600)
+
+    assert (root / "etc/file").read_bytes() == b"two"
+    assert marked(root / "etc/file")
+
+
+def test_copies_and_adopters_have_the_attributes_of_their_pattern(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"pattern")
+    mark(root / "etc/file")
+
+    files.copy(FILE, PurePosixPath("/etc/copy"))
+    files.write(PurePosixPath("/etc/adopter"), b"another")
+    files.adopt(FILE, PurePosixPath("/etc/adopter"))
+
+    assert marked(root / "etc/copy")
+    assert marked(root / "etc/adopter")
+    assert (root / "etc/adopter").read_bytes() == b"another"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_the_owner_is_kept(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"one")
+    os.chown(root / "etc/file", 1234, 5678)
+
+    files.write(FILE, b"two")
+
+    status = (root / "etc/file").stat()
+    assert (status.st_uid, status.st_gid) == (1234, 5678)
+
+
+def test_replacing_gives_the_program_a_second_name(files: HostFiles, root: Path) -> None:
+    files.write(PurePosixPath("/etc/new"), b"new")
+    files.write(FILE, b"old")
+    with (root / "etc/file").open("rb") as running:
+        files.replace(PurePosixPath("/etc/new"), FILE)
+        assert running.read() == b"old", "who has it open keeps the old one"
+    assert (root / "etc/new").samefile(root / "etc/file")
+
+
+def test_links_in_the_middle_are_followed_always(root: Path, files: HostFiles) -> None:
+    (root / "run").mkdir()
+    (root / "var").mkdir()
+    (root / "var/run").symlink_to("/run")
+
+    files.write(PurePosixPath("/var/run/x/y"), b"1")
+
+    assert (root / "run/x/y").read_bytes() == b"1"
+
+
+def test_nothing_outside_the_root_is_reached(root: Path, files: HostFiles) -> None:
+    (root / "out").symlink_to("../secret")
+    (root / "dir").symlink_to("..")
+
+    assert files.read(PurePosixPath("/out")) is None
+    assert files.read(PurePosixPath("/dir/secret")) is None
+    assert files.read(PurePosixPath("/../secret")) is None
+
+
+def test_odd_paths_are_refused(root: Path, files: HostFiles) -> None:
+    files.write(FILE, b"1")
+    (root / "link").symlink_to("/etc/file")
+    (root / "loop").symlink_to("/loop")
+    os.mkfifo(root / "fifo")
+
+    with pytest.raises(StepFailed, match="symbolic link; name the file it points to"):
+        files.write(PurePosixPath("/link"), b"2")
+    with pytest.raises(StepFailed, match="symbolic link"):
+        files.remove(PurePosixPath("/link"))
+    with pytest.raises(StepFailed, match="Too many levels"):
+        files.read(PurePosixPath("/loop"))
+    for odd in ("/fifo", "/etc"):
+        with pytest.raises(StepFailed, match="not a regular file"):
+            files.read(PurePosixPath(odd))
+    with pytest.raises(StepFailed, match="not an absolute path"):
+        files.read(PurePosixPath("etc/file"))
+    assert (root / "etc/file").read_bytes() == b"1"
+    assert files.list(PurePosixPath("/")) == ()
+
+
+@pytest.fixture
+def _full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def fail(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", fail)
+        yield
+
+
+@pytest.mark.usefixtures("_full_disk")
+def test_a_full_disk_leaves_the_old_content_and_no_rubbish(files: HostFiles, root: Path) -> None:
+    (root / "etc/file").write_text("old")
+
+    with pytest.raises(StepFailed, match="cannot write /etc/file because No space left"):
+        files.write(FILE, b"new")
+
+    assert [p.name for p in (root / "etc").iterdir()] == ["file"]
+    assert (root / "etc/file").read_text() == "old"
+
+
+def test_what_a_crash_left_is_not_listed_and_is_overwritten(files: HostFiles, root: Path) -> None:
+    (root / "etc" / f".file{atomic.LEFTOVER}").write_text("half a fi")
+
+    assert files.list(PurePosixPath("/etc")) == ()
+    files.write(FILE, b"whole")
+
+    assert [p.name for p in (root / "etc").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("tidying", ["remove", "tidy"])
+def test_what_a_crash_left_is_taken_away(files: HostFiles, root: Path, tidying: str) -> None:
+    (root / "etc" / f".file{atomic.LEFTOVER}").write_text("half a fi")
+    files.write(PurePosixPath("/etc/other"), b"x")
+
+    getattr(files, tidying)(FILE)
+
+    assert [p.name for p in (root / "etc").iterdir()] == ["other"]
+
+
+def test_what_cannot_be_changed_is_found(files: HostFiles, root: Path) -> None:
+    files.write(FILE, b"x")
+    if subprocess.run(["chattr", "+i", root / "etc/file"], check=False, capture_output=True, timeout=600).returncode:
+        pytest.skip("the filesystem of the temporary directory knows no such attribute, or this is not root")
+    try:
+        assert files.immutable(FILE)
+        assert not files.immutable(FILE.parent)
+        assert not files.immutable(PurePosixPath("/etc/none"))
+    finally:
+        subprocess.run(["chattr", "-i", root / "etc/file"], check=True, timeout=600)
+
+
+def test_the_time_of_a_change_is_that_of_everything_that_leads_there(files: HostFiles, root: Path) -> None:
+    """Content, attributes, and the links on the way; not the time that somebody wrote into the file's own."""
+    (root / "one").mkdir()
+    (root / "two").mkdir()
+    for place in ("one", "two"):
+        (root / place / "config").write_bytes(b"x")
+    os.utime(root / "two/config", (1, 1))
+    (root / "now").symlink_to("/one")
+    before = files.changed(PurePosixPath("/now/config"))
+    assert before is not None
+    assert files.changed(PurePosixPath("/two/config")) == (root / "two/config").stat().st_ctime_ns / 1e9
+    os.utime(root / "now", (9e9, 9e9), follow_symlinks=False)
+
+    assert files.changed(PurePosixPath("/now/config")) == 9e9
+    assert files.changed(PurePosixPath("/one")) == (root / "one").stat().st_mtime_ns / 1e9
+    assert files.changed(PurePosixPath("/nowhere/config")) is None
+
+
+def test_a_directory_is_walked_in_the_order_of_a_kubelet(files: HostFiles, root: Path) -> None:
+    for name in ("d/b.conf", "d/a/z.conf", "d/a.conf"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(b"x")
+    (root / "d/c.conf").symlink_to("/elsewhere")
+
+    found = [str(path) for path in files.walk(PurePosixPath("/d"))]
+
+    assert found == ["/d/a/z.conf", "/d/a.conf", "/d/b.conf", "/d/c.conf"]
+    assert files.walk(PurePosixPath("/nowhere")) == ()
+
+
+def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "run/k3s").mkdir(parents=True)
+    (root / "var").mkdir()
+    (root / "var/run").symlink_to("/run")
+    (root / "run/short.sock").symlink_to("k3s/real.sock")
+    (root / "run/circle.sock").symlink_to("circle.sock")
+    monkeypatch.chdir(root / "run/k3s")  # since the path of a socket must not be long
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("real.sock")
+
+        assert files.socket(PurePosixPath("/var/run/short.sock")) == PurePosixPath("/run/k3s/real.sock")
+        assert files.sockets_in(PurePosixPath("/var/run/k3s")) == (PurePosixPath("/var/run/k3s/real.sock"),)
+    with pytest.raises(StepFailed, match=r"circle\.sock because Too many levels"):
+        files.socket(PurePosixPath("/run/circle.sock"))

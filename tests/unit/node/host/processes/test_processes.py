@@ -1,0 +1,71 @@
+"""Tests for reading processes from /proc."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.processes.processes import ProcessTable, parse_stat
+from tests.builders.proc_stat import TAIL
+
+
+@pytest.mark.parametrize("name", ["pause", "a b", "a) S 99 (b", "((", "))"])
+def test_a_name_may_hold_anything(name: str) -> None:
+    stat = parse_stat(f"42 ({name}) {TAIL}")
+    assert (stat.pid, stat.command, stat.state, stat.parent, stat.started) == (42, name, "S", 7, 176946)
+
+
+@pytest.mark.parametrize("text", ["", "42 pause S 7", "42 (pause) S 7"])
+def test_anything_else_is_no_status(text: str) -> None:
+    with pytest.raises(ValueError, match="not a process status"):
+        parse_stat(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "started", "lives"),
+    [
+        (f"42 (pause) {TAIL}", 176946, True),
+        (f"42 (pause) {TAIL}", 176945, False),
+        (f"42 (pause) Z{TAIL[1:]}", 176946, False),
+        (f"42 (pause) X{TAIL[1:]}", 176946, False),
+        (None, 176946, False),
+    ],
+    ids=["itself", "another of the same number", "zombie", "dead", "gone"],
+)
+def test_a_process_lives_as_long_as_it_is_the_same_and_has_not_ended(
+    tmp_path: Path, text: str | None, started: int, lives: bool
+) -> None:
+    if text is not None:
+        (tmp_path / "42").mkdir()
+        (tmp_path / "42/stat").write_text(text)
+
+    assert ProcessTable(tmp_path).lives(Process(pid=42, started=started)) is lives
+
+
+def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
+    table, me = ProcessTable(), os.getpid()
+
+    found = table.process(me)
+    assert found is not None
+    assert found == Process(pid=me, started=found.started)
+    stat = table.stat(me)
+    assert stat is not None
+    assert stat.parent == os.getppid()
+    for missing in (0, -1, 2**22 + 1):
+        assert (table.program_stamp(missing), table.program_digest(missing)) == (None, None)
+        assert (table.process(missing), table.executable(missing), table.network(missing)) == (None, None, None)
+    assert table.arguments(2**22 + 1) is None
+
+
+def test_open_files_of_a_user_are_counted(tmp_path: Path) -> None:
+    for pid, links in (("7", ["anon_inode:inotify", "/dev/null", "anon_inode:inotify"]), ("8", ["/x"]), ("self", [])):
+        opened = tmp_path / pid / "fd"
+        opened.mkdir(parents=True)
+        for number, target in enumerate(links):
+            (opened / str(number)).symlink_to(target)
+    (tmp_path / "9").mkdir()
+    processes = ProcessTable(tmp_path)
+
+    assert processes.files_named("anon_inode:inotify", user=os.getuid()) == 2
+    assert processes.files_named("anon_inode:inotify", user=os.getuid() + 1) == 0

@@ -1,0 +1,159 @@
+"""Tests for the journal file: appending, damage, and full disks."""
+
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.node.journal.journal import Journal, Mark, render
+from nodeupgrade.node.journal.journal_file import FileJournal, read_journal
+from nodeupgrade.node.journal.run_store import BusyError
+from tests.builders.journal_records import RECORDS, record
+
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+def test_what_is_appended_is_loaded_by_the_next_writer(path: Path) -> None:
+    with FileJournal(path) as journal:
+        assert journal.load() == Journal()
+        for each in RECORDS:
+            journal.append(each)
+
+    with FileJournal(path) as journal:
+        assert journal.load() == Journal(RECORDS)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in path.parent.iterdir()] == ["journal"]
+
+
+def test_one_writer_any_reader(path: Path) -> None:
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+
+        with pytest.raises(BusyError, match="another executor"):
+            FileJournal(path)
+        assert read_journal(path) == Journal(RECORDS[:1])
+
+
+def test_a_reader_meets_a_record_that_is_being_written(path: Path) -> None:
+    path.write_bytes(render(RECORDS[0]) + render(RECORDS[1])[:-7])
+
+    assert read_journal(path) == Journal(RECORDS[:1])
+    assert read_journal(path.with_name("none")) == Journal()
+
+
+def test_a_tail_torn_at_any_byte_makes_room_for_the_next_record(path: Path) -> None:
+    whole, torn = render(RECORDS[0]), render(RECORDS[1])
+    for kept in range(len(torn)):
+        path.write_bytes(whole + torn[:kept])
+        with FileJournal(path) as journal:
+            assert journal.load() == Journal(RECORDS[:1])
+            journal.append(record(2, Mark.FAILED, error="shorter or longer than what was torn"))
+        assert [r.mark for r in read_journal(path).records] == [Mark.DONE, Mark.FAILED]
+
+
+def test_damage_in_the_middle_is_left_as_it_is(path: Path) -> None:
+    data = b"".join(map(render, RECORDS)).replace(b'"seq":2', b'"seq":7')
+    path.write_bytes(data)
+
+    with FileJournal(path) as journal, pytest.raises(Inconsistent, match="record 2 is damaged"):
+        journal.load()
+    assert path.read_bytes() == data
+
+
+@pytest.mark.parametrize("call", ["write", "fdatasync"])
+def test_a_record_that_is_not_durable_does_not_stay(path: Path, call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    announced = record(2, Mark.DOING)
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, _half_then_fail(os.write))
+            with pytest.raises(StepFailed, match="cannot write the journal"):
+                journal.append(announced)
+        assert path.read_bytes() == render(RECORDS[0])
+
+        journal.append(announced)
+    assert read_journal(path) == Journal((RECORDS[0], announced))
+
+
+def test_what_could_not_even_be_cut_off_is_cut_off_later(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", _half_then_fail(os.write))
+            patch.setattr(os, "ftruncate", _fail)
+            with pytest.raises(StepFailed):
+                journal.append(RECORDS[1])
+        assert path.stat().st_size > len(render(RECORDS[0]))
+
+        journal.append(RECORDS[1])
+    assert read_journal(path) == Journal(RECORDS[:2])
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    mount = tmp_path / "disk"
+    mount.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount], check=True, timeout=600)
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", "--lazy", mount], check=True, timeout=600)
+
+
+@AS_ROOT
+def test_on_a_full_disk_the_reserve_carries_the_run_home(small_disk: Path) -> None:
+    path = small_disk / "journal"
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+        _fill(small_disk / "other")
+        with pytest.raises(StepFailed, match="No space left"):
+            journal.append(record(2, payload={"before-images": "x" * 2_000_000}))
+
+        for seq in range(2, 40):
+            journal.append(record(seq, Mark.UNDOING, error="no space left " * 10))
+    assert len(read_journal(path).records) == 39
+
+
+@AS_ROOT
+def test_on_a_disk_that_was_full_before_nothing_is_begun(small_disk: Path) -> None:
+    path = small_disk / "journal"
+    _fill(small_disk / "other")
+    with FileJournal(path) as journal:
+        with pytest.raises(StepFailed, match="No space left"):
+            journal.append(record(1))
+        assert journal.load() == Journal()
+
+        (small_disk / "other").unlink()
+        journal.append(record(1))
+    assert read_journal(path) == Journal(RECORDS[:1])
+
+
+def _fail(*_: object) -> int:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _half_then_fail(write: object) -> object:
+    """A call that writes half of what it is given, if anything, and then fails."""
+
+    def call(descriptor: int, data: bytes | memoryview = b"") -> int:
+        if data:
+            write(descriptor, bytes(data)[: len(data) // 2])  # type: ignore[operator]
+        return _fail()
+
+    return call
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(b"x" * 4096):
+            pass

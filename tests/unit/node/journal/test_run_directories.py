@@ -1,0 +1,138 @@
+"""Tests for the directories of runs: plans, journals, and retention."""
+
+import json
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.api.values import RunId
+from nodeupgrade.errors import Inconsistent
+from nodeupgrade.node.journal.journal import Mark, render
+from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.plan.plan import RunPlan
+from tests.builders.journal_records import RECORDS, record
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
+
+
+@cache
+def plan(run: str = "run-1") -> RunPlan:
+    return plan_for(SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx")]), "v1.33.13", run=run)
+
+
+def test_a_killed_writers_reserve_is_given_up_once_its_run_is_over(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path / "runs")
+    for run, mark in (("over", Mark.FINISHED), ("unfinished", Mark.DONE)):
+        runs.write_plan(plan(run))
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(record(1, mark))
+        (tmp_path / "runs" / run / "journal.reserve").touch()
+
+    runs.retire()
+
+    assert [path.parent.name for path in tmp_path.glob("runs/*/journal.reserve")] == ["unfinished"]
+
+
+def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path / "state" / "runs")
+
+    runs.write_plan(plan())
+
+    assert runs.read_plan(RunId("run-1")) == plan()
+    assert runs.read_plan(RunId("run-2")) is None
+    assert runs.unfinished() == "run-1"
+    assert (tmp_path / "state" / "runs").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[:-20], "damaged"),
+        (lambda text: text.replace("v1.33.13", "v1.33.12"), "its checksum is wrong"),
+        (lambda text: json.dumps({**json.loads(text), "schema": 3}), "another schema than 2"),
+        (lambda _: "[]", "another schema than 2"),
+    ],
+)
+def test_a_plan_that_cannot_be_trusted_is_refused(tmp_path: Path, damage: "type[str]", message: str) -> None:
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+    file = tmp_path / "run-1" / "plan.json"
+    file.write_text(damage(file.read_text()))
+
+    with pytest.raises(Inconsistent, match=message):
+        runs.read_plan(RunId("run-1"))
+
+
+@pytest.mark.parametrize("run", ["", "..", "../run-1", "a/b"])
+def test_a_run_is_a_plain_name(tmp_path: Path, run: str) -> None:
+    with pytest.raises(Inconsistent, match="no plain name"):
+        RunStore(tmp_path).read_journal(RunId(run))
+
+
+def test_the_oldest_finished_runs_go_and_nothing_else(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path, kept=2)
+    for number in range(1, 7):
+        run = RunId(f"run-{number}")
+        runs.write_plan(replace(plan(), run_id=run))
+        os.utime(tmp_path / run / "plan.json", (number, number))
+        if number != 2:
+            with runs.open_journal(run) as journal:
+                journal.append(record(1, Mark.FINISHED))
+    (tmp_path / "run-1" / "journal").write_bytes(b"damaged\n" + render(RECORDS[1]))
+
+    runs.retire()
+
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run-1", "run-2", "run-5", "run-6"]
+    assert runs.unfinished() == "run-2"
+
+
+def test_a_run_is_told_when_it_is_marked_so(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+    assert not runs.is_reported(RunId("run-1"))
+
+    runs.mark_reported(RunId("run-1"))
+    runs.mark_reported(RunId("run-1"))
+
+    assert runs.is_reported(RunId("run-1"))
+    runs.write_plan(plan())
+    assert not runs.is_reported(RunId("run-1")), "planned anew, it has another end to tell"
+
+
+def test_a_run_of_before_there_was_a_mark_counts_as_told(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+    (tmp_path / "run-1" / "untold").unlink()
+
+    assert runs.is_reported(RunId("run-1"))
+
+
+def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
+    """It has locked the journal, and is about to write its first record."""
+    runs = RunStore(tmp_path)
+    runs.write_plan(plan())
+
+    with runs.open_journal(RunId("run-1")), pytest.raises(Inconsistent, match="just being begun"):
+        runs.discard(RunId("run-1"))
+    assert runs.read_plan(RunId("run-1")) is not None
+
+    runs.discard(RunId("run-1"))
+    runs.discard(RunId("run-1"))
+    assert runs.read_plan(RunId("run-1")) is None
+    assert runs.plans_not_begun() == []
+
+
+def test_runs_are_told_apart_by_whether_they_were_begun(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    for number, run in enumerate(("a-1.1", "a-1.2", "b-1.1")):
+        runs.write_plan(plan(run))
+        os.utime(tmp_path / run / "plan.json", ns=(number, number))
+    for run in ("a-1.1", "b-1.1"):
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(RECORDS[0])
+
+    assert runs.begun_runs() == ["a-1.1", "b-1.1"]
+    assert runs.plans_not_begun() == ["a-1.2"]
+    assert runs.of(RunId("a-1")) == ["a-1.1", "a-1.2"]

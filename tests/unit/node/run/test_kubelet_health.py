@@ -1,0 +1,62 @@
+"""Tests how long a run waits for a starting kubelet."""
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.run.kubelet_health import wait_until_healthy
+from tests.builders.starting_kubelet import ENDED, LIMIT, UNIT, WROTE, Starting, node_of
+
+
+def wait(kubelet: Starting, *, forgiving: bool) -> None:
+    wait_until_healthy(node_of(kubelet), UNIT, LIMIT, forgiving=forgiving, watch=lambda: None)
+
+
+def test_a_new_kubelet_that_dies_twice_is_given_up_at_once() -> None:
+    kubelet = Starting(dies=(0.1, 10.2, 20.3))
+
+    with pytest.raises(StepFailed, match="exits right after its start") as failed:
+        wait(kubelet, forgiving=False)
+
+    assert failed.value.reason is Reason.KUBELET_DID_NOT_START
+    assert 10.2 < kubelet.now < 13
+
+
+def test_a_new_kubelet_may_die_once() -> None:
+    wait(Starting(dies=(0.1,), well_from=12.0), forgiving=False)
+
+
+def test_the_old_kubelet_may_die_as_often_as_it_takes() -> None:
+    wait(Starting(dies=(0.1, 10.2, 20.3, 30.4), well_from=42.0), forgiving=True)
+
+
+@pytest.mark.parametrize("forgiving", [True, False])
+def test_hope_ends_with_the_limit(forgiving: bool) -> None:
+    kubelet = Starting(dies=())
+
+    with pytest.raises(StepFailed, match="did not become healthy within 60 s"):
+        wait(kubelet, forgiving=forgiving)
+
+    assert LIMIT <= kubelet.now < LIMIT + 1
+
+
+EXPIRED = 'E1126 16:07:00.39 9295 bootstrap.go:266] "Unhandled Error" err="the certificate is \\"expired\\"" logger="U"'
+PLAIN = "E1126 16:07:00.395017    9295 bootstrap.go:266] the certificate is expired"
+
+JSON = '{"ts":1,"caller":"app/run.go:74","msg":"command failed","err":"no file"}'
+
+
+@pytest.mark.parametrize(("wrote", "said"), [
+    ((), "see journalctl -u kubelet.service"),
+    (("I1126 16:07:00.2 9295 server.go:1] fine", ENDED, "it is over"), f"{WROTE}unable to load bootstrap kubeconfig"),
+    ((ENDED, PLAIN, ENDED), f"{WROTE}the certificate is expired; unable to load bootstrap kubeconfig"),
+    ((EXPIRED, JSON), f'{WROTE}the certificate is \\"expired\\"; no file'),
+])  # fmt: skip
+@pytest.mark.parametrize("dies", [(), (0.1, 10.2, 20.3)])
+def test_the_last_errors_of_a_kubelet_that_does_not_start_is_told(
+    dies: tuple[float, ...], wrote: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(StepFailed) as failed:
+        wait(Starting(dies=dies, wrote=wrote), forgiving=False)
+
+    assert str(failed.value).endswith(said)

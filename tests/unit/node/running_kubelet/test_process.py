@@ -1,0 +1,84 @@
+"""Tests for the kubelet process: its program, arguments, environment, and health."""
+
+import subprocess
+import time
+from hashlib import sha256
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet.process import HostKubelet
+from tests.builders.web_server import Server, sends, server
+
+__all__ = ["server"]
+
+
+def test_healthz_is_ok_or_not(server: Server) -> None:
+    kubelet = HostKubelet(ProcessTable(), healthz=server.url)
+    for answer, expected in ((sends(b"ok"), True), (sends(b"no"), False), (sends(b"ok", status=500), False)):
+        server.answer = answer
+        assert kubelet.healthy() is expected
+    assert not HostKubelet(ProcessTable(), healthz="http://127.0.0.1:1/healthz").healthy()
+
+
+def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(Path("/bin/sh").read_bytes())
+    program.chmod(0o755)
+    command = [str(program), "-c", "echo started; read wait", ""]
+    kubelet = HostKubelet(ProcessTable())
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        assert kubelet.executable(process.pid) == PurePosixPath(program)
+        assert kubelet.arguments(process.pid) == tuple(command)
+        stamp = HostFiles(tmp_path).stamp(PurePosixPath("/program"))
+        assert kubelet.program_stamp(process.pid) == stamp
+        other = tmp_path / "other"
+        other.write_bytes(b"")
+        other.replace(program)
+        assert kubelet.executable(process.pid) is None
+        assert kubelet.program_stamp(process.pid) == stamp != HostFiles(tmp_path).stamp(PurePosixPath("/program"))
+        assert ProcessTable().program_digest(process.pid) == sha256(Path("/bin/sh").read_bytes()).hexdigest()
+        process.communicate(b"", timeout=600)
+    with pytest.raises(Transient, match="is gone"):
+        kubelet.arguments(process.pid)
+
+
+def test_a_script_is_no_binary_and_runs_as_its_interpreter(tmp_path: Path) -> None:
+    """What it is that runs as a script cannot be told, so a script is no kubelet."""
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\necho started; read wait\n")
+    script.chmod(0o755)
+    (tmp_path / "empty").touch()
+    kubelet = HostKubelet(ProcessTable(), root=tmp_path)
+    with subprocess.Popen([str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
+        assert kubelet.program_stamp(process.pid) != HostFiles(tmp_path).stamp(PurePosixPath("/script"))
+        process.communicate(b"", timeout=600)
+
+    assert [kubelet.is_elf(PurePosixPath(f"/{name}")) for name in ("script", "empty", "none")] == [False] * 3
+    assert HostKubelet(ProcessTable()).is_elf(PurePosixPath("/bin/sh"))
+    with pytest.raises(StepFailed, match="cannot read /: "):
+        kubelet.is_elf(PurePosixPath("/"))
+
+
+def test_a_process_tells_its_start_and_its_environment() -> None:
+    kubelet = HostKubelet(ProcessTable())
+    before = time.time()
+    pipe, environment = subprocess.PIPE, {"A": "1=2", "B": ""}
+    with subprocess.Popen(["/bin/cat"], stdin=pipe, stdout=pipe, bufsize=0, env=environment) as process:
+        # While a program is being loaded the kernel shows an empty environment: wait until it runs.
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"x")
+        assert process.stdout.read(1) == b"x"
+        assert kubelet.environment(process.pid) == environment
+        assert before - 0.1 <= kubelet.started(process.pid) <= time.time()
+    for ask in (kubelet.environment, kubelet.started):
+        with pytest.raises(Transient, match="is gone"):
+            ask(2**22 + 1)

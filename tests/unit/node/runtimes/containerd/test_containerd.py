@@ -1,0 +1,79 @@
+"""Tests for the containerd adapter: requests in the containerd log and the directories that containerd reports."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.runtimes.containerd import containerd
+from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
+from nodeupgrade.node.runtimes.description import RuntimePlaces
+
+asked_to_stop = ContainerdRuntime(
+    Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager()
+).asked_to_stop
+ID, SANDBOX = "3f" * 32, "a0" * 32
+TEXT = (
+    'time="2026-01-02T03:04:05.678901234Z" level=info msg="containerd successfully booted in 0.052441s"',
+    f'time="2026-01-02T03:04:06.1Z" level=info msg="StopContainer for \\"{ID}\\" with timeout 30 (s)"',
+    f'time="2026-01-02T03:04:06.2Z" level=info msg="Stop container \\"{ID}\\" with signal terminated"',
+    f'time="2026-01-02T03:04:07.3Z" level=info msg="StopPodSandbox for \\"{SANDBOX}\\""',
+)
+JSON = (
+    '{"level":"info","msg":"containerd successfully booted in 0.05s","time":"2026-01-02T03:04:05Z"}',
+    f'{{"level":"info","msg":"StopContainer for \\"{ID}\\" with timeout 30 (s)","time":"2026-01-02T03:04:06Z"}}',
+    f'{{"level":"info","msg":"RemovePodSandbox for \\"{SANDBOX}\\"","time":"2026-01-02T03:04:07Z"}}',
+)
+
+
+@pytest.mark.parametrize("lines", [TEXT, JSON], ids=["text", "json"])
+def test_requests_are_found_in_either_format(lines: tuple[str, ...]) -> None:
+    assert asked_to_stop(lines) == frozenset({ID, SANDBOX})
+    assert asked_to_stop(lines[:1]) == frozenset()
+
+
+def test_exits_and_creations_are_no_requests() -> None:
+    others = (
+        f'level=info msg="CreateContainer within sandbox \\"{SANDBOX}\\" for container &ContainerMetadata{{Name:a}}"',
+        f'level=info msg="RemoveContainer for \\"{ID}\\""',
+        f'level=info msg="shim disconnected" id={ID}',
+    )
+
+    assert asked_to_stop((TEXT[0], *others)) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [(), ('level=warning msg="cleaning up"',), (*TEXT, "Suppressed 1204 messages from containerd.service")],
+    ids=["nothing", "warnings only", "lines were dropped"],
+)
+def test_a_log_with_gaps_tells_nothing(lines: tuple[str, ...]) -> None:
+    assert asked_to_stop(lines) is None
+
+
+TOLD = {
+    "containerdRootDir": "/var/lib/containerd",
+    "stateDir": "/run/containerd/io.containerd.grpc.v1.cri",
+    "containerdEndpoint": "/run/c.sock",
+}
+
+
+@pytest.mark.parametrize(
+    ("info", "places"),
+    [
+        (
+            {"config": json.dumps(TOLD)},
+            RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/c.sock"),
+        ),
+        ({}, None),
+        ({"config": "no JSON"}, None),
+        ({"config": "[]"}, None),
+        ({"config": json.dumps({**TOLD, "stateDir": ""})}, None),
+        ({"config": json.dumps({"containerdRootDir": "/x"})}, None),
+    ],
+)
+def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: RuntimePlaces | None) -> None:
+    assert containerd.places(info) == places

@@ -1,0 +1,108 @@
+"""What a restart of containerd is known to cost, each found once, and what does no harm."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
+from tests.builders.sound import instance, inventory, sandbox, unit
+from tests.doubles.node.calls import Calls
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.timeline import Timeline
+
+RUNNING = instance("1")
+
+
+def containerd(version: str) -> RuntimeInfo:
+    return RuntimeInfo(name="containerd", version=version, cri_versions=("v1",))
+
+
+def found(disk: dict[str, bytes] | None = None, **fields: Any) -> RestartHazards:
+    known: dict[str, Any] = {
+        "info": containerd("1.7.2"),
+        "unit": unit("containerd.service"),
+        "inventory": inventory(RUNNING),
+        "listing_seconds": 0.1,
+    }
+    return find_hazards(SimulatedFiles(disk or {}, Calls(Timeline())), RuntimeAtWork(**{**known, **fields}))
+
+
+HAZARDS: dict[str, tuple[Reason, dict[str, Any], str]] = {
+    "one that forgets addresses": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("1.6.13~ds1")}, "#7843"),
+    "one that may not come back": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("2.1.3")}, "#10848"),
+    "one that ends what is created": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("2.3.1")}, "#13512"),
+    "shims that answer late": (Reason.RUNTIME_NOT_READY, {"listing_seconds": 2.6}, "2.6 s"),
+    "a shim that does not answer": (
+        Reason.RUNTIME_NOT_READY, {"inventory": inventory(replace(RUNNING, process=None))}, "nobody knows",
+    ),
+    "a unit that ends its shims": (
+        Reason.UNSUPPORTED_RUNTIME,
+        {"unit": unit("containerd.service", kill_mode="control-group")},
+        "KillMode=control-group",
+    ),
+    "a container with a shim of its own": (
+        Reason.POD_HAS_TWO_MONITORS,
+        {
+            "inventory": inventory(
+                replace(RUNNING, monitor=Process(pid=5, started=1)),
+                sandboxes=(sandbox(monitor=Process(pid=4, started=1)),),
+            )
+        },
+        "process 5",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "fields", "told"), HAZARDS.values(), ids=HAZARDS.keys())
+def test_a_hazard_is_named_once(reason: Reason, fields: dict[str, Any], told: str) -> None:
+    hazards = found(**fields)
+
+    [finding] = [*hazards.unit, *hazards.pods, *hazards.runtime]
+    assert finding.reason is reason
+    assert told in finding.detail
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"info": containerd("1.6.8")},
+        {"info": containerd("1.6.20~ds1-1+b1")},
+        {"info": containerd("2.1.4-rc.1")},
+        {"info": containerd("2.3.2")},
+        {"unit": unit("containerd.service", kill_mode="none")},
+        {"inventory": inventory(replace(RUNNING, monitor=Process(pid=5, started=1)))},
+    ],
+)
+def test_what_does_no_harm_is_let_pass(fields: dict[str, Any]) -> None:
+    assert found(**fields) == RestartHazards()
+
+
+SHIM = "/opt/1.7.2/containerd-shim-runc-v2"
+PLACED = replace(containerd("1.7.2"), places=RuntimePlaces(root="/var/lib/containerd", state="/run/c", address=""))
+
+
+def bundle(name: str) -> str:
+    return f"/run/c/io.containerd.runtime.v2.task/k8s.io/{name}/shim-binary-path"
+
+
+@pytest.mark.parametrize("where", [RUNNING.id, RUNNING.sandbox_id])
+def test_a_shim_whose_program_is_gone_is_named_once(where: str) -> None:
+    disk = {bundle(where): SHIM.encode(), bundle("another"): b"/opt/gone"}
+    seen = inventory(RUNNING, replace(RUNNING, id=ContainerId("more")), sandboxes=(sandbox(),))
+
+    [finding] = found({**disk, bundle("more"): SHIM.encode()}, info=PLACED, inventory=seen).pods
+
+    assert (finding.reason, finding.subject) == (Reason.RUNTIME_NOT_READY, str(RUNNING.pod))
+    assert SHIM in finding.message
+    assert found({**disk, bundle("more"): SHIM.encode(), SHIM: b""}, info=PLACED, inventory=seen) == RestartHazards()
+
+
+@pytest.mark.parametrize("recorded", [b"", b"io.containerd.runc.v2"])
+def test_a_shim_that_is_looked_for_by_its_name_is_let_pass(recorded: bytes) -> None:
+    assert found({bundle(RUNNING.id): recorded}, info=PLACED) == RestartHazards()

@@ -1,0 +1,152 @@
+"""Tests for the connections of the shield: every byte is passed on, at the pace of the slower side."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.node.shield.connections import Front
+
+SIZE = 8 * 1024 * 1024
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@asynccontextmanager
+async def door(directory: Path, serve: object, met: list[int] | None = None) -> AsyncIterator[Front]:
+    """A door in front of a server."""
+    server = await asyncio.start_unix_server(serve, str(directory / "server"))  # type: ignore[arg-type]
+
+    def meet(peer: int) -> str:
+        if met is not None:
+            met.append(peer)
+        return f"process {peer}"
+
+    front = Front(directory / "door", directory / "server", lambda: directory / "runtime", meet)
+    await front.open()
+    try:
+        yield front
+    finally:
+        front.close()
+        front.hang_up()
+        server.close()
+
+
+async def test_everything_arrives_in_both_directions_and_an_end_is_passed_on(tmp_path: Path) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got = await reader.read(-1)
+        writer.write(got)
+        await writer.drain()
+        writer.close()
+
+    async with door(tmp_path, echo):
+        for sent in (b"", b"P", b"PR", PREFACE, PREFACE + os.urandom(SIZE)):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+            writer.write(sent)
+            writer.write_eof()
+            assert await reader.read(-1) == sent
+            writer.close()
+
+
+async def test_who_reads_slowly_is_not_sent_more(tmp_path: Path) -> None:
+    taken = asyncio.Event()
+
+    async def hear_late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await taken.wait()
+        writer.write(str(len(await reader.read(-1))).encode())
+        writer.close()
+
+    async with door(tmp_path, hear_late):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        writer.write(PREFACE.ljust(SIZE))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(writer.drain(), 0.5)
+        taken.set()
+        await writer.drain()
+        writer.write_eof()
+        assert await reader.read(-1) == str(SIZE).encode()
+        writer.close()
+
+
+async def test_the_server_sees_a_name_by_which_the_caller_is_known(tmp_path: Path) -> None:
+    names: asyncio.Queue[str] = asyncio.Queue()
+
+    async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await names.put("unix-abstract:" + writer.get_extra_info("peername")[1:].decode())
+        await reader.read(-1)
+        writer.close()
+
+    met: list[int] = []
+    async with door(tmp_path, note, met) as front:
+        _, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        writer.write(PREFACE)
+        name = await names.get()
+        assert met == [os.getpid()]
+        assert (front.caller(name), front.caller("unix:")) == (f"process {os.getpid()}", None)
+        writer.close()
+        while front.caller(name) is not None:  # noqa: ASYNC110  # no event of ours tells
+            await asyncio.sleep(0.01)
+
+
+async def test_without_a_server_the_client_is_told(tmp_path: Path) -> None:
+    async with door(tmp_path, lambda *_: None):
+        (tmp_path / "server").unlink()
+        for greeting in (PREFACE, b"GET /info HTTP/1.1\r\n"):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+            writer.write(greeting)
+            assert await asyncio.wait_for(reader.read(-1), 10) == b""
+            writer.close()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05], ids=["at once", "byte by byte"])
+@pytest.mark.parametrize("request_line", [b"GET /info HTTP/1.1", b"POST / HTTP/1.1", b"PUT / HTTP/1.1", b"G"])
+async def test_what_is_no_grpc_is_passed_on_to_the_runtime(tmp_path: Path, request_line: bytes, pause: float) -> None:
+    """cAdvisor asks CRI-O over HTTP/1.1, on the same socket."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"seen: " + await reader.read(-1))
+        writer.close()
+
+    server = await asyncio.start_unix_server(answer, str(tmp_path / "runtime"))
+    async with door(tmp_path, lambda *_: pytest.fail("this is no gRPC")):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        pieces = [bytes([byte]) for byte in request_line] if pause else [request_line]
+        for piece in (*pieces[:5], b"".join(pieces[5:])):
+            writer.write(piece)
+            await asyncio.sleep(pause)
+        writer.write_eof()
+        assert await asyncio.wait_for(reader.read(-1), 10) == b"seen: " + request_line
+        writer.close()
+    server.close()
+
+
+async def test_who_connects_and_leaves_is_passed_on_to_nobody(tmp_path: Path) -> None:
+    """As whoever only asks whether anybody listens."""
+    async with door(tmp_path, lambda *_: pytest.fail("nothing was sent")) as front:
+        for _ in range(3):
+            _, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+            writer.close()
+            await writer.wait_closed()
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "door"))
+        told = asyncio.ensure_future(reader.read(-1))
+        while not told.done():
+            front.hang_up()  # as soon as it was accepted
+            await asyncio.sleep(0.01)
+        assert told.result() == b""
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_door_that_closes_removes_its_own_socket_only(tmp_path: Path) -> None:
+    async with door(tmp_path, lambda *_: None):
+        (tmp_path / "door").unlink()
+        (tmp_path / "door").touch()
+    assert (tmp_path / "door").exists()
+    (tmp_path / "door").unlink()
+    (tmp_path / "server").unlink(missing_ok=True)
+    async with door(tmp_path, lambda *_: None):
+        pass
+    assert not (tmp_path / "door").exists()
