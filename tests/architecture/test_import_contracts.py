@@ -12,6 +12,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SLICES = "Slices point downwards; fleet and node know nothing of each other"
 DECISIONS = "Decisions, and the steps of a run, do no I/O"
 PORTS = "Who uses a port does not build its adapter"
+CYCLES = "No cycles anywhere"
 CEL = "CEL stays where our own rules, and in a process of its own those of others, are evaluated"
 
 
@@ -52,8 +53,8 @@ def test_all_contracts_hold(package: Path) -> None:
         ("fleet/__init__.py", "import nodeupgrade.node.own_places", SLICES),
         ("node/__init__.py", "import nodeupgrade.fleet.actions", SLICES),
         ("stray.py", '"""A module that no slice names."""', SLICES),
-        ("node/plan/request.py", "import nodeupgrade.node.checks.registry", "A node's rooms point downwards"),
-        ("fleet/backoff.py", "import nodeupgrade.fleet.decide.waves", "A fleet's rooms point downwards"),
+        ("node/plan/request.py", "import nodeupgrade.node.checks.registry", ("A node's rooms point downwards", CYCLES)),
+        ("fleet/backoff.py", "import nodeupgrade.fleet.decide.waves", ("A fleet's rooms point downwards", CYCLES)),
         ("findings/__init__.py", "import os", DECISIONS),
         ("kubelethash/__init__.py", "import time", DECISIONS),
         ("fleet/decide/gates.py", "import time", DECISIONS),
@@ -75,12 +76,12 @@ def test_all_contracts_hold(package: Path) -> None:
         ("fleet/health/probe.py", "import cel", CEL),
         ("controlplane/__init__.py", "import prometheus_client", "Metrics stay in the adapter that serves them"),
         ("findings/__init__.py", "import nodeupgrade.api.reasons", None),
-        ("findings/circle.py", "from nodeupgrade.findings import circle_back", "No cycles anywhere"),
+        ("findings/circle.py", "from nodeupgrade.findings import circle_back", CYCLES),
     ],
 )
-def test_a_contract_notices(package: Path, module: str, line: str, contract: str | None) -> None:
+def test_a_contract_notices(package: Path, module: str, line: str, contract: str | tuple[str, ...] | None) -> None:
     (package / "findings/circle_back.py").write_text("import nodeupgrade.findings.circle\n")
     with (package / module).open("a") as file:
         file.write(f"\n{line}\n")
 
-    assert broken(package) == ([] if contract is None else [contract])
+    assert broken(package) == list((contract,) if isinstance(contract, str) else contract or ())

@@ -11,7 +11,7 @@ SOURCES = {"e2e": CHECKOUT, "tools": CHECKOUT}
 
 
 def subjects(test: Path) -> list[Path]:
-    """Modules that a test may be about: ``test_waves_approval.py`` is about ``waves`` if there is no longer name."""
+    """Modules that a test may be about: the longest name that exists; what follows it is an aspect."""
     relative = test.relative_to(UNIT)
     folder = SOURCES.get(relative.parts[0], CHECKOUT / "operator" / "nodeupgrade") / relative.parent
     words = test.stem.removeprefix("test_").split("_")
