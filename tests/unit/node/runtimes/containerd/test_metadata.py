@@ -10,7 +10,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.containerd.metadata import TYPE_URL, StoredMetadata
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 
 ID = ContainerId("cd293f00")
@@ -85,14 +85,14 @@ GOOD = document({HASH_KEY: "aaaa0000"})
     ],
 )
 def test_anything_odd_is_refused(type_url: str, data: bytes, why: str) -> None:
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredMetadata(ID, data, type_url).hashes()
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredMetadata(ID, data, type_url).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
-    with pytest.raises(OddMetadata, match="is no hash"):
+    with pytest.raises(UnexpectedMetadata, match="is no hash"):
         StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 

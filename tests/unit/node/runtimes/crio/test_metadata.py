@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.metadata import INNER, StoredSpecification
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.crio_storage import go_json, specification
@@ -100,14 +100,14 @@ def without(name: str) -> bytes:
     ],
 )
 def test_anything_odd_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredSpecification(ID, data).hashes()
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredSpecification(ID, data).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
-    with pytest.raises(OddMetadata, match="is no hash"):
+    with pytest.raises(UnexpectedMetadata, match="is no hash"):
         StoredSpecification(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 

@@ -4,8 +4,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.host.files.mounted import HostFiles
-from nodeupgrade.node.host.packages.manager import NodePackages
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.packages.host_packages import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 
 NOBODY = "file /usr/bin/kubelet is not owned by any package"
@@ -22,6 +22,6 @@ def test_a_file_is_nobodys_only_by_a_database_that_was_read(
     rpm = tmp_path / "rpm"
     rpm.write_text(f"#!/bin/sh\necho '{complaint}' >&2\necho '{NOBODY}'\nexit 1\n", encoding="ascii")
     rpm.chmod(0o755)
-    packages = NodePackages(HostFiles(tmp_path), ProcessTable(), prefix=(str(rpm),))
+    packages = HostPackages(HostFiles(tmp_path), ProcessTable(), prefix=(str(rpm),))
 
     assert packages.rpm_owners(PurePosixPath("/usr/bin/kubelet")) == owners
