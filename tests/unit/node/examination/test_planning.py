@@ -293,7 +293,7 @@ STOP = ("/bin/sh", "-c", "sleep 5")
 LONGEST = f"/run/{'x' * (107 - len('/run//nodeupgrade-runtime.sock'))}/containerd.sock"
 
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
-    "another runtime": ({"kind": replace(CONTAINERD, exchangeable_socket=False)}, "nobody has tried"),
+    "another runtime": ({"kind": replace(CONTAINERD, exchangeable_socket=False)}, "it is unproven"),
     "no socket": ({"path": None}, f"{SOCKET} is not a socket"),
     "links in a circle": ({"path": None, "unknown": "cannot look for it"}, "cannot look for it"),
     "a bind mount": ({"mounted": True}, f"{SOCKET} is a mount point"),

@@ -82,7 +82,7 @@ def test_a_start_that_is_understood_is_given_more_time(disk: dict[str, bytes], c
     ("command", "own", "mute", "why"),
     [
         ((), b"", False, "no command"),
-        (("/usr/bin/env", "containerd"), b"", False, "a way that is not known"),
+        (("/usr/bin/env", "containerd"), b"", False, "an unknown command line"),
         ((PROGRAM,), b"version = 2\n", True, "does not show its configuration"),
         ((PROGRAM,), b"version = = 2\n", False, "Invalid value"),
         ((PROGRAM,), b"version = 3\n", False, "cannot be imported without changing anything else"),

@@ -120,7 +120,7 @@ def test_dockerd_is_not_stopped_for_nothing() -> None:
 
 
 def test_a_dockerd_that_somebody_starts_meanwhile_is_noticed() -> None:
-    with pytest.raises(StepFailed, match="somebody started dockerd"):
+    with pytest.raises(StepFailed, match="another process started dockerd"):
         rewritten(Dockerd(restless=True))
 
 
@@ -178,7 +178,7 @@ def test_what_somebody_else_wrote_is_left_alone() -> None:
 
 @pytest.mark.parametrize("container_id", ["../../../etc", "", "c" * 63, "C" * 64])
 def test_an_id_that_docker_does_not_give_leads_nowhere(container_id: str) -> None:
-    with pytest.raises(StepFailed, match="no such ids"):
+    with pytest.raises(StepFailed, match="not an id of Docker"):
         Dockerd().store.before_images([ContainerId(container_id)])
 
 

@@ -70,7 +70,7 @@ def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
         (GOOD.replace(b'"Config":{"Hostname"', b'"Konfig":{"Hostname"'), "0 configurations"),
     ],
 )
-def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
+def test_a_file_of_another_form_is_unexpected(data: bytes, why: str) -> None:
     with pytest.raises(UnexpectedMetadata, match=why):
         StoredConfig.of(ID, data)
 
@@ -80,17 +80,17 @@ def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
     [
         (b"[]", "not an object"),
         (b'{"Labels":[]}', "labels are not an object"),
-        (f'{{"Labels":{{"{HASH_LABEL}":"XYZ"}}}}'.encode(), "no hash"),
-        (f'{{"Labels":{{"{HASH_LABEL}":7}}}}'.encode(), "no hash"),
+        (f'{{"Labels":{{"{HASH_LABEL}":"XYZ"}}}}'.encode(), "not a hash"),
+        (f'{{"Labels":{{"{HASH_LABEL}":7}}}}'.encode(), "not a hash"),
         (f'{{"Labels":{{"{HASH_LABEL}": "a1"}}}}'.encode(), "0 times"),
         (f'{{"Labels":{{"{HASH_LABEL}":"a1"}},"x":{{"{HASH_LABEL}":"a1"}}}}'.encode(), "2 times"),
     ],
 )
-def test_a_configuration_of_another_form_is_odd(config: bytes, why: str) -> None:
+def test_a_configuration_of_another_form_is_unexpected(config: bytes, why: str) -> None:
     with pytest.raises(UnexpectedMetadata, match=why):
         StoredConfig(ID, config).rewritten(StoredHashes(container=HashValue("b2")))
 
 
 def test_what_is_wanted_has_to_be_a_hash() -> None:
-    with pytest.raises(UnexpectedMetadata, match="is no hash"):
+    with pytest.raises(UnexpectedMetadata, match="is not a hash"):
         StoredConfig.of(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))
