@@ -50,8 +50,8 @@ PROBE = """
 import json, os, subprocess, sys, time
 os.nice(-5)
 from pathlib import Path
-from nodeupgrade.node.host.files.mounted import HostFiles
-from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.supported import runtime_named

@@ -11,7 +11,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import WRONG_HASH, When, at
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime

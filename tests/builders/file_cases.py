@@ -7,7 +7,7 @@ from typing import Any
 from nodeupgrade.api.values import Digest
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.node.checks.files import FilesFound
-from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile
 from tests.builders.sound import OLD
 

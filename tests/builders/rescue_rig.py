@@ -19,7 +19,7 @@ from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.rescue.script import FileBefore
-from nodeupgrade.node.runtimes.containerd.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.containerd.rescue_fragment import render
 from nodeupgrade.node.runtimes.cri.connection import Call
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from tests.builders.sound import instance, inventory
@@ -135,7 +135,7 @@ class Node:
     def lay_down(self, *, hashes: bool = True) -> None:
         restore = [Call(path=f"/restore/{name}", frame=f"{name}:OLD\n".encode()) for name in IDS]
         calls = (*restore, Call(path="/gone/c", frame=b"x")) if hashes else ()
-        fragment = rendered("/run/socket", Call(path="/list", frame=b"\0"), calls, (b"a:NEW", b"b:NEW"))
+        fragment = render("/run/socket", Call(path="/list", frame=b"\0"), calls, (b"a:NEW", b"b:NEW"))
         files = (
             FileBefore(path=f"{self.root}/pin", content=b"original\n", only_if=b"pinned\n"),
             FileBefore(path=f"{self.root}/theirs", content=b"original\n", only_if=b"pinned\n"),

@@ -8,7 +8,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.plan.hash_rewriting import Rewriting
 from nodeupgrade.node.plan.plan import PlannedContainer
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+from nodeupgrade.node.runtimes.runtime import RuntimeClients
 from tests.builders.planned_container import PLANNED
 from tests.builders.sound import facts
 

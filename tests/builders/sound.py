@@ -21,7 +21,7 @@ from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.plan.request import Replacement, RunRequest
-from nodeupgrade.node.runtimes.containerd.next_start import CONTAINERD
+from nodeupgrade.node.runtimes.containerd.containerd import CONTAINERD
 from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.description import (
     NextStart,

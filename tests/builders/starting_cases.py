@@ -12,7 +12,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import cgroups, changed_settings, credentials, host, startup
 from nodeupgrade.node.checks.host import PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.host.files.files import DiskUsage
 from tests.builders.sound import unit
 
 ROOMS = (cgroups, startup, changed_settings, credentials, host)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.exchanged_files import staged_path

@@ -13,7 +13,7 @@ import pytest
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.files import atomic
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
 from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
 from nodeupgrade.node.runtimes.inventory import StoredHashes

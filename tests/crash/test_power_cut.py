@@ -17,7 +17,7 @@ import pytest
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import Inconsistent
-from nodeupgrade.node.host.files import atomic, mounted
+from nodeupgrade.node.host.files import atomic, host_files
 from nodeupgrade.node.host.files.disk import Disk
 from nodeupgrade.node.journal import journal_file
 from nodeupgrade.node.journal.journal import Mark, Outcome
@@ -185,7 +185,7 @@ def renamed_before_it_is_synchronised(patch: pytest.MonkeyPatch) -> None:
                 self._disk.close(descriptor)
             self._late.clear()
 
-    patch.setattr(mounted, "fresh_beside", mutant)
+    patch.setattr(host_files, "fresh_beside", mutant)
 
 
 file, directory = partial(not_synchronised, stat.S_ISREG), partial(not_synchronised, stat.S_ISDIR)

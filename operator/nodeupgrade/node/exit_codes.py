@@ -1,7 +1,6 @@
 """Exit codes of our programs on the host, which their units act on."""
 
 EXIT_ABLE = 42
-"""Exit status that shows it; no failure ends with this status."""
-
+"""A trial run of the executor succeeded; no failure ends with this status."""
 EXIT_NEEDS_A_HUMAN = 3
-"""Exit status of an executor that must not continue: restarting it would not help."""
+"""A program must not continue: restarting it would not help."""

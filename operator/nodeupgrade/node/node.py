@@ -1,4 +1,4 @@
-"""One node: the ports through which a run, or an examination, accesses it."""
+"""The ports through which a run, or an examination, accesses one node."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,13 +24,10 @@ from nodeupgrade.node.shield.shield import Shield
 
 EXECUTOR = "nodeupgrade-executor.service"
 """Carries out runs."""
-
 DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again if it is gone while a run is unfinished."""
-
 LEASE_KEEPER = script.KEEPER
 """Renews the node's Lease while no kubelet does."""
-
 SHIELD = script.SHIELD
 """Stands between a kubelet that is not yet verified and the runtime."""
 
@@ -94,20 +91,20 @@ class HostView(Protocol):
 
         Args:
             endpoint: path of the runtime's socket on the node.
-            runtime: name of the kind of runtime.
+            runtime: name of its RuntimeKind.
 
         Raises:
             Refused: this kind is not supported.
         """
 
     def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
-        """Return the API server, accessed with the present credentials of the kubelet's kubeconfig.
+        """Return the API server, accessed with the current credentials of the kubelet's kubeconfig.
 
-        If it names a program that prints them, that runs with the environment of the kubelet, process ``pid``.
+        A program that prints them runs with the environment of the kubelet, process ``pid``.
 
         Raises:
-            StepFailed: it has no usable credentials.
-            Transient: there is no such process.
+            StepFailed: the kubeconfig is missing or has no usable credentials.
+            Transient: a program prints them, and the process is gone.
         """
 
 
@@ -126,4 +123,4 @@ class Host(HostView, Protocol):
     def runtimes(self) -> Iterable[RuntimeKind]: ...
 
     def node(self, endpoint: str, runtime: str) -> Node:
-        """Return the node with its runtime, to be changed too."""
+        """Return the node with its runtime, with write access."""

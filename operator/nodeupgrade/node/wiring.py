@@ -7,16 +7,16 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.kubeconfig import carried, parse
 from nodeupgrade.node.bundle.store import NodeBundles
-from nodeupgrade.node.host.files.mounted import HostFiles
-from nodeupgrade.node.host.packages.manager import NodePackages
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.packages.host_packages import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.running_kubelet.cell import INTERPRETER
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
-from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.requests import KubeletIdentity
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.runtimes.supported import RUNTIMES, runtime_named
@@ -25,25 +25,21 @@ from nodeupgrade.node.shield.socket_exchange import HostShield
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountedHost:
-    """Implements engine.node.node.Host for a node whose root directory is mounted at ``root``."""
+    """Implements Host for a node whose root directory is mounted at ``root``."""
 
     root: Path
     processes: ProcessTable
     files: HostFiles
     services: SystemdManager
     kubelet: HostKubelet
-    clock: NodeClock
-    packages: NodePackages
+    clock: SystemClock
+    packages: HostPackages
     credential_programs: CredentialPrograms
     runtimes: tuple[RuntimeKind, ...]
     prefix: tuple[str, ...]
 
     def node(self, endpoint: str, runtime: str) -> Node:
-        """Return the node with its container runtime, by the path of its socket and the name of its kind.
-
-        Raises:
-            Refused: there is no such kind.
-        """
+        """Implement Host."""
         return Node(
             runtime=runtime_named(runtime)(
                 self.files.seen(PurePosixPath(endpoint)),
@@ -61,12 +57,7 @@ class MountedHost:
         )
 
     def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> KubeletIdentity:
-        """Return access to the API server with the current credentials of the kubelet's kubeconfig.
-
-        Raises:
-            StepFailed: the kubeconfig is missing or has no usable credentials.
-            Transient: a program prints them, and the kubelet is gone.
-        """
+        """Implement HostView."""
         if (text := self.files.read(kubeconfig)) is None:
             raise StepFailed(f"there is no {kubeconfig}")
         try:
@@ -89,8 +80,8 @@ def host_from_pod(root: Path) -> MountedHost:
         files=files,
         services=SystemdManager(prefix=prefix, root=root),
         kubelet=HostKubelet(processes, prefix=prefix, root=root),
-        clock=NodeClock(processes),
-        packages=NodePackages(files, processes, prefix=prefix),
+        clock=SystemClock(processes),
+        packages=HostPackages(files, processes, prefix=prefix),
         credential_programs=CredentialPrograms(root, INTERPRETER),
         runtimes=tuple(adapter.kind for adapter in RUNTIMES),
         prefix=prefix,
@@ -111,7 +102,7 @@ def node_on_host(plan: RunPlan) -> Node:
         services=services,
         files=files,
         kubelet=HostKubelet(processes, healthz=plan.healthz_url),
-        clock=NodeClock(processes),
+        clock=SystemClock(processes),
         shield=HostShield(Path(plan.runtime_endpoint if plan.shield is None else plan.shield.socket)),
-        packages=NodePackages(files, processes),
+        packages=HostPackages(files, processes),
     )

@@ -24,7 +24,7 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.staging import stage
 from nodeupgrade.node.agent.task_reporter import TaskReporter, UnheardError
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.task_status.task_status import refusal_status
 from tests.contract.kube.apiserver import ApiServer, free_ports
 from tests.contract.kube.conftest import ROOT

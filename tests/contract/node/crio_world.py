@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import cast
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServiceManager

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.api.values import AwakeTime, ContainerId, PodRef, PodUid
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.files.files import Files
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.description import RuntimeKind

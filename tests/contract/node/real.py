@@ -17,13 +17,13 @@ from nodeupgrade.api.values import AwakeTime, ContainerId, NodeName
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.bundle import build
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import SHIELD
-from nodeupgrade.node.own_places import RUNS, STATE
+from nodeupgrade.node.own_places import RUNS, STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import ShieldPlan
 from nodeupgrade.node.runtimes.containerd import hash_store, metadata
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
@@ -36,7 +36,7 @@ from tests.contract.node.cripods import CriPods
 
 IMAGE = nodeimages.BUSYBOX
 CONTAINERD = "containerd.service"
-BUNDLE = STATE / "bundles/contract"
+BUNDLE = STATE_DIRECTORY / "bundles/contract"
 UNIT = "contract-service.service"
 UNIT_TEXT = """[Unit]
 Description=A service that never ends
@@ -49,9 +49,9 @@ WantedBy=multi-user.target
 """
 AWAKE = """
 from pathlib import Path
-from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.processes.processes import ProcessTable
-print(NodeClock(ProcessTable(Path("/proc"))).awake().seconds)
+print(SystemClock(ProcessTable(Path("/proc"))).awake().seconds)
 """
 
 

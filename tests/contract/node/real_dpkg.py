@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS, UPDATES
-from nodeupgrade.node.host.packages.manager import NodePackages
+from nodeupgrade.node.host.packages.host_packages import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from tests.contract.node.installed import INSTALLED, KUBELET
 
@@ -35,7 +35,7 @@ class DpkgWorld:
         self.at(STATUS).write_bytes(INSTALLED)
         self.at(PROGRAM).parent.mkdir(parents=True)
         self.at(PROGRAM).touch(mode=0o755)
-        self.packages = NodePackages(
+        self.packages = HostPackages(
             HostFiles(root), ProcessTable(), admindir=PurePosixPath(self.at(STATUS).parent), patience=0
         )
 

@@ -10,10 +10,10 @@ from e2e.lab.process import wait_until
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.runtimes.containerd import metadata
 from nodeupgrade.node.runtimes.containerd.next_start import ContainerdProgram
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.description import RuntimePlaces
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.real import CONTAINERD, ContainerdWorld
@@ -112,7 +112,7 @@ def test_odd_metadata_is_refused_and_left_alone(
     containerd.write(container_id, type_url, damage(image.data))
     record = containerd.record(container_id)
 
-    with pytest.raises(OddMetadata, match=container_id):
+    with pytest.raises(UnexpectedMetadata, match=container_id):
         containerd.runtime.before_images([container_id])
     with pytest.raises(MetadataConflict):
         containerd.runtime.rewrite([(image, NEW)])

@@ -84,7 +84,7 @@ def run(place: Path, text: str, *words: str, seconds: int = 30, root: Path = Pat
 
 
 def probed(place: Path, monkeypatch: pytest.MonkeyPatch, word: str, text: str = PROBE) -> dict[str, object]:
-    monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.TOLD", LARGEST)
+    monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.MESSAGE_CHARACTERS", LARGEST)
     monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.shorten", lambda text, _: text)
     with pytest.raises(CredentialProgramError) as told:
         run(place, text, word, str(place), str(os.getpid()))

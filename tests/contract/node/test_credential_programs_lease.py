@@ -81,7 +81,7 @@ def test_after_a_refusal_they_are_printed_again_at_once(
 def test_a_program_that_fails_for_a_while_is_tried_again(
     place: Path, server: ApiServer, pair: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.FAILURE_KEPT_SECONDS", 0.0)
+    monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.FAILURE_SECONDS", 0.0)
 
     def fail(look: int) -> None:
         (place / "print").chmod(0o600 if look in {2, 3} else 0o700)

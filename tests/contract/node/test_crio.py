@@ -12,7 +12,7 @@ from e2e.lab.process import wait_until
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.errors import ContainerGone, Transient
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.next_start import UNIT
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
@@ -124,13 +124,13 @@ def test_a_container_whose_state_is_missing_is_refused(world: CrioWorld) -> None
     container_id = world.start_container(OLD)
     (world.storage.directory(container_id) / "state.json").unlink()
 
-    with pytest.raises(OddMetadata, match=r"no state\.json .* would delete it"):
+    with pytest.raises(UnexpectedMetadata, match=r"no state\.json .* would delete it"):
         image_of(world, container_id)
 
 
 @pytest.mark.parametrize("odd", ["../../etc", "", "a/b"])
 def test_an_id_that_is_no_name_leads_nowhere(world: CrioWorld, odd: str) -> None:
-    with pytest.raises(OddMetadata, match="not an id"):
+    with pytest.raises(UnexpectedMetadata, match="not an id"):
         world.runtime.before_images([ContainerId(odd)])
 
 
@@ -355,7 +355,7 @@ def test_only_the_annotation_inside_counts(world: CrioWorld) -> None:
 
     assert seen is not None
     assert seen.hashes == OLD, "the annotation outside is not the one that counts"
-    with pytest.raises(OddMetadata, match="in one place"):
+    with pytest.raises(UnexpectedMetadata, match="in one place"):
         image_of(world, container_id)
 
 

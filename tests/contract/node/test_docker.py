@@ -9,7 +9,7 @@ from e2e.lab.process import wait_until
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import MetadataConflict, StepFailed, Transient
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimePlaces
 from nodeupgrade.node.runtimes.docker import metadata
 from nodeupgrade.node.runtimes.inventory import StoredHashes
@@ -118,11 +118,11 @@ def test_odd_files_are_refused_and_left_alone(docker: DockerWorld, damage: Calla
     docker.write(container_id, damage(good))
     bad = docker.content(container_id)
 
-    with pytest.raises(OddMetadata, match=container_id):
+    with pytest.raises(UnexpectedMetadata, match=container_id):
         docker.runtime.before_images([container_id])
-    with pytest.raises((MetadataConflict, OddMetadata)):
+    with pytest.raises((MetadataConflict, UnexpectedMetadata)):
         docker.runtime.rewrite([(image, NEW)])
-    with pytest.raises((MetadataConflict, OddMetadata)):
+    with pytest.raises((MetadataConflict, UnexpectedMetadata)):
         docker.runtime.restore(image)
 
     assert docker.content(container_id) == bad

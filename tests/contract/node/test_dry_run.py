@@ -14,9 +14,9 @@ from e2e.lab.binaries import components
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.trial_command import accepted, objection, started_with, unknown_fields
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.running_kubelet import process as host
+from nodeupgrade.node.running_kubelet import host_kubelet as host
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import TrialStart
-from nodeupgrade.node.running_kubelet.process import HostKubelet
 
 pytestmark = pytest.mark.real
 

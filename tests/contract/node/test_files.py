@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.entries import EntryKind
+from nodeupgrade.node.host.files.files import EntryKind
 from tests.contract.node.worlds import FilesWorld
 
 

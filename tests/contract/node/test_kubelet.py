@@ -6,10 +6,10 @@ import pytest
 
 from e2e.lab.nodes import nodefiles
 from e2e.lab.nodes.node import Node
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.system_clock import NodeClock
-from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.node.host.system_clock import SystemClock
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from tests.contract.node.real import systemd
 
 pytestmark = pytest.mark.e2e
@@ -46,7 +46,7 @@ def test_the_program_of_a_process_has_the_stamp_of_its_file(node: Node, kubelet:
 
 
 def test_the_boot_is_that_of_the_node_and_not_of_this_machine(node: Node) -> None:
-    here, there = NodeClock(ProcessTable()), NodeClock(ProcessTable(node.root / "proc"))
+    here, there = SystemClock(ProcessTable()), SystemClock(ProcessTable(node.root / "proc"))
 
-    assert there.boot() == NodeClock(ProcessTable(node.root / "proc")).boot()
+    assert there.boot() == SystemClock(ProcessTable(node.root / "proc")).boot()
     assert here.boot() != there.boot()

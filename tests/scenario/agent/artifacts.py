@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.copy_error import CopyError
+from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.sources.download_addresses import Reach
 from tests.doubles.node.simulated import SimulatedNode
 

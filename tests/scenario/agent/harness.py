@@ -24,7 +24,7 @@ from nodeupgrade.node.agent.serve import Agent
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
-from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
+from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER

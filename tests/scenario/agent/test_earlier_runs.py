@@ -14,7 +14,7 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.own_places import STATE
+from nodeupgrade.node.own_places import STATE_DIRECTORY
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import BACKUP, NEW, OLD, RUN, Killed, World, quiet, untouched, upgraded
@@ -97,7 +97,7 @@ async def test_what_is_staged_for_a_run_that_goes_on_stays(world: World) -> None
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
-    assert str(STATE / "runs") in status.message
+    assert str(STATE_DIRECTORY / "runs") in status.message
     assert world.node.disk == before
     assert units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ())
     journal.write_bytes(readable)
@@ -117,7 +117,7 @@ async def test_a_run_that_needs_a_human_is_not_started_again(world: World) -> No
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
     assert "the plan and the node disagree" in status.message
-    assert str(STATE / "runs") in status.message
+    assert str(STATE_DIRECTORY / "runs") in status.message
     assert len(world.node.calls.effects) == known
 
 

@@ -19,7 +19,7 @@ from nodeupgrade.node.host.packages.dpkg import HELD, STATUS, record_of
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import AgentRuns
-from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
+from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.wiring import MountedHost, host_from_pod
 
@@ -142,7 +142,7 @@ def main() -> int:
     except (StillNeededError, StepFailed) as error:
         print(printable(f"error: this node is not clean: {error}"), file=sys.stderr)
         return 1
-    for path in (*found.removable, STATE):
+    for path in (*found.removable, STATE_DIRECTORY):
         print(printable(f"removed {path}"))
     for line in found.staying:
         print(printable(f"kept {line}"))

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.printable import printable
-from nodeupgrade.node.host.files.copy_error import CopyError
-from nodeupgrade.node.host.files.opening import copy, real
+from nodeupgrade.node.host.files.opening import CopyError, copy_regular, real_path
 from nodeupgrade.sources.parsing import SourceError, parse_path
 
 
@@ -26,9 +25,9 @@ def main(argv: Sequence[str], root: Path = Path("/")) -> int:
         return 2
     try:
         for source, destination in zip(argv[::2], argv[1::2], strict=True):
-            found = real(root, PurePosixPath(source))
+            found = real_path(root, PurePosixPath(source))
             parse_path(str(found))
-            print(printable(f"{copy(root, found, Path(destination))}  {destination}"))
+            print(printable(f"{copy_regular(root, found, Path(destination))}  {destination}"))
     except SourceError as error:
         print(printable(f"error: cannot copy {source}, which leads to {found}: {error}"), file=sys.stderr)
         return 1

@@ -17,8 +17,8 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.facts.next_start import look
-from nodeupgrade.node.host.files.copy_error import CopyError
 from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
 
 

@@ -13,8 +13,8 @@ from nodeupgrade.cluster.agent_pods import KUBELET_FROM_IMAGE
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.artifacts import Artifacts
-from nodeupgrade.node.host.files.copy_error import CopyError
 from nodeupgrade.node.host.files.files import Files
+from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN

@@ -10,8 +10,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
-from nodeupgrade.node.host.files.copy_error import CopyError
-from nodeupgrade.node.host.files.opening import copy, opened, real
+from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
 from nodeupgrade.sources.download_addresses import Reach
 
 
@@ -26,12 +25,12 @@ class NodeArtifacts:
 
     def real(self, source: PurePosixPath) -> PurePosixPath:
         try:
-            return real(self.root, source)
+            return real_path(self.root, source)
         except OSError as error:
             raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
-        return copy(self.root, source, Path(target))
+        return copy_regular(self.root, source, Path(target))
 
     def digest(self, source: PurePosixPath) -> Digest:
         with self._reading(source) as reader:
@@ -44,7 +43,7 @@ class NodeArtifacts:
     @contextmanager
     def _reading(self, source: PurePosixPath) -> Iterator[BufferedReader]:
         try:
-            with opened(self.root, source) as file, os.fdopen(file, "rb", closefd=False) as reader:
+            with open_regular(self.root, source) as file, os.fdopen(file, "rb", closefd=False) as reader:
                 yield reader
         except OSError as error:
             raise CopyError(f"cannot read {source}: {error.strerror or error}") from error

@@ -18,7 +18,7 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.checks.running_configuration import compare
-from nodeupgrade.node.host.systemd.environment_files import VARIABLE, assignments, is_undetermined, matching
+from nodeupgrade.node.host.systemd.environment_files import VARIABLE, is_undetermined, matching_files, parse_assignments
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
 
@@ -63,7 +63,7 @@ class Start:
 
     def content_of(self, environment_file: str) -> Iterator[bytes]:
         """Yield the content of the files that an EnvironmentFile names, in the order in which systemd reads them."""
-        for path in matching(environment_file, self.environment_files):
+        for path in matching_files(environment_file, self.environment_files):
             if (data := self.environment_files[path]) is not None:
                 yield data
 
@@ -160,7 +160,7 @@ def _environment(start: Start) -> dict[str, str] | None:
         if is_undetermined(named):
             return None
         for data in start.content_of(named):
-            read = assignments(data)
+            read = parse_assignments(data)
             if read is None:
                 return None
             set_here |= read

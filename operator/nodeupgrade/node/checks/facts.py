@@ -33,7 +33,7 @@ from nodeupgrade.node.runtimes.description import (
     RuntimeSocket,
 )
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+from nodeupgrade.node.runtimes.runtime import RuntimeClients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

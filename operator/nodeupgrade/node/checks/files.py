@@ -12,7 +12,7 @@ from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelet.trial_command import accepted, objection
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.startup import SAID
-from nodeupgrade.node.host.systemd.drop_ins import decisive
+from nodeupgrade.node.host.systemd.drop_ins import decisive_settings
 from nodeupgrade.node.plan.exchanged_files import FileFound, changes_of, is_drop_in, obstacle, reserved
 
 
@@ -62,7 +62,7 @@ def drop_ins_start_the_same(facts: FilesFound) -> Iterator[Found]:
     for each in changes_of(facts.found):
         if not is_drop_in(each.new.path):
             continue
-        before, after = decisive(each.content), decisive(each.new.content)
+        before, after = decisive_settings(each.content), decisive_settings(each.new.content)
         if before != after:
             line = next((line for line in (*after, *before) if line not in {*before} & {*after}), "the order of lines")
             name = line.partition("=")[0]  # its value may be secret

@@ -12,7 +12,7 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelet.trial_command import accepted, objection, unknown_fields
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.host.files.files import DiskUsage
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.description import RuntimeInfo
 

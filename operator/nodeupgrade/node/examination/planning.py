@@ -23,7 +23,7 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.checks.other_tools import holds_package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
-from nodeupgrade.node.host.systemd.unit_start import last_drop_in
+from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
 from nodeupgrade.node.plan.derived_uids import OwnUid, OwnUids, is_computed_again, written
 from nodeupgrade.node.plan.exchanged_files import backup_path, changes_of, staged_path
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting

@@ -19,8 +19,8 @@ from nodeupgrade.node.exit_codes import EXIT_ABLE, EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.systemd import fence_paths
+from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
-from nodeupgrade.node.host.systemd.unit_start import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
 from nodeupgrade.node.rescue import script

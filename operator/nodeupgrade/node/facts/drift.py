@@ -13,7 +13,7 @@ from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.checks.drift import FileRole, ReadAtStart, Start
 from nodeupgrade.node.facts.gather import RunningKubelet
 from nodeupgrade.node.facts.kubelet_start import config_files, environment_files
-from nodeupgrade.node.host.systemd import unit_start
+from nodeupgrade.node.host.systemd import drop_ins
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import ServingEndpoint
@@ -80,9 +80,9 @@ def _read(host: HostView, running: RunningKubelet, settings: Configured) -> Iter
     for file in (*environment_files(host.files, unit), *(str(PurePosixPath(name).parent) for name in patterns)):
         yield at(file, FileRole.ENVIRONMENT)
     for file in (unit.fragment_path, *unit.drop_ins):
-        if file and not unit_start.is_ours(file) and not file.startswith(PUT_BY_SYSTEMD):
+        if file and not drop_ins.is_own_drop_in(file) and not file.startswith(PUT_BY_SYSTEMD):
             yield at(file, FileRole.UNIT)
-    own = read_record(host.files.read(unit_start.OWN_CHANGE), unit_start.NO_CHANGE)
+    own = read_record(host.files.read(drop_ins.OWN_CHANGE), drop_ins.NO_CHANGE)
     for above in UNIT_DIRECTORIES:
         found = at(f"{above}/{unit.name}.d", FileRole.DROP_INS)
         yield replace(found, changed=own.foreign(found.path, found.changed))

@@ -13,8 +13,7 @@ from nodeupgrade.node.checks.credentials import named_in
 from nodeupgrade.node.checks.host import PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.node.facts.credentials import identity
-from nodeupgrade.node.host.files.files import FilesView
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.host.files.files import DiskUsage, FilesView
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.runtimes.description import RuntimeInfo
 

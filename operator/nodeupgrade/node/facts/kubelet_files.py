@@ -6,7 +6,7 @@ from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
 from nodeupgrade.node.facts.static_pod_manifests import paths
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.own_places import mounts
+from nodeupgrade.node.own_places import mount_table
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
@@ -19,13 +19,13 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
 
 def mounted(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
     """Return the mount points among the files that a run replaces: the program, and static pod manifests."""
-    table, replaced = mounts(files), [*([] if program is None else [program]), *paths(files, layout)]
+    table, replaced = mount_table(files), [*([] if program is None else [program]), *paths(files, layout)]
     return tuple(str(path) for path in replaced if is_mount_point(table, path))
 
 
 def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
     """Return the directories that are mounted read-only on the host."""
-    table = mounts(files)
+    table = mount_table(files)
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
 
 

@@ -9,7 +9,7 @@ from nodeupgrade.kubelet.layout import config_directory, is_drop_in
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.checks.units import paths_in, script_of
 from nodeupgrade.node.host.files.files import FilesView
-from nodeupgrade.node.host.systemd.environment_files import is_pattern, matching
+from nodeupgrade.node.host.systemd.environment_files import is_pattern, matching_files
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
@@ -55,7 +55,7 @@ def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
 
 def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:
     """Return the files that a pattern stands for; ``walk`` finds links to files, too."""
-    return matching(pattern, map(str, files.walk(PurePosixPath(pattern).parent)))
+    return matching_files(pattern, map(str, files.walk(PurePosixPath(pattern).parent)))
 
 
 def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:

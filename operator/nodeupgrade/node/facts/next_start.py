@@ -9,10 +9,9 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.checks.drift import Start, command
 from nodeupgrade.node.facts.files_after import FilesAfter
 from nodeupgrade.node.facts.kubelet_start import config_files
-from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.own_places import mounts
+from nodeupgrade.node.own_places import mount_table
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of
 from nodeupgrade.node.plan.exchanged_files import is_drop_in as is_drop_in_of_unit
 
@@ -47,7 +46,7 @@ def look(files: FilesView, new: Iterable[NewFile]) -> tuple[FileFound, ...]:
     Raises:
         StepFailed: one cannot be looked at.
     """
-    mountinfo = mounts(files)
+    mountinfo = mount_table(files)
     return tuple(_found(files, each, mountinfo) for each in new)
 
 

@@ -3,8 +3,7 @@
 from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.layout import KubeletLayout
-from nodeupgrade.node.host.files.entries import EntryKind
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import EntryKind, FilesView
 
 
 def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:

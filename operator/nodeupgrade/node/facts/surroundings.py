@@ -12,12 +12,12 @@ from nodeupgrade.node.facts.as_kubelet import read_claims
 from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
-from nodeupgrade.node.host.files.mounts import holder
+from nodeupgrade.node.host.files.mounts import mount_holding
 from nodeupgrade.node.host.packages.dpkg import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.own_places import mounts
+from nodeupgrade.node.own_places import mount_table
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""
@@ -41,8 +41,8 @@ INIT = "1"
 def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     """Gather the facts about the host, and the volumes on it, that are not known yet."""
     files, unit, status = host.files, facts.kubelet.unit, host.services.status
-    table = mounts(files)
-    mount = holder(table, PurePosixPath(facts.readiness.layout.root))
+    table = mount_table(files)
+    mount = mount_holding(table, PurePosixPath(facts.readiness.layout.root))
     package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
     return Surroundings(
         ends_all=not unit.spares_others,

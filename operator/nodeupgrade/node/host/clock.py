@@ -7,11 +7,11 @@ from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds
 
 
 class Clock(Protocol):
-    """Tells the time. now() is for display only, since wall clocks jump.
+    """The clocks of a node. now() is for display only, since wall clocks jump.
 
-    Use monotonic() for what others count meanwhile, such as the kubelet-down budget: to the control plane a suspended
-    node is a node without a kubelet. Use awake() for what processes of this node need time for, such as the settle
-    period: none of them runs while it is suspended.
+    Use monotonic() for what others count, such as the kubelet-down budget: to the control plane a suspended node is a
+    node without a kubelet. Use awake() for work of this node's processes, such as the settle period: none of them runs
+    while the node is suspended.
     """
 
     def now(self) -> datetime:
@@ -21,7 +21,7 @@ class Clock(Protocol):
         """Return the seconds since boot, including time spent suspended."""
 
     def awake(self) -> AwakeTime:
-        """Return the present moment on the clock that stands still while suspended."""
+        """Return the time on the clock that stands still while suspended."""
 
     def sleep(self, seconds: float) -> None:
         """Wait for the given number of seconds."""

@@ -1,4 +1,4 @@
-"""HTTP over a unix socket."""
+"""The client's side of HTTP over a unix socket."""
 
 import http.client
 import socket
@@ -18,7 +18,6 @@ class UnixConnection(http.client.HTTPConnection):
         self._path = path
 
     def connect(self) -> None:
-        """Connect to the socket."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(str(self._path))

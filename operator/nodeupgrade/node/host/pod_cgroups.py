@@ -1,4 +1,4 @@
-"""Where a kubelet keeps the cgroups of its pods, and which controllers it insists on."""
+"""The cgroups of a kubelet's pods: their paths and the controllers that they need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,12 +13,10 @@ NEEDED = frozenset({"cpu", "cpuset", "memory", "hugetlb", "pids"})
 NEEDED_V1 = frozenset({"cpu", "cpuacct", "cpuset", "memory", "hugetlb", "pids", "name=systemd"})
 """Hierarchies of cgroup v1 in which a pod must have a directory, as far as they are mounted."""
 
-_SLICE = ".slice"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedCgroups:
-    """Where a kubelet that starts looks for the cgroups of pods, before it does anything else for them."""
+    """The cgroups of pods that a starting kubelet looks for, before it does anything else for the pods."""
 
     # on cgroup v1, mount points of the hierarchies that must have each of them, by name
     hierarchies: Mapping[str, str] = field(default_factory=dict)
@@ -49,8 +47,8 @@ def _base(settings: Configured) -> tuple[str, ...]:
 
 
 def _path(driver: str, parts: tuple[str, ...]) -> PurePosixPath:
-    """Join the parts of a cgroup's name; a systemd slice has the names of all slices above it in its own."""
+    """Join the parts of a cgroup's name; the name of a systemd slice contains those of all slices above it."""
     if driver != "systemd":
         return PurePosixPath(*parts)
     escaped = [part.replace("-", "_") for part in parts]
-    return PurePosixPath(*("-".join(escaped[: length + 1]) + _SLICE for length in range(len(escaped))))
+    return PurePosixPath(*("-".join(escaped[: length + 1]) + ".slice" for length in range(len(escaped))))

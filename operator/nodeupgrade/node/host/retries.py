@@ -1,4 +1,4 @@
-"""What adapters do around calls: repeat them for a while, translate their errors, and speak HTTP over a unix socket."""
+"""Repeat calls that may fail for a while, and translate their errors."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -11,20 +11,20 @@ from nodeupgrade.errors import StepFailed, Transient
 R = TypeVar("R")
 
 
-def patiently(
+def retry_for(
     call: Callable[[], R], seconds: float, *, pause: float = 0.05, errors: tuple[type[Exception], ...] = (Transient,)
 ) -> R:
-    """Call an idempotent function, and repeat it on errors of these types until the time is up."""
+    """Call an idempotent function, and repeat it on these errors for up to so many ``seconds``."""
     retry, stop = retry_if_exception_type(errors), stop_after_delay(seconds)
     return Retrying(retry=retry, stop=stop, wait=wait_fixed(pause), reraise=True)(call)
 
 
 @contextlib.contextmanager
-def translated(what: str) -> Iterator[None]:
+def translate_errors(what: str) -> Iterator[None]:
     """Raise StepFailed in place of an OSError.
 
     Args:
-        what: what cannot be done, such as ``cannot read /etc/x``.
+        what: begins the message, such as ``cannot read /etc/x``.
     """
     try:
         yield

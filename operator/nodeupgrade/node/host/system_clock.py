@@ -1,4 +1,4 @@
-"""The Clock port: the node's clocks and the identity of its boot."""
+"""Implements Clock with the clocks of the node's kernel."""
 
 import time
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 
 
 @dataclass(frozen=True, slots=True)
-class NodeClock:
-    """Implements ports.clock.Clock."""
+class SystemClock:
+    """The clocks of the node that this runs on."""
 
     processes: ProcessTable  # the node's
 

@@ -17,7 +17,7 @@ from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
 from nodeupgrade.node.host.files.disk import Disk
-from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.journal import GO_ON
 from nodeupgrade.node.journal.rescue_state import Rescue
 from nodeupgrade.node.plan.plan import Newcomers
@@ -94,7 +94,7 @@ class Messages:
         return self._message(run, NEWCOMERS, Newcomers)
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
-        with translated(f"cannot write to the directory of run {run}"):
+        with translate_errors(f"cannot write to the directory of run {run}"):
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
 
     def read_guard(self, run: RunId) -> GuardReport:

@@ -15,7 +15,7 @@ from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.host.files.atomic import exists, make_directory, sync_directory
-from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.journal import Journal
 from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.node.journal.messages import JOURNAL, Messages
@@ -38,7 +38,7 @@ class RunStore(Messages):
         directory = self._directory(plan.run_id)
         document = to_json(plan, strict=True)
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
-        with translated(f"cannot write the plan of run {plan.run_id}"):
+        with translate_errors(f"cannot write the plan of run {plan.run_id}"):
             make_directory(directory, mode=0o700, disk=self.disk)
             self._write(directory / UNTOLD, b"")
             self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
@@ -66,7 +66,7 @@ class RunStore(Messages):
         if not exists(directory, self.disk):
             return
         try:
-            with translated(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
+            with translate_errors(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
                 # an executor that starts now finds it locked, later finds no plan
                 if journal.load().records:
                     raise Inconsistent(f"run {run} has begun and cannot be forgotten")
@@ -113,7 +113,7 @@ class RunStore(Messages):
 
     def mark_reported(self, run: RunId) -> None:
         directory = self._directory(run)
-        with translated(f"cannot write to the directory of run {run}"), suppress(FileNotFoundError):
+        with translate_errors(f"cannot write to the directory of run {run}"), suppress(FileNotFoundError):
             self.disk.unlink(directory / UNTOLD)
             sync_directory(directory, self.disk)
 

@@ -21,7 +21,7 @@ import structlog
 from nodeupgrade.api.json import Json
 from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.lease_keeper.wiring import lease_of
-from nodeupgrade.node.running_kubelet.configz import KubeletLease
+from nodeupgrade.node.running_kubelet.requests import KubeletLease
 
 LOOK_SECONDS = 2.0
 STALE = 0.3

@@ -9,8 +9,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from nodeupgrade import bundle
 from nodeupgrade.kubelet.kubeconfig import carried, parse
 from nodeupgrade.node.running_kubelet.cell import INTERPRETER
-from nodeupgrade.node.running_kubelet.configz import KubeletLease
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
+from nodeupgrade.node.running_kubelet.requests import KubeletLease
 
 
 def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> KubeletLease:

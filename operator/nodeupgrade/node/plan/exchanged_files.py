@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.kubelet.layout import KubeletLayout
-from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
-from nodeupgrade.node.host.systemd.unit_start import is_ours
+from nodeupgrade.node.host.files.files import EntryKind, FileEntry
+from nodeupgrade.node.host.systemd.drop_ins import is_own_drop_in
 
 UNIT_DIRECTORY = "/etc/systemd/system"
 
@@ -92,7 +92,7 @@ def reserved(path: str, unit: str, layout: KubeletLayout) -> str | None:
     if is_drop_in(path):
         if at.parent.name != f"{unit}.d":
             return f"it is no drop-in of {unit}, which spec.kubelet.unit names"
-        if is_ours(path):
+        if is_own_drop_in(path):
             return "drop-ins of this name are nodeupgrade's own; choose another name"
     if layout.manifests is not None and PurePosixPath(layout.manifests) in at.parents:
         return "it is in the kubelet's directory of static pods; change manifests at another time"

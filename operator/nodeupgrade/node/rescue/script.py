@@ -11,13 +11,13 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.node.host.shell import function, piped
+from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence_paths
 from nodeupgrade.node.journal.journal import GO_ON, Mark
 from nodeupgrade.node.plan.plan import ExchangedFile, Limits, RunPlan
 from nodeupgrade.node.rescue.shell import LOGIC
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
+from nodeupgrade.node.runtimes.runtime import RescueFragment
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
@@ -90,9 +90,9 @@ def script(
         "#!/bin/sh",
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
-        *function("baseline", _baseline(plan)),
-        *function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
-        *function("reinstate", ["    false"]),
+        *define_function("baseline", _baseline(plan)),
+        *define_function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
+        *define_function("reinstate", ["    false"]),
         runtime.text,
         LOGIC,
     ]
@@ -129,7 +129,7 @@ def _restored(file: FileBefore) -> str:
     if file.content is None:
         command = f"    rm -f {path}"
     else:
-        command = piped(f"put {path} {sha256(file.content).hexdigest()}", file.content)
+        command = piped_command(f"put {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"

@@ -1,24 +1,18 @@
-"""Requests for ``/configz`` to the kubelet's own server over TLS, with the service account's token.
+"""Requests ``/configz`` from the kubelet's own server over TLS, with the service account's token.
 
-A kubelet's serving certificate is usually self-signed, so no CA vouches for it. But it is on the node's disk, where
-only root can write: a server that presents this very certificate, and so has its key, is the kubelet. The token is
-never sent to any other server.
+A kubelet's serving certificate is usually self-signed. But it is on the node's disk, where only root can write: the
+server that presents this very certificate is the kubelet. The token is never sent to any other server.
 """
 
 import http.client
-import json
 import re
 import socket
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint
-from nodeupgrade.node.running_kubelet.requests import TIMEOUT_SECONDS, Source, ask_as
+from nodeupgrade.node.running_kubelet.requests import TIMEOUT_SECONDS
 
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -26,7 +20,7 @@ LARGEST = 1024 * 1024
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
-def configz(where: ServingEndpoint, token: Path) -> Answer:
+def fetch_configz(where: ServingEndpoint, token: Path) -> Answer:
     """Return a kubelet's ``/configz``, its effective configuration.
 
     Raises:
@@ -55,28 +49,5 @@ def _connected(where: ServingEndpoint) -> ssl.SSLSocket:
     ]
     if connected.getpeercert(binary_form=True) not in known:
         connected.close()
-        raise OSError("who answers there does not show the certificate that the kubelet keeps on disk")
+        raise OSError("the server does not show the certificate on the kubelet's disk")
     return connected
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletLease:
-    """The Lease of one node, with its kubelet's credentials. Every method raises OSError or ValueError on failure."""
-
-    source: Source
-    node: str  # name of the Node that the Lease belongs to
-
-    def read(self) -> Json:
-        return self._ask("GET", None)
-
-    def replace(self, lease: Json) -> None:
-        """Replace the Lease that was read; the API server rejects this if it changed in the meantime."""
-        self._ask("PUT", lease)
-
-    def _ask(self, verb: str, body: Json | None) -> Json:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
-        answer = ask_as(self.source, verb, path, body)
-        if answer.status != http.client.OK:
-            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {shorten(answer.text, 200)!r}")
-        lease: Json = json.loads(answer.text)
-        return lease

@@ -1,7 +1,7 @@
-"""Has a kubelet's credentials printed by the program that its kubeconfig names, as the kubelet does.
+"""Runs the program that a kubeconfig names to print credentials, as the kubelet does.
 
 The program runs in a cell (`cell.py`): in the node's root directory and network, with the kubelet's environment, but
-where no file can be changed. What it prints is kept in memory, and nowhere else, for as long as it is good.
+where no file can be changed. Its output stays in memory only, for as long as it is valid.
 """
 
 import base64
@@ -21,40 +21,34 @@ from pathlib import Path, PurePosixPath
 import structlog
 
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.kubelet.credential_program import (
-    CredentialProgram,
-    CredentialProgramError,
-    Printed,
-    environment,
-    places,
-    printed,
-)
+from nodeupgrade.kubelet import credential_program
+from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, Printed
 from nodeupgrade.kubelet.kubeconfig import Credentials, with_printed
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.running_kubelet import cell
-from nodeupgrade.node.running_kubelet.requests import Given, Source
+from nodeupgrade.node.running_kubelet.requests import CredentialSource, KubeconfigCredentials
 
 log = structlog.get_logger()
 
 SECONDS = 15
-"""To live for the program; one that asks a cloud takes about one."""
+"""How long the program may run; one that asks a cloud takes about one."""
 GRACE_SECONDS = 5.0
-"""For the cell to be made and ended."""
+"""To set up and end the cell."""
 LARGEST = 256 * 1024
-"""Bytes that are read of what it prints; credentials have some thousands."""
-TOLD = 300
-"""Characters that are repeated of its last words."""
+"""Bytes that it may print; credentials have some thousands."""
+MESSAGE_CHARACTERS = 300
+"""How much of the end of its standard error is quoted."""
 _LONG = re.compile(r"[A-Za-z0-9+/_=.~%-]{32,}")
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{32,}")
-KEPT_FRACTION = 0.9
-"""Of its life, for which a credential is used."""
-FAILURE_KEPT_SECONDS = 10.0
-"""For which a program that failed is not run again."""
+USED_FRACTION = 0.9
+"""The part of its life for which a credential is used."""
+FAILURE_SECONDS = 10.0
+"""How long a failed program is not run again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What came of running the program the last time."""
+    """The result of the last run of a program."""
 
     of: object  # what was run
     result: Printed | CredentialProgramError
@@ -79,8 +73,8 @@ class CredentialPrograms:
 
     def source(
         self, kubeconfig: PurePosixPath, found: Credentials, kubelets: Callable[[], Mapping[str, str]]
-    ) -> Source:
-        """Return where requests get the credentials of a kubeconfig from. No program is run before they are needed.
+    ) -> CredentialSource:
+        """Return the source of a kubeconfig's credentials. No program is run before they are needed.
 
         Args:
             kubeconfig: path on the node.
@@ -91,12 +85,12 @@ class CredentialPrograms:
             CredentialProgramError: others than root may write the kubeconfig.
         """
         if found.program is None:
-            return Given(found)
+            return KubeconfigCredentials(found)
         self._require_roots_own(kubeconfig)
         return _PrintedSource(self, found, found.program, kubelets())
 
     def printed(self, program: CredentialProgram, variables: Mapping[str, str]) -> Printed:
-        """Return what the program prints with this environment, or has printed a while ago.
+        """Return what the program prints with this environment, or has printed before.
 
         Raises:
             CredentialProgramError: it cannot be run, fails, or prints nothing usable.
@@ -110,7 +104,7 @@ class CredentialPrograms:
         return last.result
 
     def forget(self, what: Printed) -> None:
-        """Have the program run again when credentials are needed next, unless it has been since it printed these."""
+        """Run the program again when credentials are needed next, unless it ran since it printed these."""
         with self._lock:
             if self._last is not None and self._last.result is what:
                 self._last = None
@@ -119,10 +113,10 @@ class CredentialPrograms:
         try:
             path = self._found(program, variables)
             began = time.monotonic()
-            result = printed(program, self._output(path, program, variables))
+            result = credential_program.printed(program, self._output(path, program, variables))
         except (CredentialProgramError, OSError) as error:  # such as links that lead nowhere
             failed = CredentialProgramError(f"program {program}: {error}")
-            return _Outcome((program, variables), failed, time.monotonic() + FAILURE_KEPT_SECONDS)
+            return _Outcome((program, variables), failed, time.monotonic() + FAILURE_SECONDS)
         log.info(
             "credentials_printed",
             program=str(path),
@@ -130,10 +124,10 @@ class CredentialPrograms:
             expires=None if result.expires is None else result.expires.isoformat(),
         )
         life = float("inf") if result.expires is None else (result.expires - datetime.now(UTC)).total_seconds()
-        return _Outcome((program, variables), result, time.monotonic() + KEPT_FRACTION * life)
+        return _Outcome((program, variables), result, time.monotonic() + USED_FRACTION * life)
 
     def _found(self, program: CredentialProgram, variables: Mapping[str, str]) -> PurePosixPath:
-        for place in places(program, variables):
+        for place in credential_program.places(program, variables):
             at = resolve(self._root, place, follow_last=True)
             if at.is_file() and at.stat().st_mode & 0o111:
                 self._require_roots_own(place)
@@ -141,10 +135,10 @@ class CredentialPrograms:
         raise CredentialProgramError("there is no such program")
 
     def _require_roots_own(self, path: PurePosixPath) -> None:
-        """Require that nobody but root may write a file, or exchange it or a link on its way.
+        """Require that only root may write a file, or exchange it or a link on the way to it.
 
         Raises:
-            CredentialProgramError: somebody else may, or it cannot be told.
+            CredentialProgramError: others may, or that is unknown.
         """
         try:
             links: list[Path] = []
@@ -155,7 +149,7 @@ class CredentialPrograms:
                     on_node = PurePosixPath("/") / place.relative_to(self._root)
                     raise CredentialProgramError(f"others than root may write {on_node}, on the way to {path}")
         except OSError as error:
-            raise CredentialProgramError(f"cannot tell who may write {path}: {error.strerror or error}") from error
+            raise CredentialProgramError(f"cannot find out who may write {path}: {error.strerror or error}") from error
 
     def _output(self, path: PurePosixPath, program: CredentialProgram, variables: Mapping[str, str]) -> bytes:
         """Run the program in a cell and return what it prints.
@@ -172,7 +166,7 @@ class CredentialPrograms:
             "seconds": self._seconds,
         }
         try:
-            status, output, told = _communicate(
+            status, output, errors = _communicate(
                 (*self._interpreter, cell.__file__), json.dumps(order).encode(), self._seconds + GRACE_SECONDS
             )
         except OSError as error:
@@ -182,13 +176,14 @@ class CredentialPrograms:
         if status < 0:
             raise CredentialProgramError(f"it did not end within {self._seconds} s, and was ended")
         if status != 0:
-            words = shorten(_without_secrets(" ".join(told.decode(errors="replace").split()))[-TOLD:], TOLD)
+            words = _without_secrets(" ".join(errors.decode(errors="replace").split()))
+            words = shorten(words[-MESSAGE_CHARACTERS:], MESSAGE_CHARACTERS)
             raise CredentialProgramError(f"it failed with exit status {status}, where it may change no file: {words}")
         return output
 
 
 class _PrintedSource:
-    """Implements requests.Source with what a program prints."""
+    """Implements CredentialSource with the output of a program."""
 
     def __init__(
         self,
@@ -198,11 +193,11 @@ class _PrintedSource:
         kubelets: Mapping[str, str],
     ) -> None:
         authority = found.authority.data
-        told = None if authority is None else base64.b64encode(authority).decode("ascii")
+        encoded = None if authority is None else base64.b64encode(authority).decode("ascii")
         self._programs = programs
         self._found = found
         self._program = program
-        self._environment = environment(program, kubelets, told)
+        self._environment = credential_program.environment(program, kubelets, encoded)
         self._used: Printed | None = None
 
     def current(self) -> Credentials:
@@ -216,7 +211,7 @@ class _PrintedSource:
 
 
 def _without_secrets(words: str) -> str:
-    """Leave out what looks like a token, a key or a signature; a program that is asked to debug may tell them."""
+    """Leave out what looks like a token, a key or a signature; a debugging program may print them."""
 
     def shown(match: re.Match[str]) -> str:
         mixed = all(any(kind(letter) for letter in match[0]) for kind in (str.isupper, str.islower, str.isdecimal))
@@ -240,7 +235,7 @@ def _communicate(command: tuple[str, ...], order: bytes, seconds: float) -> tupl
     It is ended after so many seconds, or when it prints more.
     """
     end = time.monotonic() + seconds
-    output, told = b"", b""
+    output, errors = b"", b""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         if process.stdin is None or process.stdout is None or process.stderr is None:
             raise OSError("it has no pipes")
@@ -258,8 +253,8 @@ def _communicate(command: tuple[str, ...], order: bytes, seconds: float) -> tupl
                         elif key.fileobj is process.stdout:
                             output = (output + data)[: LARGEST + 1]
                         else:
-                            told = (told + data)[-4 * TOLD :]
+                            errors = (errors + data)[-4 * MESSAGE_CHARACTERS :]
         finally:
             if len(output) > LARGEST or time.monotonic() >= end:
                 process.kill()
-    return process.returncode, output, told
+    return process.returncode, output, errors

@@ -1,4 +1,4 @@
-"""The kubelet of one node: its program, its process, and the API server as seen with its credentials."""
+"""The ports to the kubelet of one node: its program, its process, and the API server with its credentials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ class ServingEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialStart:
-    """What a kubelet that is run for a try gets to see."""
+    """Everything that a kubelet sees in a dry run."""
 
     words: tuple[str, ...]  # its arguments, without the program
     environment: Mapping[str, str]  # its environment variables
     files: Mapping[str, bytes]  # content by absolute path
-    directories: tuple[str, ...] = ()  # absolute paths of directories that exist, even if no file in them is given
+    directories: tuple[str, ...] = ()  # absolute paths of further directories that exist
 
 
 class Kubelet(Protocol):
@@ -79,15 +79,13 @@ class Kubelet(Protocol):
         """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
 
     def program_stamp(self, pid: int) -> str | None:
-        """Return the stamp (see ports.files) of the program that a process runs, wherever its file is now.
+        """Return the stamp (see FilesView.stamp) of the program that a process runs, wherever its file is now.
 
         ``None`` if there is no such process, or it has not yet executed its own program.
         """
 
     def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
-        """Run a kubelet where it sees nothing but ``trial`` and can touch nothing; return its output.
-
-        It writes no file, reaches no process, socket or network, and is ended after a while.
+        """Run a kubelet for a limited time where it sees only ``trial`` and can touch nothing; return its output.
 
         Raises:
             StepFailed: it could not be run this way, or did not end in time.

@@ -1,4 +1,4 @@
-"""Requests to the API server as the node's own kubelet, and to that kubelet's own server for ``/configz``.
+"""Requests to the API server as the node's own kubelet.
 
 Blocking, and standard library only: the lease keeper runs on the host, where the Kubernetes client is not installed.
 """
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet.kubeconfig import Credentials, Material
 from nodeupgrade.node.running_kubelet.kubelet import Answer
@@ -24,8 +26,8 @@ STRATEGIC = "application/strategic-merge-patch+json"
 _TOKEN = re.compile(rb"[\x21-\x7e]+")
 
 
-class Source(Protocol):
-    """Where requests get a kubelet's credentials from."""
+class CredentialSource(Protocol):
+    """The source of a kubelet's credentials."""
 
     def current(self) -> Credentials:
         """Return the credentials to use now, without a program.
@@ -35,12 +37,12 @@ class Source(Protocol):
         """
 
     def rejected(self) -> bool:
-        """Take note that the API server does not know the credentials; report whether others may come."""
+        """Note that the API server rejected the credentials; report whether others may follow."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """Implements Source with what is in the kubeconfig; the content of files is read at each request."""
+class KubeconfigCredentials:
+    """Implements CredentialSource with a kubeconfig; the files that it names are read at each request."""
 
     credentials: Credentials
 
@@ -53,9 +55,9 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class KubeletIdentity:
-    """Implements ports.kubelet.AsKubelet: requests that change nothing."""
+    """Implements AsKubelet."""
 
-    source: Source
+    source: CredentialSource
 
     def read(self, path: str) -> Answer:
         return self._ask("GET", path, None)
@@ -70,8 +72,33 @@ class KubeletIdentity:
             raise Transient(f"cannot ask the API server as the kubelet: {error}") from error
 
 
-def ask_as(source: Source, verb: str, path: str, body: Json | None, content_type: str = "application/json") -> Answer:
-    """Send one request; if its credentials are not known any more, send it once again with others.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletLease:
+    """The Lease of one node, with its kubelet's credentials. Every method raises OSError or ValueError on failure."""
+
+    source: CredentialSource
+    node: str  # name of the Node that the Lease belongs to
+
+    def read(self) -> Json:
+        return self._ask("GET", None)
+
+    def replace(self, lease: Json) -> None:
+        """Replace the Lease that was read; the API server rejects this if it changed in the meantime."""
+        self._ask("PUT", lease)
+
+    def _ask(self, verb: str, body: Json | None) -> Json:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{quote(self.node)}"
+        answer = ask_as(self.source, verb, path, body)
+        if answer.status != http.client.OK:
+            raise OSError(f"{verb} of the Lease ended with status {answer.status}: {shorten(answer.text, 200)!r}")
+        lease: Json = json.loads(answer.text)
+        return lease
+
+
+def ask_as(
+    source: CredentialSource, verb: str, path: str, body: Json | None, content_type: str = "application/json"
+) -> Answer:
+    """Send one request; if its credentials are rejected, send it once again with others.
 
     Raises:
         OSError, ValueError: there is no answer, or there are no credentials that can be used.
@@ -145,6 +172,6 @@ def _authorization(token: Material) -> dict[str, str]:
     if not token.given:
         return {}
     text = (token.data if token.data is not None else Path(token.path or "").read_bytes()).strip()
-    if not _TOKEN.fullmatch(text):  # the error of http.client would tell the token
+    if not _TOKEN.fullmatch(text):  # an error of http.client would contain the token
         raise ValueError("the token has characters in it that no token has")
     return {"Authorization": f"Bearer {text.decode('ascii')}"}

@@ -1,4 +1,4 @@
-"""A container runtime, as the engine and the checks see it: its unit, its next start, and the hazards of a restart.
+"""A container runtime, as runs and checks see it: its unit, its next start, and the hazards of a restart.
 
 Nothing here may name a particular runtime: the values come from its adapter.
 """
@@ -17,7 +17,7 @@ TRANSIENT_UNITS = PurePosixPath("/run/systemd/system")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeKind:
-    """A kind of runtime: what is the same on every node."""
+    """A kind of runtime: its properties on every node."""
 
     name: str  # as the Node's status and the CRI report it, for example ``cri-o``
     unit: str  # the systemd unit that is restarted
@@ -25,23 +25,20 @@ class RuntimeKind:
     other_units: bool = False
     # every path that a RestartTuning of this runtime may write, for cleaning up without one
     tuning: tuple[PurePosixPath, ...] = ()
-    exchangeable_socket: bool = False  # whether another socket may lie at the path of its socket while it runs
-    # whether it does not start while anybody accepts connections at the path of its socket
-    needs_free_path: bool = False
-    # whether it writes down that a container ended and asks nobody again, so that an error during its start would last
+    exchangeable_socket: bool = False  # whether another socket may take the path of its socket while it runs
+    needs_free_path: bool = False  # whether it starts only if no process accepts connections at that path
+    # whether it records that a container ended and never checks again, so that an error during its start would last
     # (see ContainerRuntime.reinstate)
     remembers_ends: bool = False
     why_no_shield: str = ""  # why no shield can take the place of its socket, if that is known
-    # minor versions that runs on real nodes are known of; None where no version is held back
-    proven: tuple[str, ...] | None = None
-    # whether it is stopped for hashes to be written, and starts only when it is next needed
-    stops_for_rewriting: bool = False
+    proven: tuple[str, ...] | None = None  # minor versions proven on real nodes; None if no version is held back
+    stops_for_rewriting: bool = False  # whether it is stopped to write hashes, and starts only when it is next needed
 
     def unproven(self, version: str) -> str:
-        """Return what has never been tried on a real node with a version; empty if it is not held back."""
+        """Return why a version is held back as unproven on real nodes; empty if it is not."""
         if self.proven is None or ".".join(version.split(".")[:2]) in self.proven:
             return ""
-        return f"runs on real nodes are known of {', '.join(self.proven)} only"
+        return f"on real nodes, runs are proven with {', '.join(self.proven)} only"
 
 
 SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"
@@ -67,7 +64,7 @@ class RuntimeSocket:
     def obstacle(self) -> str:
         """Why no shield can take its place; empty if one can."""
         if not self.kind.exchangeable_socket:
-            untried = "nobody has tried yet whether this runtime tolerates another socket in place of its own"
+            untried = "it is unproven whether this runtime tolerates another socket in place of its own"
             return self.kind.why_no_shield or untried
         if self.path is None:
             return self.unknown or f"{self.endpoint} is not a socket"
@@ -94,7 +91,7 @@ class TuningFile:
 class RestartTuning:
     """Temporary settings that make the runtime's restart gentler."""
 
-    why: str = "the runtime is restarted as it is configured"  # a description, for the journal
+    why: str = "the runtime is restarted as it is configured"  # for the journal
     files: tuple[TuningFile, ...] = ()  # in the order of writing; empty if the runtime is restarted as configured
 
     @property
@@ -123,16 +120,15 @@ class NextStart:
     """How a runtime would come back after a restart, according to its program on disk."""
 
     program: str  # path of the runtime's program
-    starter: str = ""  # path of what the unit runs instead, such as a script; empty if it runs the program itself
+    starter: str = ""  # path of the script that the unit runs instead; empty if it runs the program itself
     # whether the unit's command line is that of the running process, apart from temporary settings of an earlier run
     as_it_runs: bool = True
     places: RuntimePlaces | None = None  # the directories and the socket that it would use; None if unknown
-    complaint: str = ""  # why it would not come back, or why nobody can tell where
+    complaint: str = ""  # why it would not come back, or why its places are unknown
     unknown: str = ""  # why that could not be found out this time; empty if it could
     files: tuple[str, ...] = ()  # files that it would read besides the unit's, including those that do not exist yet
     directories: tuple[str, ...] = ()  # directories in which it would look for such files
-    # directories that it makes itself where they are missing, which changes the time of their parents
-    makes: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()  # directories that it makes if they are missing, which changes their parents' times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,12 +148,10 @@ class RuntimeInfo:
     version: str  # for example ``1.6.20``
     cri_versions: tuple[str, ...]  # CRI API versions it serves, for example ``("v1", "v1alpha2")``
     binary_version: str | None = None  # version of the program on disk, which a restart would start; None if unknown
-    # the driver that it reports to kubelets, ``cgroupfs`` or ``systemd``; None if it reports none
-    cgroup_driver: str | None = None
+    cgroup_driver: str | None = None  # reported to kubelets: ``cgroupfs`` or ``systemd``; None if it reports none
     process: RuntimeProcess | None = None  # None if unknown
     places: RuntimePlaces | None = None  # those in use, as it reports them; None if it does not
-    # directory on the filesystem of images, as it reports it to kubelets; None if it does not
-    images: str | None = None
+    images: str | None = None  # directory on the filesystem of images, as it reports it to kubelets
     objections: tuple[str, ...] = ()  # why its present settings forbid a restart
 
 
@@ -174,17 +168,17 @@ class RuntimeAsFound:
     next: NextStart  # how it would come back
     changed: tuple[str, ...]  # files and directories that a start reads and that were changed after the last start
     program: Digest | None  # digest of the program on disk
-    unproven: str = ""  # what has never been tried on a real node with this version; empty if it has been
-    restartable: bool = True  # whether a restart is known to do no harm, so that it can be recommended
+    unproven: str = ""  # why this version is held back as unproven on real nodes; empty if it is not
+    restartable: bool = True  # whether a restart is known to be harmless, so that it can be recommended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeAtWork:
-    """A running runtime, with everything that a restart of it must spare."""
+    """A running runtime, with everything that must survive a restart of it."""
 
     info: RuntimeInfo
     unit: UnitStatus
-    inventory: Inventory  # what it holds, without the pod of the agent that looks
+    inventory: Inventory  # without the pod of the examining agent
     listing_seconds: float  # how long listing the inventory took
 
 

@@ -29,8 +29,7 @@ class StoredHashes:
     """The hash annotations of one container, as stored; ``None`` where the annotation is absent."""
 
     container: HashValue | None  # value of ``io.kubernetes.container.hash``
-    # value of ``io.kubernetes.container.hashWithoutResources`` (written by kubelets 1.27–1.30 with the gate
-    # InPlacePodVerticalScaling on)
+    # value of ``io.kubernetes.container.hashWithoutResources`` (kubelets 1.27–1.30, gate InPlacePodVerticalScaling)
     without_resources: HashValue | None = None
 
 
@@ -48,8 +47,8 @@ class ContainerInstance:
     hashes: StoredHashes
     started_at: int | None = None  # nanoseconds since the epoch; None where the runtime was not asked
     process: Process | None = None  # the container's init process; None unless it runs
-    # the process that supervises it for the runtime. A container's own monitor is always set. Where one monitor
-    # supervises a whole pod, it is the sandbox's, or None where the runtime was not asked.
+    # the process that supervises it for the runtime. A monitor of its own is always set; a monitor of the whole pod is
+    # None where the runtime was not asked.
     monitor: Process | None = None
     exit_code: int | None = None  # None unless the container exited and the runtime was asked
 
@@ -70,8 +69,8 @@ class SandboxInstance:
     created_at: int
     host_network: bool
     process: Process | None = None  # the sandbox's (pause) process
-    # the process that supervises the pod for the runtime. A container that lost it looks healthy in the API, but can no
-    # longer be stopped, logged or restarted.
+    # the process that supervises the pod. Without it, a container looks healthy in the API, but can no longer be
+    # stopped, logged or restarted.
     monitor: Process | None = None
     # address that the runtime reports; empty for host-network sandboxes; None where it was not asked
     ip: str | None = None
@@ -92,15 +91,15 @@ class Inventory:
     sandboxes: tuple[SandboxInstance, ...] = field(default=())
 
     def running(self) -> Iterator[ContainerInstance]:
-        """Return the containers that run."""
+        """Yield the containers that run."""
         return (c for c in self.containers if c.state is ContainerState.RUNNING)
 
     def left_over(self) -> frozenset[ContainerId]:
         """Return the containers that were created, never started, and replaced by a later one, which runs.
 
-        A kubelet whose call to start a container was lost, or that was restarted before it, creates another one. It
-        looks at the latest by time of creation only, and keeps the other as the last dead one of its name, which may
-        be as long as the pod lives (``MaxPerPodContainer``; kubelet 1.15 to 1.37).
+        A kubelet creates another container if its call to start one was lost, or if it was restarted before that call.
+        It keeps the first as the last dead one of its name, possibly for the pod's whole life (``MaxPerPodContainer``;
+        kubelet 1.15 to 1.37).
         """
         runs = {(c.pod.uid, c.name): c.created_at for c in self.running()}
         return frozenset(
@@ -110,17 +109,17 @@ class Inventory:
         )
 
     def without(self, pods: frozenset[PodUid]) -> "Inventory":
-        """Return it without everything that belongs to these pods."""
+        """Return the inventory without these pods."""
         return Inventory(
             containers=tuple(c for c in self.containers if c.pod.uid not in pods),
             sandboxes=tuple(s for s in self.sandboxes if s.pod.uid not in pods),
         )
 
     def shared(self) -> frozenset[Process]:
-        """Return the processes that are shown for more than one instance.
+        """Return the processes that belong to more than one instance.
 
-        Where a pod runs in a virtual machine or in a kernel of its own (Kata, gVisor), that is one process for all of
-        its containers, and proves of none that it runs.
+        In a virtual machine or a kernel of its own (Kata, gVisor), a pod has one process for all containers, which does
+        not prove that any of them runs.
         """
         shown = Counter((*(c.process for c in self.containers), *(s.process for s in self.sandboxes)))
         return frozenset(process for process, times in shown.items() if process is not None and times > 1)

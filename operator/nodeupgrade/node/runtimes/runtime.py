@@ -1,7 +1,7 @@
-"""The container runtime of one node."""
+"""The ports to the container runtime of one node."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from nodeupgrade.api.values import ContainerId
@@ -17,8 +17,6 @@ from nodeupgrade.node.runtimes.description import (
     RuntimeProcess,
 )
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +29,39 @@ class BeforeImage:
     hashes: StoredHashes  # the hash annotations read from these bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeClients:
+    """The containers that use the runtime's sockets.
+
+    A starting runtime replaces the file of its socket. A container that has mounted the directory finds the new file;
+    one that has mounted the file keeps the old one, at which no process listens, until it is restarted. Connections end
+    with the runtime in any case; most programs reconnect, some exit.
+    """
+
+    # containers that have mounted the file of a socket that a restart replaces, with the paths of these sockets
+    mounted: Mapping[ContainerId, tuple[str, ...]] = field(default_factory=dict)
+    connected: frozenset[ContainerId] = frozenset()  # containers with a process that is connected to the runtime
+    unknown: str = ""  # why the connections could not be read; empty if they could
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescueFragment:
+    """The runtime's part of the rescue script: how to list containers and restore hashes without this program."""
+
+    restores: bool  # whether there is any hash to restore
+    # plain ``sh`` that defines these functions and variables; it may write below ``$answers``, and ends with a newline.
+    # - ``can_ask``: succeeds if the node has the tools that the others need; ``$asks_with`` names them.
+    # - ``listing``: writes the runtime's answer to ``$answers/body``, with the id of every running container; fails if
+    #   the runtime does not answer.
+    # - ``restore_hashes``: restores every hash; if it fails, ``$trouble`` says why. It may stop the runtime, and then
+    #   starts it again. Must be idempotent.
+    # - ``reinstate``, if the runtime remembers ends: as ContainerRuntime.reinstate; fails if nothing was done.
+    # - ``serves_new_hashes``: succeeds if any container of the last listing has its new hash.
+    text: str
+
+
 class RuntimeView(Protocol):
-    """Inspects a runtime, and a restart of it ahead of time, without changing anything. Every call is bounded in time.
+    """Inspects a runtime, and a restart of it ahead of time. Every call is bounded in time.
 
     All methods may raise Transient if the runtime does not answer.
     """
@@ -42,31 +71,23 @@ class RuntimeView(Protocol):
         """The properties that this runtime has on every node; needs no connection."""
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
-        """Return what the program on disk would make of its configuration at the next start.
-
-        Args:
-            unit: how systemd would start it.
-            running: the process that serves now, if known.
-        """
+        """Return how the program on disk would start next; ``running`` is the process that serves now, if known."""
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        """Return what a restart would cost, from what is known of this runtime's versions; needs no connection."""
+        """Return the hazards of a restart, by this runtime's version and state."""
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
-        """Return how a run's restart can be made gentler without changing anything else.
-
-        If it cannot, the run goes on without that, and the result says why.
-        """
+        """Return how a run's restart can be made gentler without changing anything else, or why it cannot."""
 
     def info(self) -> RuntimeInfo:
-        """Return what the running runtime says about itself: name, versions, cgroup driver, places in use."""
+        """Return name, versions, cgroup driver and places of the running runtime, as it reports them."""
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes.
 
         Args:
             full: include start times, exit codes and sandbox addresses, which cost a call per item.
-            addresses: of these, include at least the sandbox addresses.
+            addresses: include the sandbox addresses.
         """
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
@@ -77,31 +98,25 @@ class RuntimeView(Protocol):
         """
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
-        """Return which of these containers use the runtime's sockets themselves.
-
-        Args:
-            running: the process that serves now, if known.
-        """
+        """Return which of these containers use the sockets of ``running``, the process that serves now, if known."""
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
-        """Return those of the processes that still run, according to the kernel; does not ask the runtime."""
+        """Return the processes that still run, according to the kernel; does not ask the runtime."""
 
 
 class ContainerRuntime(RuntimeView, Protocol):
     """Rewrites stored hashes, too.
 
-    Each implementation decides how to write hashes: while the runtime runs or, where the runtime would overwrite them,
-    while it is stopped. If it is stopped for that, the next method that needs an answer starts it. Callers rely on one
-    thing only: after a restart of the unit, the runtime serves what was written.
-    See docs/decisions/runtimes.md.
+    Each implementation writes hashes while the runtime runs or, if the runtime would overwrite them, while it is
+    stopped; the next method that needs an answer then starts it. Callers rely on one thing only: after a restart of the
+    unit, the runtime serves what was written. See docs/decisions/runtimes.md.
     """
 
     def rewrite(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> None:
         """Replace the stored hashes of each image by the new ones paired with it, and change nothing else.
 
-        Not atomic: if interrupted, any part of the hashes may have changed. Idempotent: metadata that is already as
-        wanted is left alone. A new hash of ``None`` leaves that annotation as it is; an annotation that is missing from
-        the metadata is never added.
+        Not atomic: if interrupted, any part of the hashes may have changed. Idempotent. A new hash of ``None`` leaves
+        that annotation unchanged; a missing annotation is never added.
 
         Raises:
             MetadataConflict: stored bytes are neither the before-image nor its rewritten form.
@@ -117,26 +132,15 @@ class ContainerRuntime(RuntimeView, Protocol):
         """
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
-        """Make the runtime show again, as in these images, the containers that it wrongly takes for ended.
+        """Restore containers, which run according to the kernel, that the runtime wrongly shows as ended; return these.
 
-        May restart the runtime; see wait_until_answering(). Idempotent. Does nothing where ``kind.remembers_ends`` is
-        False.
-
-        Args:
-            images: of containers that run, according to the kernel.
-
-        Returns:
-            The containers that it took for ended.
+        May restart the runtime; see wait_until_answering(). Idempotent. Does nothing unless ``kind.remembers_ends``.
         """
 
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """Return the IDs of containers and sandboxes that this runtime was asked to stop since it started.
 
-        Args:
-            log: the lines that the runtime has logged since then, all of them.
-
-        Returns:
-            ``None`` if the log does not contain this information.
+        ``log`` has all lines that the runtime logged since then; ``None`` if they do not contain this information.
         """
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:

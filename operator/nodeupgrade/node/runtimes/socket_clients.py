@@ -1,4 +1,4 @@
-"""The containers that use the sockets of a daemon, by what the kernel shows: mount tables, connections and cgroups."""
+"""Finds the containers that use the sockets of a daemon, in mount tables, connections and cgroups."""
 
 import os
 import re
@@ -13,20 +13,19 @@ from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.host.processes.unix_sockets import UnixSocket, unix_sockets
 from nodeupgrade.node.runtimes.description import RuntimeProcess
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+from nodeupgrade.node.runtimes.runtime import RuntimeClients
 
 LISTENING = 0x10000
 """Flag in ``/proc/net/unix`` (__SO_ACCEPTCON)."""
 FIELDS = 8
 MONITORS = "conmon"
-"""Part of the name of a cgroup in which the monitor of a container lives, and not the container."""
+"""Part of the name of the cgroup of a container's monitor."""
 SEPARATORS = re.compile(r"[-:]")
-
 
 Sockets = Callable[[int], dict[int, UnixSocket]]
 
 
-def clients(
+def find_clients(
     daemon: RuntimeProcess | None,
     inventory: Inventory,
     processes: ProcessTable,
@@ -37,19 +36,17 @@ def clients(
 ) -> RuntimeClients:
     """Return the containers that have mounted a socket of a daemon as a file, or are connected to one.
 
-    Sockets on which init listens, too, are left out of the former: systemd opened them, and keeps them open while the
-    daemon is restarted.
-
     Args:
         daemon: ``None`` if it cannot be seen, so that its clients are unknown.
         list_sockets: returns the unix sockets of a network namespace.
-        with_systemds: whether systemd's sockets do not outlive the restart either.
+        with_systemds: whether the restart replaces sockets on which init listens, too. Usually systemd opened them, and
+            keeps them open.
     """
     if daemon is None:
         return RuntimeClients(unknown="the runtime's process cannot be seen")
     own = processes.sockets(daemon.pid)
-    kept = frozenset[int]() if with_systemds else processes.sockets(INIT)
-    mounted = dict(_mounted(inventory, processes, _made_anew(own - kept, processes, files)))
+    lasting = frozenset[int]() if with_systemds else processes.sockets(INIT)
+    mounted = dict(_mounted(inventory, processes, _paths_of(own - lasting, processes, files)))
     try:
         connected = frozenset(_connected(own, inventory, processes, list_sockets))
     except OSError as error:
@@ -57,7 +54,7 @@ def clients(
     return RuntimeClients(mounted=mounted, connected=connected)
 
 
-def listening(text: str) -> Iterator[tuple[int, PurePosixPath]]:
+def listening_sockets(text: str) -> Iterator[tuple[int, PurePosixPath]]:
     """Yield inode and path of each socket that listens at a path, from the content of ``/proc/net/unix``."""
     for line in text.splitlines()[1:]:
         fields = line.split(maxsplit=FIELDS - 1)
@@ -65,14 +62,14 @@ def listening(text: str) -> Iterator[tuple[int, PurePosixPath]]:
             yield int(fields[6]), PurePosixPath(fields[7])
 
 
-def _made_anew(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
-    """Yield the paths, without symbolic links, of those of these sockets that listen at one."""
-    for inode, path in listening(processes.text(INIT, "net/unix")):
-        if inode in own and (found := socket_at(path, files)) is not None:
+def _paths_of(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
+    """Yield the paths, without symbolic links, at which these sockets listen."""
+    for inode, path in listening_sockets(processes.text(INIT, "net/unix")):
+        if inode in own and (found := resolve_socket(path, files)) is not None:
             yield found
 
 
-def socket_at(path: PurePosixPath, files: FilesView) -> PurePosixPath | None:
+def resolve_socket(path: PurePosixPath, files: FilesView) -> PurePosixPath | None:
     """Return the path of a socket without symbolic links; ``None`` if the path leads to none, or cannot be followed."""
     try:
         return files.socket(path)
@@ -96,10 +93,10 @@ def _mounted(
 def _connected(
     own: frozenset[int], inventory: Inventory, processes: ProcessTable, list_sockets: Sockets
 ) -> Iterator[ContainerId]:
-    """Yield the containers of which a process holds the other end of a connection that the daemon has accepted.
+    """Yield the containers with a process that is connected to a socket of the daemon.
 
     Raises:
-        OSError: the kernel does not tell which sockets are connected.
+        OSError: the kernel does not show which sockets are connected.
     """
     running = {container.id: container for container in inventory.running() if container.process is not None}
     inits = {c.process.pid for c in running.values() if c.process is not None}
@@ -125,7 +122,7 @@ def _ends(own: frozenset[int], processes: ProcessTable, pid: int, list_sockets: 
         os.close(network)
     for each in found.values():
         accepted = found.get(each.peer) if each.peer in own else None
-        if accepted is not None and accepted.named:  # what the daemon connected to itself has no address on its side
+        if accepted is not None and accepted.named:  # the daemon's outgoing connections have no address on its side
             yield each.inode
 
 

@@ -14,18 +14,18 @@ from nodeupgrade.node.runtimes.description import RuntimeProcess
 CREDENTIALS = struct.Struct("3i")
 
 
-def listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
+def find_listener(path: Path, processes: ProcessTable) -> RuntimeProcess | None:
     """Return the process that listens on a socket; ``None`` if it is not visible from this PID namespace.
 
     Raises:
         Transient: no process listens.
     """
     pid = processes.own_number(_listens(path))
-    return None if pid is None else process_of(pid, processes)
+    return None if pid is None else runtime_process(pid, processes)
 
 
-def process_of(pid: int, processes: ProcessTable) -> RuntimeProcess | None:
-    """Return a process as that of a runtime; ``None`` if it has ended."""
+def runtime_process(pid: int, processes: ProcessTable) -> RuntimeProcess | None:
+    """Describe a runtime's process; ``None`` if it has ended."""
     words = processes.arguments(pid)
     return RuntimeProcess(pid=pid, words=words, program=processes.program_digest(pid)) if words else None
 
@@ -33,9 +33,7 @@ def process_of(pid: int, processes: ProcessTable) -> RuntimeProcess | None:
 def open_listener(path: Path) -> int | None:
     """Return a file descriptor that is readable as soon as the process that listens on a socket has ended.
 
-    Returns:
-        ``None`` if nobody listens, or if that process cannot be followed: it is outside of our PID namespace, or the
-        kernel is older than 5.3.
+    ``None`` if no process listens, it is outside of our PID namespace, or the kernel is older than 5.3.
     """
     try:
         pid = _listens(path)
@@ -50,10 +48,7 @@ def open_listener(path: Path) -> int | None:
 
 
 def peer_of(connection: socket.socket) -> int:
-    """Return the PID of a connection's other end, of when it connected or began to listen.
-
-    It is 0 for a process outside of our PID namespace.
-    """
+    """Return the PID that connected or began to listen at a connection's other end; 0 outside of our PID namespace."""
     pid, _uid, _gid = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
     return int(pid)
 

@@ -1,4 +1,4 @@
-"""Registers the supported container runtimes, one line each: see docs/adding-a-runtime.md."""
+"""Registers the supported container runtimes, one line each; see docs/adding-a-runtime.md."""
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import supported_runtimes

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.memory import memory_in_use
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import RunPlan
@@ -62,7 +62,7 @@ def guard_of(
         record=records.refuse,
         record_rule=records.allow_by_rule,
         waiting=records.hold_back,
-        clock=NodeClock(processes),
+        clock=SystemClock(processes),
         shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),
         caller=lambda peer: caller_names.UNKNOWN if (known := front.caller(peer)) is None else known,
     )

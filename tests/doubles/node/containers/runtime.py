@@ -25,9 +25,7 @@ from nodeupgrade.node.runtimes.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment, RuntimeClients
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers import runtime_restart
 from tests.doubles.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document

@@ -6,8 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.doubles.node.kubelet import stamp_of

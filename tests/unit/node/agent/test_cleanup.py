@@ -9,11 +9,11 @@ import yaml
 from nodeupgrade.node.agent import cleanup
 from nodeupgrade.node.agent.cleanup import StillNeededError, look, remove
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.dpkg import STATUS, Package
 from nodeupgrade.node.journal.journal_file import FileJournal
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE
+from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
 from nodeupgrade.node.wiring import host_from_pod
 from tests.builders.checkout import CHECKOUT
 from tests.builders.run_records import records
@@ -62,7 +62,7 @@ def test_nothing_is_left_but_the_kubelet(tmp_path: Path, outcome: str) -> None:
     host = Host(tmp_path, outcome)
     assert host.clean().removable == (host.backup,)
     assert host.left() == {host.plan.swap.path.lstrip("/")}
-    assert not host.at(STATE).exists()
+    assert not host.at(STATE_DIRECTORY).exists()
     assert not host.at(host.drop_ins).exists()
     assert host.clean().removable == (), "it can be repeated"
 
@@ -87,7 +87,7 @@ def test_drop_ins_of_others_stay(tmp_path: Path) -> None:
 def test_a_plan_that_nobody_began_is_no_obstacle(tmp_path: Path) -> None:
     host = Host(tmp_path, None, begun=False)
     host.clean()
-    assert not host.at(STATE).exists()
+    assert not host.at(STATE_DIRECTORY).exists()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_whatever_tells_of_it_goes_last(tmp_path: Path, monkeypatch: pytest.Monk
         remove(found, host.files, host.root)
     monkeypatch.undo()
     host.clean()
-    assert not host.at(STATE).exists()
+    assert not host.at(STATE_DIRECTORY).exists()
 
 
 def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:

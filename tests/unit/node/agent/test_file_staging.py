@@ -13,8 +13,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.agent.file_staging import forget, stage
-from nodeupgrade.node.host.files.entries import EntryKind
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.files import EntryKind
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
 from nodeupgrade.node.plan.plan import RunPlan

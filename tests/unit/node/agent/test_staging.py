@@ -18,14 +18,14 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.plan.request import Replacement
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
-from nodeupgrade.node.running_kubelet.process import HostKubelet
 from nodeupgrade.sources.allowlist import Allowed
 from nodeupgrade.sources.download_addresses import Reach
 

@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.check import ask
 from nodeupgrade.node.checks.startup import Identity, StartingHost
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.host.files.files import DiskUsage
 from tests.builders.sound import readiness, unit
 from tests.builders.starting_cases import (
     BORN,

@@ -19,10 +19,10 @@ from nodeupgrade.kubelethash import KubeletVersion, default_static_container, ha
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.examination.planning import examine
-from nodeupgrade.node.host.systemd.unit_start import is_ours
+from nodeupgrade.node.host.systemd.drop_ins import is_own_drop_in
 from nodeupgrade.node.plan.manifest_uid import pin
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan, StaticSource, StopHook
-from nodeupgrade.node.runtimes.containerd.next_start import CONTAINERD
+from nodeupgrade.node.runtimes.containerd.containerd import CONTAINERD
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from tests.builders.sound import (
     NEW,
@@ -131,7 +131,7 @@ def test_the_drop_in_applies_after_those_of_others(others: tuple[str, ...], name
 
     assert override is not None
     assert override.path == f"/etc/systemd/system/kubelet.service.d/{name}"
-    assert name == max([name, *(other for other in others if not is_ours(other))])
+    assert name == max([name, *(other for other in others if not is_own_drop_in(other))])
 
 
 def test_the_drop_in_names_the_kubelet_as_its_unit_does() -> None:
@@ -293,7 +293,7 @@ STOP = ("/bin/sh", "-c", "sleep 5")
 LONGEST = f"/run/{'x' * (107 - len('/run//nodeupgrade-runtime.sock'))}/containerd.sock"
 
 OBSTACLES: dict[str, tuple[dict[str, Any], str]] = {
-    "another runtime": ({"kind": replace(CONTAINERD, exchangeable_socket=False)}, "nobody has tried"),
+    "another runtime": ({"kind": replace(CONTAINERD, exchangeable_socket=False)}, "it is unproven"),
     "no socket": ({"path": None}, f"{SOCKET} is not a socket"),
     "links in a circle": ({"path": None, "unknown": "cannot look for it"}, "cannot look for it"),
     "a bind mount": ({"mounted": True}, f"{SOCKET} is a mount point"),

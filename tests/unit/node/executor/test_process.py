@@ -10,7 +10,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import process, units
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import Node

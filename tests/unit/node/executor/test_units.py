@@ -12,7 +12,7 @@ from nodeupgrade import bundle
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
+from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.plan import ShieldPlan

@@ -15,7 +15,7 @@ from nodeupgrade.node.checks.drift import FileRole, Start
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.facts import drift
 from nodeupgrade.node.facts.gather import kubelet_layout, running_kubelet
-from nodeupgrade.node.host.systemd.unit_start import OWN_CHANGE
+from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.running_kubelet.kubelet import Answer, AsKubelet
 from tests.builders.executor_plan import BUNDLE, PLAN

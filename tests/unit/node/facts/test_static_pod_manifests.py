@@ -4,7 +4,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.node.facts.static_pod_manifests import manifests
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 
 
 def test_manifests_behind_links_are_found_where_they_are(tmp_path: Path) -> None:

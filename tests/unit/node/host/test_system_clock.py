@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.system_clock import SystemClock
 from tests.builders.proc_stat import TAIL
 
 HOUR = 3600
@@ -16,9 +16,9 @@ AHEAD = ("unshare", "--time", "--boottime", str(HOUR))
 PROGRAM = """
 import time
 from pathlib import Path
-from nodeupgrade.node.host.system_clock import NodeClock
+from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.processes.processes import ProcessTable
-clock = NodeClock(ProcessTable(Path("/proc")))
+clock = SystemClock(ProcessTable(Path("/proc")))
 before, awake, after = time.monotonic(), clock.awake().seconds, time.monotonic()
 print(before <= awake <= after, round(clock.monotonic() - clock.awake().seconds))
 """
@@ -41,7 +41,7 @@ def _shown(python: tuple[str, ...]) -> tuple[str, ...]:
 def test_a_boot_is_told_by_the_kernel_and_by_init(tmp_path: Path) -> None:
     (tmp_path / "sys/kernel/random").mkdir(parents=True)
     (tmp_path / "sys/kernel/random/boot_id").write_text("c0ffee\n")
-    clock = NodeClock(ProcessTable(tmp_path))
+    clock = SystemClock(ProcessTable(tmp_path))
     with pytest.raises(Inconsistent, match="no process 1"):
         clock.boot()
 

@@ -8,8 +8,7 @@ import pytest
 from nodeupgrade.kubelet.kubeconfig import parse
 from nodeupgrade.node.lease_keeper import process
 from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, keep, renewed
-from nodeupgrade.node.running_kubelet.configz import KubeletLease
-from nodeupgrade.node.running_kubelet.requests import Given
+from nodeupgrade.node.running_kubelet.requests import KubeconfigCredentials, KubeletLease
 from tests.builders.lease_server import NODE, NOW, ApiServer, b64, kubeconfig, lease, pair, server
 
 __all__ = ["pair", "server"]
@@ -40,7 +39,7 @@ def test_it_speaks_as_the_kubelet_does(server: ApiServer, pair: tuple[Path, Path
         "token file": {"tokenFile": str(token)},
     }[way]
     text = kubeconfig(server, pair, user, inline=way == "inline")
-    api = KubeletLease(source=Given(parse(text, PurePosixPath(pair[0].parent))), node=NODE)
+    api = KubeletLease(source=KubeconfigCredentials(parse(text, PurePosixPath(pair[0].parent))), node=NODE)
 
     assert api.read() == server.lease
     assert server.seen == [("GET", "Bearer secret" if "token" in way else None)]
@@ -49,7 +48,7 @@ def test_it_speaks_as_the_kubelet_does(server: ApiServer, pair: tuple[Path, Path
 def test_it_renews_again_and_again_and_ends(server: ApiServer, pair: tuple[Path, Path]) -> None:
     """An API server that is away for a while is no reason to end."""
     found = parse(kubeconfig(server, pair, {"token": "t"}), PurePosixPath(pair[0].parent))
-    api = KubeletLease(source=Given(found), node=NODE)
+    api = KubeletLease(source=KubeconfigCredentials(found), node=NODE)
     server.away = 2
     looks: list[float] = []
 

@@ -10,8 +10,8 @@ import pytest
 
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint
-from nodeupgrade.node.running_kubelet.process import HostKubelet
 from tests.builders.certificates import self_signed
 
 ASKED: list[tuple[str, str | None]] = []

@@ -7,14 +7,14 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.processes.unix_sockets import UnixSocket
 from nodeupgrade.node.runtimes.description import RuntimeProcess
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
-from nodeupgrade.node.runtimes.socket_clients import clients, listening
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+from nodeupgrade.node.runtimes.runtime import RuntimeClients
+from nodeupgrade.node.runtimes.socket_clients import find_clients, listening_sockets
 
 ID = ContainerId("a" * 64)
 OTHER = ContainerId("b" * 64)
@@ -44,7 +44,7 @@ def test_who_listens_at_a_path_is_read_from_the_kernels_list() -> None:
         "0000: 00000002 00000000 00010000 0001 01 29 /run/with a blank.sock\n"
     )
 
-    assert list(listening(text)) == [
+    assert list(listening_sockets(text)) == [
         (25, PurePosixPath("/run/containerd/containerd.sock")),
         (29, PurePosixPath("/run/with a blank.sock")),
     ]
@@ -90,7 +90,7 @@ class Node:
         (place / "unix").write_text("\n".join(self._listening))
 
     def clients(self, *inventory: ContainerInstance, sockets: dict[int, UnixSocket] | None = None) -> RuntimeClients:
-        return clients(
+        return find_clients(
             self.daemon, Inventory(containers=inventory), self.processes, self.files, lambda _: sockets or {}
         )
 
@@ -130,7 +130,7 @@ def test_a_socket_of_systemds_that_is_stopped_too_is_made_anew(node: Node) -> No
     (node.root / "proc/1/fd/9").symlink_to("socket:[100]")
     node.process(30, mounts=FILE)
 
-    seen = clients(
+    seen = find_clients(
         node.daemon, Inventory(containers=(container(ID, 30),)), node.processes, node.files, lambda _: {},
         with_systemds=True,
     )  # fmt: skip
@@ -202,12 +202,12 @@ def test_a_kernel_that_does_not_tell_is_reported(node: Node) -> None:
     def refuse(_network: int) -> dict[int, UnixSocket]:
         raise PermissionError(1, "Operation not permitted")
 
-    seen = clients(node.daemon, Inventory(containers=(container(ID, 30),)), node.processes, node.files, refuse)
+    seen = find_clients(node.daemon, Inventory(containers=(container(ID, 30),)), node.processes, node.files, refuse)
 
     assert (seen.unknown, set(seen.mounted)) == ("Operation not permitted", {ID})
 
 
 def test_a_daemon_that_cannot_be_seen_is_reported(node: Node) -> None:
-    seen = clients(None, Inventory(), node.processes, node.files)
+    seen = find_clients(None, Inventory(), node.processes, node.files)
 
     assert seen.unknown == "the runtime's process cannot be seen"

@@ -13,7 +13,7 @@ import pytest
 
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.runtimes.socket_listener import listener, open_listener
+from nodeupgrade.node.runtimes.socket_listener import find_listener, open_listener
 
 LISTENING = """
     import socket, sys
@@ -28,12 +28,12 @@ LISTENING = """
 def test_the_process_that_listens_is_known_with_its_command_line(tmp_path: Path) -> None:
     path = tmp_path / "socket"
     with pytest.raises(Transient, match="cannot connect"):
-        listener(path, ProcessTable())
+        find_listener(path, ProcessTable())
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
 
-        found = listener(path, ProcessTable())
+        found = find_listener(path, ProcessTable())
 
     assert found is not None
     assert found.pid == os.getpid()
@@ -46,7 +46,7 @@ def test_a_process_that_cannot_be_seen_is_nobody(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.listen()
-        assert listener(tmp_path / "socket", ProcessTable(tmp_path)) is None
+        assert find_listener(tmp_path / "socket", ProcessTable(tmp_path)) is None
 
 
 def test_the_end_of_a_process_that_listens_is_seen(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.runtimes.crio.daemon import ask
+from nodeupgrade.node.runtimes.crio.daemon import fetch_configuration
 from tests.builders.runtime_server import connected, unary
 from tests.builders.shield_rig import STOP_WEB, Rig, failure, sockets, until
 
@@ -141,9 +141,9 @@ async def test_it_can_be_lowered_while_the_runtime_is_away(rig: Rig) -> None:
 
 async def test_what_the_runtime_says_over_http_is_heard_through_the_shield(rig: Rig) -> None:
     async with rig.serving(), crio(rig):
-        plainly = ask(rig.path)
+        plainly = fetch_configuration(rig.path)
         rig.shield.raise_up()
         for _ in range(3):
-            assert await asyncio.to_thread(ask, rig.path) == plainly
+            assert await asyncio.to_thread(fetch_configuration, rig.path) == plainly
         assert await refuses(rig)
         rig.shield.lower()

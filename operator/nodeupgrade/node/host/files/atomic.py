@@ -1,4 +1,4 @@
-"""Building blocks of crash-safe changes: files that appear complete, with the right attributes, and durably."""
+"""Building blocks of crash-safe changes: files appear complete, with the right attributes, and durably."""
 
 import errno
 import hashlib
@@ -142,7 +142,7 @@ def _unlink(path: Path, disk: Disk) -> None:
 
 
 def carried_attributes(path: Path, listxattr: Callable[[Path], list[str]]) -> list[str]:
-    """Return the names of the extended attributes that another file may have, too; none where there are none."""
+    """Return the names of the extended attributes that can be copied to another file."""
     try:
         return [name for name in listxattr(path) if name not in NOT_CARRIED]
     except OSError as error:

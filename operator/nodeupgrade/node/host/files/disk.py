@@ -31,6 +31,11 @@ class Status(Protocol):
     def st_ctime_ns(self) -> int: ...
 
 
+def stamp(status: Status) -> str:
+    """Return device, inode, size and mtime of a file, which show cheaply whether it is still the same one."""
+    return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
+
 class Space(Protocol):
     """Filesystem usage, as in ``os.statvfs_result``, in blocks of ``f_frsize`` bytes.
 

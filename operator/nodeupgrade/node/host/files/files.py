@@ -1,18 +1,44 @@
-"""Files on one node. All paths are absolute paths on the node."""
+"""The ports to the files of one node. All paths are absolute paths on the node."""
 
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.entries import FileEntry
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+
+
+class EntryKind(StrEnum):
+    """The type of a FileEntry."""
+
+    FILE = "a regular file"
+    DIRECTORY = "a directory"
+    LINK = "a symbolic link"
+    OTHER = "not a regular file"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """A directory entry; a symbolic link is not followed."""
+
+    kind: EntryKind
+    mode: int  # its permissions
+    links: int  # how many names it has
+    real: PurePosixPath  # the path without symbolic links in its directories
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUsage:
+    """How full a filesystem is."""
+
+    size: int
+    free: int  # bytes that an unprivileged user can still write
+    inodes: int  # 0 if the filesystem makes them as needed
+    free_inodes: int
 
 
 class FilesView(Protocol):
-    """Reads files without changing any.
-
-    Every method raises StepFailed (chained from the OSError) on failure.
-    """
+    """Reads files. Every method raises StepFailed (chained from the OSError) on failure."""
 
     def read(self, path: PurePosixPath) -> bytes | None:
         """Return the content; ``None`` if there is no such file."""
@@ -24,7 +50,7 @@ class FilesView(Protocol):
         """Return the size in bytes; ``None`` if there is no such file."""
 
     def stamp(self, path: PurePosixPath) -> str | None:
-        """Return a value that changes whenever the file is replaced or written to; ``None`` if there is no such file.
+        """Return a value that changes when the file is replaced or written; ``None`` if there is no such file.
 
         Does not read the file. Hard links do not affect it.
         """
@@ -36,7 +62,7 @@ class FilesView(Protocol):
         """List the regular files and symbolic links in and below a directory, sorted by name."""
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Return the path, without symbolic links, of the regular file that a path leads to; ``None`` if to none."""
+        """Return the path of a regular file without symbolic links; ``None`` if the path leads to none."""
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return when a path last changed in any way, in seconds since 1970; ``None`` if it does not exist.
@@ -57,7 +83,7 @@ class FilesView(Protocol):
         """Return how full the filesystem is that holds ``path``."""
 
     def entry(self, path: PurePosixPath) -> FileEntry | None:
-        """Return what is at a path itself, without following a symbolic link there; ``None`` if there is nothing."""
+        """Return the entry at a path; ``None`` if there is none."""
 
     def executable(self, path: PurePosixPath) -> bool:
         """Report whether a path leads to a regular file that its owner may execute."""

@@ -1,6 +1,6 @@
-"""The volumes that are mounted on a node, as its mount table shows them below the kubelet's directory.
+"""The volumes in a node's mount table, below the kubelet's directory.
 
-The kubelet's directory may be reached through symbolic links, so only the end of a path counts.
+That directory may be reached through symbolic links, so only the end of a path counts.
 """
 
 import re
@@ -59,13 +59,3 @@ def _found(pattern: re.Pattern[str], points: list[str]) -> Iterator[re.Match[str
 
 def _names(found: Iterator[re.Match[str]]) -> tuple[str, ...]:
     return tuple(sorted({each[1] for each in found}))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiskUsage:
-    """How full a filesystem is."""
-
-    size: int
-    free: int  # bytes that an unprivileged user can still write
-    inodes: int  # 0 if the filesystem makes them as needed
-    free_inodes: int

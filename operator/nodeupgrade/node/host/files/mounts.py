@@ -1,4 +1,4 @@
-"""Look up mounts and their options in a node's mount table."""
+"""Looks up mounts and their options in a node's mount table."""
 
 import re
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ class Mount:
     point: PurePosixPath
     options: frozenset[str]  # those of the mount and of its filesystem
     kind: str  # type of the filesystem, for example ``ext4``
-    source: tuple[str, PurePosixPath]  # device of the filesystem, and what of it is mounted: ``("0:24", "/lib")``
+    source: tuple[str, PurePosixPath]  # device and mounted directory of the filesystem: ``("0:24", "/lib")``
 
     @property
     def upper(self) -> PurePosixPath | None:
-        """Return the directory that an overlay writes to; ``None`` if it is no overlay, or cannot be written to."""
+        """Return the directory that an overlay writes to; ``None`` if it is not a writable overlay."""
         named = (option.removeprefix("upperdir=") for option in self.options if option.startswith("upperdir="))
         return next(map(_unescaped, named), None)
 
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
-    """Report whether the filesystem of a path is mounted read-only. See has_option for the arguments."""
+    """Report whether the filesystem of a path is mounted read-only."""
     return has_option("ro", mountinfo, path)
 
 
@@ -40,15 +40,15 @@ def has_option(option: str, mountinfo: str, path: PurePosixPath) -> bool:
         mountinfo: content of ``/proc/PID/mountinfo`` of a process in the host's mount namespace.
         path: absolute, without symbolic links.
     """
-    mount = holder(mountinfo, path)
+    mount = mount_holding(mountinfo, path)
     return mount is not None and option in mount.options
 
 
-def holder(mountinfo: str, path: PurePosixPath) -> Mount | None:
-    """Return the mount that holds a path; ``None`` if there is none. See has_option for the arguments.
+def mount_holding(mountinfo: str, path: PurePosixPath) -> Mount | None:
+    """Return the mount that holds a path; ``None`` if there is none.
 
-    It is found as the kernel finds it, from the root on: a mount whose mount point is hidden by another one does not
-    count, whatever its place in the table. Mounts that were propagated to both are such.
+    The search starts at the root, as in the kernel: a mount whose mount point is hidden by another one does not count,
+    whatever its place in the table. Mounts that were propagated to both are such.
     """
     left = [mount for mount in mounts(mountinfo) if path.is_relative_to(mount.point)]
     numbers = {mount.number for mount in left}
@@ -63,13 +63,13 @@ def holder(mountinfo: str, path: PurePosixPath) -> Mount | None:
 
 
 def is_mount_point(mountinfo: str, path: PurePosixPath) -> bool:
-    """Report whether something is mounted at exactly this path. See has_option for the arguments."""
-    mount = holder(mountinfo, path)
+    """Report whether something is mounted at exactly this path."""
+    mount = mount_holding(mountinfo, path)
     return mount is not None and mount.point == path
 
 
 def mounts(mountinfo: str) -> Iterator[Mount]:
-    """Yield all mounts that can be parsed. See has_option for the argument."""
+    """Yield all mounts that can be parsed."""
     for line in mountinfo.splitlines():
         mount, _, filesystem = line.partition(" - ")
         fields, of_filesystem = mount.split(" "), filesystem.split(" ")
@@ -87,9 +87,9 @@ def mounts(mountinfo: str) -> Iterator[Mount]:
 def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
     """Return the filesystem that holds a path, and the path in it: the same in every mount namespace.
 
-    ``None`` if no mount holds it. See has_option for the arguments.
+    ``None`` if no mount holds it.
     """
-    mount = holder(mountinfo, path)
+    mount = mount_holding(mountinfo, path)
     if mount is None:
         return None
     device, root = mount.source

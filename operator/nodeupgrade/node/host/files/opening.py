@@ -1,4 +1,4 @@
-"""Opens and copies files that somebody else names or writes: regular files only, below a directory, through no link."""
+"""Opens and copies files at untrusted paths: regular files only, below a directory, through no link."""
 
 import errno
 import hashlib
@@ -11,16 +11,19 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.api.locations import KERNEL_DIRECTORIES
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.atomic import CHUNK, fresh_beside, write_all
-from nodeupgrade.node.host.files.copy_error import CopyError
 from nodeupgrade.node.host.files.resolving import resolve
 
 
-def real(root: Path, path: PurePosixPath) -> PurePosixPath:
+class CopyError(Exception):
+    """A file cannot be copied; the message says why."""
+
+
+def real_path(root: Path, path: PurePosixPath) -> PurePosixPath:
     """Return a path below ``root`` with every symbolic link followed as if ``root`` was ``/``.
 
     Raises:
-        OSError: it is not absolute, has ``..`` in it, leads through too many links, or through a link of the kernel's,
-            which leads elsewhere than it says.
+        OSError: it is not absolute, contains ``..``, or leads through too many links or a link of the kernel's, which
+            leads elsewhere than it says.
     """
     if ".." in path.parts:
         raise OSError(errno.EINVAL, "there is .. in it", str(path))
@@ -35,11 +38,11 @@ def real(root: Path, path: PurePosixPath) -> PurePosixPath:
 
 
 @contextmanager
-def opened(root: Path, path: PurePosixPath) -> Iterator[int]:
+def open_regular(root: Path, path: PurePosixPath) -> Iterator[int]:
     """Open a regular file below ``root`` for reading, and close it in the end.
 
-    Nothing on the way may be a link, so what ``real`` has returned stays what is opened, whatever is exchanged
-    meanwhile. A device or pipe is looked at but not opened: to open a watchdog, say, starts it.
+    Nothing on the way may be a link, so the result of real_path() is what is opened, even if files are exchanged
+    meanwhile. A device or pipe is not opened: opening a watchdog, for example, starts it.
 
     Raises:
         OSError: there is no such file, a link is on the way (ELOOP), or it is not a regular file (EINVAL).
@@ -48,20 +51,20 @@ def opened(root: Path, path: PurePosixPath) -> Iterator[int]:
     with _closing(directory), _closing(_find(directory, path)) as found:
         if not stat.S_ISREG(os.fstat(found).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        # The very file that was looked at, which its name may not lead to any more.
+        # The checked file itself, which its name may no longer lead to.
         with _closing(os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
             yield file
 
 
-def copy(root: Path, source: PurePosixPath, destination: Path) -> Digest:
-    """Copy a regular file below ``root``, opened like that, atomically and durably; return the SHA-256 of the copy.
+def copy_regular(root: Path, source: PurePosixPath, destination: Path) -> Digest:
+    """Copy a file that open_regular() opens, atomically and durably; return the SHA-256 of the copy.
 
     Raises:
         CopyError: the source is missing, a link or not a regular file, or the destination cannot be written.
     """
     digest = hashlib.sha256()
     try:
-        with opened(root, source) as file, fresh_beside(destination, mode=0o755) as fresh:
+        with open_regular(root, source) as file, fresh_beside(destination, mode=0o755) as fresh:
             while chunk := os.read(file, CHUNK):
                 digest.update(chunk)
                 write_all(fresh, chunk)

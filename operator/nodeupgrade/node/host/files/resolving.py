@@ -16,14 +16,14 @@ def resolve(
 ) -> Path:
     """Resolve a path as the node would, and never leave ``root``.
 
-    In a container that mounts the host, an absolute symbolic link would otherwise lead into the container. ``..``
-    above the root stays at the root, as in the kernel. Parts that do not exist are kept as they are.
+    Otherwise an absolute symbolic link of the host would lead into the agent's container. ``..`` above the root stays
+    at the root, as in the kernel. Missing parts are kept.
 
     Args:
         root: mount point of the node's root directory.
         path: absolute path on the node.
         follow_last: whether to follow a symbolic link as the last part too.
-        links: every symbolic link that is followed is appended to this list.
+        links: receives every symbolic link that is followed.
 
     Raises:
         OSError: EINVAL if the path is not absolute, ELOOP after 40 symbolic links.

@@ -1,4 +1,4 @@
-"""Packages, and what dpkg and rpm have on record. The files of dpkg are its interface: deb(5), dpkg-query(1)."""
+"""Packages and their records in dpkg's database. The files of dpkg are its interface: deb(5), dpkg-query(1)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,17 +6,17 @@ from pathlib import PurePosixPath
 from typing import NewType
 
 Selection = NewType("Selection", str)
-"""What is wanted of a package, as dpkg calls it: ``install``, ``hold``, ``deinstall``, ``purge`` or ``unknown``."""
+"""The wanted state of a package: ``install``, ``hold``, ``deinstall``, ``purge`` or ``unknown``."""
 HELD = Selection("hold")
 DPKG, RPM = "dpkg", "rpm"
 DATABASE = PurePosixPath("/var/lib/dpkg")
 STATUS = DATABASE / "status"
 INFO = DATABASE / "info"
 UPDATES = DATABASE / "updates"
-"""Where dpkg keeps what it has not written into STATUS yet; empty unless it works, or was interrupted."""
+"""Holds changes that dpkg has not written into STATUS yet; empty unless it runs, or was interrupted."""
 DIVERSIONS = DATABASE / "diversions"
 LOCKS = (DATABASE / "lock-frontend", DATABASE / "lock")
-"""Locked by whoever works with the database: the first one by apt and the like, the second one by dpkg itself."""
+"""Locked while the database is in use: the first one by apt and the like, the second one by dpkg itself."""
 PROGRAM = PurePosixPath("/usr/bin/dpkg")
 
 _ANY = frozenset({"", "all"})
@@ -31,11 +31,11 @@ class Package:
     name: str
     version: str = ""  # empty if unknown
     architecture: str = ""  # as dpkg has it on record; empty if unknown
-    held: bool = False  # whether upgrades of the system leave it as it is
+    held: bool = False  # whether upgrades of the system leave it unchanged
 
     @property
     def specific(self) -> str:
-        """Its name in the database of dpkg, which may have one of this name for each architecture."""
+        """Its name in dpkg's database, with the architecture where that is needed."""
         return self.name if self.architecture in _ANY else f"{self.name}:{self.architecture}"
 
     def __str__(self) -> str:
@@ -44,17 +44,16 @@ class Package:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DpkgState:
-    """Whether something can be entered into the database of dpkg now."""
+    """Whether dpkg's database can be changed now."""
 
-    runs: bool = True  # whether there is a program that does it
-    # whether an earlier run of dpkg was cut off, so that what is on record may not be what is true
-    interrupted: bool = False
-    user: str = ""  # who works with the database; empty if nobody does
+    runs: bool = True  # whether dpkg can be run
+    interrupted: bool = False  # whether an earlier run of dpkg was cut off, so that its records may be wrong
+    user: str = ""  # the process that uses the database; empty if none does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackageRecord:
-    """What dpkg has on record about a package that is installed."""
+    """The record of an installed package."""
 
     selection: Selection
     version: str
@@ -62,7 +61,7 @@ class PackageRecord:
 
 
 def record_of(status: bytes, name: str, architecture: str = "") -> PackageRecord | None:
-    """Return what STATUS has on record about a package of any or one architecture; ``None`` if it is not installed."""
+    """Return the record of a package in STATUS, of any or one architecture; ``None`` if it is not installed."""
     for fields in _stanzas(status, name):
         words = fields.get("Status", "").split()
         found = PackageRecord(

@@ -1,4 +1,4 @@
-"""To which package a program belongs, from the databases of dpkg and rpm."""
+"""Finds the package that a program belongs to, in the databases of dpkg and rpm."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -30,8 +30,8 @@ def owner_by_dpkg(
 
     Args:
         lists: each package's list of files: ``info/NAME[:ARCHITECTURE].list``.
-        diversions: three lines for each file that packages install elsewhere: its name, the other name, by whom.
-        status: what dpkg knows of every package; one that is not on record is not held.
+        diversions: three lines for each file that packages install elsewhere: its name, the new name, the package.
+        status: the records of all packages; one without a record is not held.
     """
     names = listed_as(program)
     wanted = frozenset(str(name).encode() for name in names)
@@ -57,9 +57,9 @@ def owner_by_rpm(owners: tuple[str, ...], locks: Iterable[bytes]) -> Package | N
 
 
 def assumed_owners(program: PurePosixPath) -> tuple[str, ...]:
-    """Return what a program is taken to belong to where rpm manages the system and does not tell.
+    """Return the assumed packages of a program where rpm manages the system and its answer is unclear.
 
-    Outside of /usr/local, what is below /usr comes from packages.
+    Files below /usr come from packages, except those in /usr/local.
     """
     system = any(name.is_relative_to("/usr") and not name.is_relative_to(LOCAL) for name in listed_as(program))
     return (KUBELET,) if system else ()
@@ -77,12 +77,12 @@ def _locks(text: str, package: str) -> bool:
         if equals and word == "name" and value.strip() == f'"{package}"':  # dnf 5 keeps locks as TOML
             return True
         entry = line.strip()
-        if not equals and not entry.startswith(("#", "!")) and _of_a_list(entry, package):
+        if not equals and not entry.startswith(("#", "!")) and _is_locked_by(entry, package):
             return True
     return False
 
 
-def _of_a_list(entry: str, package: str) -> bool:
+def _is_locked_by(entry: str, package: str) -> bool:
     """Report whether an entry such as ``kubelet-0:1.30.14-1.*`` locks a package, in either order of its parts."""
     epochless = entry.partition(":")[2] if entry[:1].isdigit() else entry
     rest = epochless.removeprefix(f"{package}-")

@@ -1,4 +1,4 @@
-"""The package manager of one node. Only dpkg can hold a package; rpm is asked whose a file is."""
+"""The ports to a node's package managers. Only dpkg can hold a package; rpm only names the owners of files."""
 
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -7,20 +7,20 @@ from nodeupgrade.node.host.packages.dpkg import DpkgState, Package, Selection
 
 
 class PackagesView(Protocol):
-    """Reads what dpkg has on record, without running it, and asks rpm."""
+    """Reads dpkg's records without running dpkg, and queries rpm."""
 
     def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
-        """Return the names of the rpm packages that a file belongs to; ``None`` if rpm does not tell."""
+        """Return the names of the rpm packages that a file belongs to; ``None`` if rpm's answer is unclear."""
 
     def state(self) -> DpkgState:
-        """Return whether something can be entered now.
+        """Return whether dpkg's database can be changed now.
 
         Raises:
-            StepFailed: it cannot be found out.
+            StepFailed: this is unknown.
         """
 
     def selection(self, package: Package) -> Selection | None:
-        """Return what is wanted of a package; ``None`` if it is not installed.
+        """Return the selection of a package; ``None`` if it is not installed.
 
         Raises:
             StepFailed: it cannot be read.
@@ -28,12 +28,12 @@ class PackagesView(Protocol):
 
 
 class Packages(PackagesView, Protocol):
-    """Changes it, too."""
+    """Changes dpkg's records, too."""
 
     def select(self, package: Package, selection: Selection) -> None:
-        """Enter what is wanted of a package. Idempotent; if it is interrupted, it has happened or has not.
+        """Record the selection of a package. Idempotent; if interrupted, it is recorded completely or not at all.
 
         Raises:
-            Transient: somebody else works with the database, and does not stop within seconds.
-            StepFailed: it is not on record afterwards.
+            Transient: another process uses the database for longer than some seconds.
+            StepFailed: the selection is not on record afterwards.
         """

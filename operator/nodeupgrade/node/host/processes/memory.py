@@ -1,7 +1,4 @@
-"""The memory that a container uses, from its control group.
-
-The kernel is asked and not the runtime, since the answer is also needed while the runtime is being restarted.
-"""
+"""The memory that a container uses, from its control group: the runtime may be restarting."""
 
 from pathlib import Path, PurePosixPath
 
@@ -15,10 +12,10 @@ def memory_in_use(pid: int, name: str, proc: Path = Path("/proc"), cgroups: Path
         pid: a process of the container, which may be in a group below the container's.
         name: id of the container, which is part of its group's name.
         proc: mount point of the procfs.
-        cgroups: where control groups are mounted.
+        cgroups: mount point of the control groups.
 
     Returns:
-        ``None`` if that cannot be told.
+        ``None`` if it is unknown.
     """
     try:
         lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()]

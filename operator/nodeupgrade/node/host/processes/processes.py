@@ -1,4 +1,4 @@
-"""The node's processes, its programs, and the memory that they use."""
+"""The node's processes, as ``/proc`` shows them."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.atomic import digest_of
-from nodeupgrade.node.host.files.stamps import stamp
+from nodeupgrade.node.host.files.disk import stamp
 from nodeupgrade.node.host.processes.process import Process
 
 T = TypeVar("T")
@@ -43,8 +43,8 @@ class Stat:
 def parse_stat(text: str) -> Stat:
     """Parse ``/proc/PID/stat``.
 
-    The second field is the program's name in parentheses. It may itself contain spaces and parentheses, so the
-    fields after it are counted from the *last* closing parenthesis.
+    The program's name, in parentheses, may contain spaces and parentheses: the fields after it are counted from the
+    *last* closing parenthesis.
 
     Raises:
         ValueError: the text does not have this form.
@@ -138,7 +138,7 @@ class ProcessTable:
             return False
 
     def _opened(self, pid: int) -> Iterator[str]:
-        """Yield what the open files of a process are links to; nothing if it has ended, or keeps them to itself."""
+        """Yield the targets of a process's file descriptors; none if it has ended, or may not be inspected."""
         with contextlib.suppress(OSError):
             for opened in (self.root / str(pid) / "fd").iterdir():
                 with contextlib.suppress(OSError):

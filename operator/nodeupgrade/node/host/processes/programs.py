@@ -1,4 +1,4 @@
-"""Runs programs of the node to ask them something, from within an agent's pod too."""
+"""Runs programs of the node for their output, from an agent's pod too."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from typing import ClassVar
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from nodeupgrade.errors import StepFailed, TimedOut
-from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.host.retries import translate_errors
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class NodeProgram:
     """Runs programs of the node."""
 
     VERSION: ClassVar[re.Pattern[str]]
-    """Its first group is the version in the output of ``--version``, where that is asked for."""
+    """Its first group is the version in the output of ``--version``."""
 
     prefix: tuple[str, ...] = ()  # of each command, for example ``("chroot", "/host")`` in a pod
     _: KW_ONLY
-    timeout: float = 10.0  # seconds for one call; those that are asked usually take 0.1
+    timeout: float = 10.0  # seconds for one call, which usually takes 0.1
 
     def run(
         self, words: tuple[str, ...], *, text: bytes = b"", environment: Mapping[str, str] | None = None
@@ -53,7 +53,7 @@ class NodeProgram:
             raise TimedOut(f"{words[0]} {invocation} did not end within {self.timeout:g} s") from error
 
     def version(self, program: str) -> str | None:
-        """Return the version of the program at that path; ``None`` if it prints none.
+        """Return the version that a program prints; ``None`` if it prints none.
 
         Raises:
             TimedOut: the program does not end in time.
@@ -71,18 +71,18 @@ class NodeProgram:
         """Return what a command line that changes nothing prints on its standard output.
 
         Raises:
-            TimedOut: it does not end in time, asked twice.
+            TimedOut: it does not end in time, tried twice.
             StepFailed: it cannot be run, or ends with an error.
         """
         again = Retrying(retry=retry_if_exception_type(TimedOut), stop=stop_after_attempt(2), reraise=True)
-        with translated(f"cannot run {words[0]}"):
+        with translate_errors(f"cannot run {words[0]}"):
             done = again(self.run, words, text=text, environment=environment)
         if done.returncode != 0:
-            raise StepFailed(complaint(done))
+            raise StepFailed(failure_message(done))
         return done.stdout
 
 
-def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Return the last line that a program which failed has printed on its standard error, or its status."""
+def failure_message(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return the last line of a failed program's standard error, or its exit status."""
     lines = done.stderr.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else f"status {done.returncode}"

@@ -1,7 +1,7 @@
 """The unix sockets of a network namespace with their peers, as the kernel lists them (sock_diag(7), unix_diag).
 
-``/proc/net/unix`` does not tell which socket is connected to which. The kernel puts both ends of a connection into
-the network namespace of the process that connected, wherever the other one listens.
+``/proc/net/unix`` does not show peers. The kernel puts both ends of a connection into the network namespace of the
+process that connected, wherever the other one listens.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ class UnixSocket:
 
     inode: int
     peer: int | None  # inode of the socket that it is connected to; None if there is none
-    named: bool  # whether it has an address; of a connection, the end that accepted has the one that was connected to
+    named: bool  # whether it has an address; an accepted connection has that of the listening socket
 
 
 def unix_sockets(network: int) -> dict[int, UnixSocket]:
@@ -29,15 +29,13 @@ def unix_sockets(network: int) -> dict[int, UnixSocket]:
         network: file descriptor of the namespace.
 
     Raises:
-        OSError: the kernel does not tell.
+        OSError: the kernel does not answer.
     """
     with ThreadPoolExecutor(max_workers=1) as inside:  # a thread of its own changes its namespace, and ends
         return {found.inode: found for found in inside.submit(_list_in, network).result()}
 
 
 TIMEOUT_SECONDS = 5.0
-
-
 CLONE_NEWNET = 0x40000000
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -48,14 +46,8 @@ NAME, PEER = 0, 2
 """Attributes of an answer."""
 ERROR, DONE = 2, 3
 """Types of messages."""
-HEADER, ASKED, ANSWER, ATTRIBUTE = (
-    struct.Struct("=IHHII"),
-    struct.Struct("=BBHIIIII"),
-    struct.Struct("=BBBBIII"),
-    struct.Struct("=HH"),
-)
+HEADER, REQUEST, ANSWER, ATTRIBUTE = map(struct.Struct, ("=IHHII", "=BBHIIIII", "=BBBBIII", "=HH"))
 BUFFER = 1 << 17
-
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -64,16 +56,16 @@ def _list_in(network: int) -> list[UnixSocket]:
     if _libc.setns(network, CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as asking:
-        asking.settimeout(TIMEOUT_SECONDS)
-        asked = ASKED.pack(socket.AF_UNIX, 0, 0, ANY, 0, SHOW_NAME | SHOW_PEER, ANY, ANY)
-        asking.send(HEADER.pack(HEADER.size + len(asked), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0) + asked)
-        return list(_answers(asking))
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as connection:
+        connection.settimeout(TIMEOUT_SECONDS)
+        request = REQUEST.pack(socket.AF_UNIX, 0, 0, ANY, 0, SHOW_NAME | SHOW_PEER, ANY, ANY)
+        connection.send(HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 1, 0) + request)
+        return list(_answers(connection))
 
 
-def _answers(asking: socket.socket) -> Iterator[UnixSocket]:
+def _answers(connection: socket.socket) -> Iterator[UnixSocket]:
     while True:
-        for kind, body in _parts(asking.recv(BUFFER), HEADER):
+        for kind, body in _parts(connection.recv(BUFFER), HEADER):
             if kind == DONE:
                 return
             if kind == ERROR:

@@ -1,4 +1,4 @@
-"""The environment files of a unit: which files an EnvironmentFile names, and how systemd reads them.
+"""The environment files of a unit: which files an EnvironmentFile names, and how systemd parses them.
 
 An EnvironmentFile may be a pattern (glob(7)), for example /etc/kubelet.env.d/*.env.
 """
@@ -16,7 +16,7 @@ def is_pattern(environment_file: str) -> bool:
 
 
 def is_undetermined(environment_file: str) -> bool:
-    """Report whether it is a pattern whose files are not looked for: of directories, or with more than ``*`` and ``?``.
+    """Report whether matching_files() cannot match a pattern: one of directories, or with more than ``*`` and ``?``.
 
     Versions of systemd and locales differ in how they read ranges of characters.
     """
@@ -24,8 +24,8 @@ def is_undetermined(environment_file: str) -> bool:
     return is_pattern(directory) or not _WILD.isdisjoint(set(name) - set("*?"))
 
 
-def matching(environment_file: str, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return which of these paths the name of an EnvironmentFile stands for, in the order in which systemd reads them.
+def matching_files(environment_file: str, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths that an EnvironmentFile names, in the order in which systemd reads them.
 
     A wildcard matches neither a slash nor a dot at the beginning of a name.
     """
@@ -59,11 +59,11 @@ _ASSIGNMENT = re.compile(
 )
 
 
-def assignments(data: bytes) -> dict[str, str] | None:
+def parse_assignments(data: bytes) -> dict[str, str] | None:
     """Parse an environment file as systemd does; ``None`` if its versions read the file differently.
 
-    Quotes count only where a value begins, or where another quote has just ended. Inside of a value they are ordinary
-    characters, which are resolved only when the command line is expanded.
+    Quotes count only at the start of a value, or directly behind another quote. Elsewhere they are ordinary characters,
+    which are resolved only when the command line is expanded.
     """
     try:
         text = data.decode()

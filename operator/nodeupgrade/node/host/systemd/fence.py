@@ -1,12 +1,10 @@
 """The fence: while it is up, nothing can start the unit.
 
-A runtime mask would be the obvious means, but many kubelet units are in ``/etc/systemd/system``, and a unit file
-there overrides a mask in ``/run``. So the fence is a drop-in with an assertion on a flag file. Drop-ins apply
-wherever the unit file is. Assertions block ``Restart=``, dependencies and people alike, and fail loudly. The
-drop-in is installed while the unit still runs, and stays for the whole run; putting up or lifting the fence then only
-creates or removes the flag file, which takes neither a daemon-reload nor any space, so that a kubelet can be fenced
-again where ``/run`` is full. Everything is in ``/run``, so a reboot clears it.
-See docs/decisions/units.md.
+A mask in ``/run`` does not work for the many kubelet units in ``/etc/systemd/system``, which override it. So the fence
+is a drop-in, which applies wherever the unit file is, with an assertion on a flag file. Assertions block ``Restart=``,
+dependencies and people alike, and fail loudly. The drop-in is installed while the unit still runs, and stays for the
+whole run; putting up or lifting the fence only creates or removes the flag file. That takes neither a daemon-reload nor
+any space, so it works where ``/run`` is full. A reboot clears ``/run``. See docs/decisions/units.md.
 """
 
 import contextlib

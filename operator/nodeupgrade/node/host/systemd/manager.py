@@ -1,4 +1,4 @@
-"""The ServiceManager port (ports.services), implemented for systemd."""
+"""Implements ServiceManager with systemd."""
 
 import re
 from collections.abc import Mapping
@@ -6,31 +6,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.host.retries import translate_errors
+from nodeupgrade.node.host.systemd import properties
 from nodeupgrade.node.host.systemd.fence import Fence
-from nodeupgrade.node.host.systemd.properties import (
-    assignment_of,
-    assignments_of,
-    awake_time_of,
-    commands_of,
-    environment_files_of,
-    limit_of,
-    moment_of,
-    words_of,
-)
 from nodeupgrade.node.host.systemd.systemctl import Systemctl
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
-from nodeupgrade.node.host.systemd.unloaded_units import has_unread
+from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
-"""What systemd runs when it starts or stops a service, in addition to ExecStart."""
+"""Commands that systemd runs when it starts or stops a service, in addition to ExecStart."""
 NOTHING = UnitCommand(when="ExecStart", program="", line="")
 BINDINGS = ("BoundBy", "RequiredBy", "ConsistsOf", "PropagatesStopTo")
-"""Units that stop when this one does; the last is known to systemd from version 249 on."""
+"""Units that stop when this one does; systemd 249 introduced the last."""
 ACTIONS = ("FailureAction", "SuccessAction", "StartLimitAction", "JobTimeoutAction")
-"""What systemd does to the machine once a unit has failed, has stopped, was started too often or takes too long."""
+"""Actions on the machine when a unit has failed, has stopped, was started too often or takes too long."""
 TRIGGERS = ("OnFailure", "OnSuccess")
-"""Units that systemd starts once this one has failed or has stopped; the last is known from version 249 on."""
+"""Units that systemd starts once this one has failed or stopped; systemd 249 introduced the last."""
 ENDS_MACHINE = re.compile(
     r"(systemd-)?(reboot|soft-reboot|poweroff|halt|kexec|shutdown|emergency|rescue|exit|ctrl-alt-del)\.(target|service)"
 )
@@ -47,19 +38,19 @@ VERSION = re.compile(r"Version=(?:systemd )?v?(\d+)")
 LOG_LINES = 20_000
 INHERITED = frozenset({"", "inherit"})
 JOURNALED = frozenset({"", "journal", "journal+console", "syslog", "syslog+console"})
-"""Values of StandardOutput and StandardError with which journald gets it; syslog is journald's, too."""
+"""Values of StandardOutput and StandardError that lead to journald; syslog is journald's, too."""
 DOWN = frozenset({"inactive", "failed"})
 
 
 class SystemdManager:
     """Controls units through ``systemctl``: one short process per call, 3 ms each.
 
-    ``mask`` and ``unmask`` put up and lift a fence that works wherever the unit file is (see fence.py). For the
-    shortest downtime of the service: mask, stop, work, unmask, start, and once it runs again remove_mask() and
-    reload(). The first mask and the reload make systemd read all its units (0.1 s); nothing between them does.
+    mask() and unmask() put up and lift a fence (see fence.py). For the shortest downtime of the service: mask, stop,
+    work, unmask, start, and once it runs again remove_mask() and reload(). The first mask and the reload make systemd
+    read all its units (0.1 s); nothing between them does.
 
     Args:
-        prefix: command prefix for ``systemctl``, for example ``("chroot", "/host")`` in the agent's pod.
+        prefix: of each command, for example ``("chroot", "/host")`` in the agent's pod.
         root: mount point of the node's root directory, for example ``/host``.
         timeout: seconds for one call.
     """
@@ -70,7 +61,7 @@ class SystemdManager:
 
     def status(self, unit: str) -> UnitStatus:
         shown = self._show(unit)
-        starts = commands_of("ExecStart", shown.get("ExecStart", ""))
+        starts = properties.commands_of("ExecStart", shown.get("ExecStart", ""))
         start = starts[0] if len(starts) == 1 else NOTHING
         return UnitStatus(
             name=unit,
@@ -86,17 +77,19 @@ class SystemdManager:
             restarts=int(shown.get("NRestarts") or 0),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=start.program,
-            command=words_of(start),
-            commands=(*starts, *(c for when in RUN for c in commands_of(when, shown.get(when, "")))),
+            command=properties.words_of(start),
+            commands=(*starts, *(c for when in RUN for c in properties.commands_of(when, shown.get(when, "")))),
             drop_ins=tuple(shown.get("DropInPaths", "").split()),
-            environment_files=environment_files_of(shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")),
-            started=awake_time_of(shown.get("ExecMainStartTimestampMonotonic", "")),
+            environment_files=properties.environment_files_of(
+                shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")
+            ),
+            started=properties.awake_time_of(shown.get("ExecMainStartTimestampMonotonic", "")),
             needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start.line,
-            environment=assignments_of(shown.get("Environment", "")),
-            unset=assignments_of(shown.get("UnsetEnvironment", "")),
-            started_at=moment_of(shown.get("ExecMainStartTimestamp", "")),
-            watchdog=limit_of(shown.get("WatchdogUSec", "")),
+            environment=properties.assignments_of(shown.get("Environment", "")),
+            unset=properties.assignments_of(shown.get("UnsetEnvironment", "")),
+            started_at=properties.moment_of(shown.get("ExecMainStartTimestamp", "")),
+            watchdog=properties.limit_of(shown.get("WatchdogUSec", "")),
             control_group=shown.get("ControlGroup", ""),
             output=output_of(
                 shown.get("StandardOutput", ""), shown.get("StandardError", ""), shown.get("LogNamespace", "")
@@ -108,13 +101,13 @@ class SystemdManager:
 
     def environment(self) -> dict[str, str]:
         lines = self._systemctl.run("show-environment").splitlines()
-        pairs = (assignment_of(line).partition("=") for line in lines)
+        pairs = (properties.assignment_of(line).partition("=") for line in lines)
         return {name: value for name, _, value in pairs}
 
     def version(self) -> int:
         shown = self._systemctl.run("show", "--property=Version")
         if (found := VERSION.match(shown.strip())) is None:
-            raise StepFailed(f"cannot tell the version of systemd from {shown[:100]!r}")
+            raise StepFailed(f"cannot read the version of systemd in {shown[:100]!r}")
         return int(found[1])
 
     def shuts_down(self) -> bool:
@@ -151,7 +144,7 @@ class SystemdManager:
                 f"cannot keep {unit} stopped because it is {shown.get('ActiveState')} again right after the stop; "
                 f"find out what starts it: systemctl status {unit}"
             )
-        # Otherwise systemd would list it as failed for ever, also once its file is removed.
+        # Otherwise systemd would list it as failed for ever, even once its file is removed.
         if shown.get("LoadState") == "not-found" or shown.get("ActiveState") == "failed":
             self._forget_failures(unit)
 
@@ -161,7 +154,7 @@ class SystemdManager:
 
     def prepare_mask(self, unit: str) -> None:
         """Make systemd load the fence without putting it up, which saves 0.1 s in mask()."""
-        with translated(f"cannot prepare the fence of {unit}"):
+        with translate_errors(f"cannot prepare the fence of {unit}"):
             prepared = self._fence(unit).prepare()
         if prepared or not self._holds_fence(unit, self._show(unit)):
             self.reload()
@@ -175,17 +168,17 @@ class SystemdManager:
     def mask(self, unit: str) -> None:
         """Put up the fence. A running unit keeps running, but is not restarted when it ends."""
         self.prepare_mask(unit)
-        with translated(f"cannot fence {unit}"):
+        with translate_errors(f"cannot fence {unit}"):
             self._fence(unit).put_up()
 
     def unmask(self, unit: str) -> None:
         """Lift the fence; its drop-in stays, so that it can be put up again at once."""
-        with translated(f"cannot lift the fence of {unit}"):
+        with translate_errors(f"cannot lift the fence of {unit}"):
             self._fence(unit).take_down()
 
     def remove_mask(self, unit: str) -> None:
         """Remove the drop-in of a fence that is down."""
-        with translated(f"cannot remove the fence of {unit}"):
+        with translate_errors(f"cannot remove the fence of {unit}"):
             self._fence(unit).remove()
 
     def log(self, unit: str) -> tuple[str, ...]:
@@ -202,7 +195,7 @@ class SystemdManager:
 
     def _has_unloaded_files(self, unit: str, shown: dict[str, str]) -> bool:
         fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")
-        return shown.get("LoadState") == "loaded" and has_unread(self._root, unit, fragment, drop_ins)
+        return shown.get("LoadState") == "loaded" and has_unloaded_files(self._root, unit, fragment, drop_ins)
 
     def _holds_fence(self, unit: str, shown: dict[str, str]) -> bool:
         # A masked unit has no drop-ins and needs none, since it cannot be started anyway.
@@ -221,9 +214,9 @@ class SystemdManager:
 
 
 def output_of(output: str, error: str, namespace: str) -> str:
-    """Return the setting that keeps a service's messages, its standard error, from the node's journal; empty if none.
+    """Return the setting that keeps a service's standard error from the node's journal; empty if none does.
 
-    Messages of a namespace are kept by a journald of its own, which no look at the node's journal shows.
+    A log namespace has a journald and a journal of its own.
     """
     setting, where = ("StandardOutput", output) if error in INHERITED else ("StandardError", error)
     if where not in JOURNALED:

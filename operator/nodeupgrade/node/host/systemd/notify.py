@@ -4,11 +4,6 @@ import os
 import socket
 
 
-def notify_ready() -> None:
-    """Report that the service is ready."""
-    notify("READY=1")
-
-
 def notify(message: str) -> None:
     """Send a message; do nothing in a process that systemd did not start."""
     address = os.environ.get("NOTIFY_SOCKET")
@@ -18,3 +13,8 @@ def notify(message: str) -> None:
         address = "\0" + address[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
         connection.sendto(message.encode(), address)
+
+
+def notify_ready() -> None:
+    """Report that the service is ready."""
+    notify("READY=1")

@@ -1,4 +1,4 @@
-"""What ``systemctl show`` and ``show-environment`` print, read value by value."""
+"""Parses values that ``systemctl show`` and ``show-environment`` print."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ EXEC_NEXT = re.compile(r"\n(?=\{ path=)")
 AMBIGUOUS = frozenset(";\"'\\$%")
 """A separator, quotes, escapes, variables, and specifiers, which systemd before 233 resolves only at the start."""
 OLD_ENVIRONMENT_FILES = "EnvironmentFile"
-"""What systemd before 230 says where it was asked for EnvironmentFiles."""
+"""The name under which systemd before 230 shows EnvironmentFiles."""
 ENVIRONMENT_FILE = re.compile(r"(.+) \(ignore_errors=(yes|no)\)")
 ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 QUOTES = ('"', "'", "$'")
@@ -26,11 +26,11 @@ def limit_of(shown: str) -> str:
 
 
 def assignments_of(shown: str) -> tuple[str, ...]:
-    r"""Split assignments such as ``A=1 "B=2 3"``; what cannot be told gives a word that is no assignment.
+    r"""Split assignments such as ``A=1 "B=2 3"``; ambiguous text yields a word that is not an assignment.
 
     Quotes are from 246 on. Before 234, a blank is ``\x20`` and a backslash ``\x5c``; no assignment begins with a quote,
-    so neither can be mistaken for the other. In between, a value with a blank is ``[unprintable]``, and in Red Hat's
-    219 its words cannot be told from other assignments.
+    so the two cannot be confused. In between, a value with a blank is ``[unprintable]``, and in Red Hat's 219 its words
+    look like other assignments.
     """
     if not any(word.startswith(QUOTES) for word in shown.split(" ")):
         return tuple(_unescaped(word) for word in shown.split(" ") if word)
@@ -80,16 +80,13 @@ def words_of(command: UnitCommand) -> tuple[str, ...]:
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
-    """Return paths from EnvironmentFiles (EnvironmentFile in systemd 219), and whether each is required.
-
-    Each line is like ``/etc/default/kubelet (ignore_errors=yes)``.
-    """
+    """Return path and whether it is required from each line like ``/etc/default/kubelet (ignore_errors=yes)``."""
     matches = (ENVIRONMENT_FILE.fullmatch(line.strip()) for line in shown.splitlines())
     return tuple((line[1], line[2] == "no") for line in matches if line)
 
 
 def awake_time_of(shown: str) -> AwakeTime | None:
-    """Return a monotonic timestamp, which systemd shows in microseconds; ``None`` for 0, which is never."""
+    """Return a monotonic timestamp, which systemd shows in microseconds; ``None`` for 0, which means never."""
     microseconds = int(shown or 0)
     return AwakeTime(microseconds / 1e6) if microseconds else None
 

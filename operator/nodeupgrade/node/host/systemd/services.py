@@ -1,4 +1,4 @@
-"""The service manager (systemd) of one node."""
+"""The ports to the service manager (systemd) of one node."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -23,7 +23,7 @@ class ServicesView(Protocol):
         """
 
     def shuts_down(self) -> bool:
-        """Report whether the machine is shutting down, or waits for those who asked for a delay (kubelets do)."""
+        """Report whether the machine shuts down, or waits for programs that delay that, as kubelets do."""
 
 
 class ServiceManager(ServicesView, Protocol):
@@ -48,10 +48,10 @@ class ServiceManager(ServicesView, Protocol):
         """Keep the unit from starting until unmask() or a reboot."""
 
     def unmask(self, unit: str) -> None:
-        """Let the unit be started again; an administrator's mask is not touched. What prepare_mask() did stays done."""
+        """Allow the unit to start again; an administrator's mask and the effect of prepare_mask() stay."""
 
     def remove_mask(self, unit: str) -> None:
-        """Remove what prepare_mask() left, unless the unit is masked by us; reload() makes systemd forget it."""
+        """Undo prepare_mask(), unless mask() is in effect; reload() makes systemd forget it."""
 
     def log(self, unit: str) -> tuple[str, ...]:
         """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.

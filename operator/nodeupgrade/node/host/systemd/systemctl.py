@@ -1,4 +1,4 @@
-"""Runs ``systemctl`` and ``journalctl``, each call with a timeout, and reads what ``systemctl show`` prints."""
+"""Runs ``systemctl`` and ``journalctl``, each call with a timeout, and parses the output of ``systemctl show``."""
 
 import subprocess
 from dataclasses import KW_ONLY, dataclass
@@ -20,19 +20,19 @@ ENVIRONMENT = {
     "SYSTEMD_PAGER": "",
 }
 JOURNAL_SECONDS = 3.0
-"""Short, since the caller waits for the log with a decision to take."""
+"""Short, since the caller needs the log for a decision."""
 SILENT_SECONDS = 5.0
-"""For how long a call is repeated that systemd did not answer: it is silent while it executes itself anew."""
+"""For how long an unanswered call is repeated: systemd does not answer while it re-executes itself."""
 SILENCE = ("disconnected from message bus", "Transport endpoint is not connected", "Connection reset by peer")
-"""What ``systemctl`` says about a systemd that went away with the call."""
+"""Messages of ``systemctl`` about a systemd that dropped the call."""
 ONCE = frozenset({"kill"})
-"""Calls that are not repeated: if they have been obeyed, what runs by now is another process."""
+"""Calls that are not repeated: if they took effect, another process runs by now."""
 NO_ENTRIES = 1
 """Exit status of ``journalctl --quiet`` when nothing matches."""
 
 
 class _SilentError(StepFailed):
-    """Systemd went away with the call."""
+    """Systemd dropped the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Systemctl:
             return ""
 
     def show(self, unit: str, properties: tuple[str, ...]) -> dict[str, str]:
-        """Return properties of a unit. Those that this version of systemd does not know are left out.
+        """Return the properties of a unit that this version of systemd knows.
 
         A property that is shown several times, as ExecStart may be, has one line for each, or more: the words of a
         command may contain line breaks.

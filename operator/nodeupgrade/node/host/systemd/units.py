@@ -51,10 +51,10 @@ class UnitStatus:
     unset: tuple[str, ...] = ()
     # when its main process was started by the wall clock of that time, in seconds since 1970
     started_at: float | None = None
-    # within what time it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not
+    # the interval at which it must report to systemd (WatchdogSec), as systemd shows it; empty if it need not
     watchdog: str = ""
     control_group: str = ""  # its cgroup, as systemd names it; empty if it has none
-    output: str = ""  # what keeps its messages from the node's journal, such as ``StandardError=file``; or empty
+    output: str = ""  # the setting that keeps its messages from the node's journal: ``StandardError=file``; or empty
     search_path: str = ""  # where systemd looks for programs without a path, if the unit says so (ExecSearchPath)
     # settings with which systemd reboots or stops the machine once the unit stops or fails: ``FailureAction=reboot``
     ends_machine: tuple[str, ...] = ()

@@ -21,13 +21,13 @@ DIRECTORIES = (
 """In order of precedence. Generated files are left out: each reload generates them again, so they are never unread."""
 
 
-def has_unread(root: Path, unit: str, fragment: str, drop_ins: str) -> bool:
+def has_unloaded_files(root: Path, unit: str, fragment: str, drop_ins: str) -> bool:
     """Report whether a unit has drop-ins, or an overriding unit file, that systemd has not loaded.
 
     Args:
         root: mount point of the node's root directory.
-        fragment: path of the loaded unit file, as systemd shows it.
-        drop_ins: paths of the loaded drop-ins, as systemd shows them, separated by spaces.
+        fragment: path of the loaded unit file.
+        drop_ins: paths of the loaded drop-ins, separated by spaces.
     """
     loaded = {PurePosixPath(path).name for path in drop_ins.split()}
     drop_ins_on_disk = _drop_ins_on_disk(root, f"{unit}.d") | _drop_ins_on_disk(root, f"{unit.rpartition('.')[2]}.d")

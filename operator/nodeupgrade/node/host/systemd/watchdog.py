@@ -1,7 +1,7 @@
-"""Ends this process when it makes no progress: the ``WatchdogSec`` protocol of systemd, fed from a thread of its own.
+"""Ends this process when it makes no progress: the ``WatchdogSec`` protocol of systemd, served by a thread.
 
-A frozen process (a debugger, SIGSTOP) feeds nothing, so systemd kills it, which also works on a stopped process. A
-process whose main thread hangs, on a disk for example, kills itself. Either way systemd starts it again.
+A frozen process (a debugger, SIGSTOP) sends nothing, so systemd kills it. A process whose main thread hangs, on a disk
+for example, kills itself. Either way systemd starts it again.
 """
 
 import os
@@ -19,7 +19,7 @@ from nodeupgrade.node.host.systemd.notify import notify
 log = structlog.get_logger()
 
 FEEDS = 4
-"""How often systemd is told, within the time after which it would kill."""
+"""How many messages systemd gets within the time after which it would kill."""
 
 
 def kill_self() -> None:
@@ -28,7 +28,7 @@ def kill_self() -> None:
 
 
 class Watchdog:
-    """Watches the thread that created it. Use it as a context manager; it does nothing if systemd does not ask for it.
+    """A context manager that watches the thread that created it, if systemd asks for that.
 
     Args:
         environment: has ``WATCHDOG_USEC`` if systemd asks.
@@ -51,7 +51,7 @@ class Watchdog:
         self._ended.set()
 
     def allow(self, seconds: float) -> None:
-        """From now on there is a sign of progress at least every so many seconds; this call is one."""
+        """Expect a sign of progress at least every so many seconds from now on; this call is one."""
         self._patience = seconds
         self.progress()
 
@@ -62,7 +62,7 @@ class Watchdog:
     def _feed(self) -> None:
         while True:
             if time.monotonic() > self._until:
-                log.critical("no progress; ending, to be started again", allowed=self._patience)
+                log.critical("watchdog_expired", allowed=self._patience)
                 self._kill()
                 return
             notify("WATCHDOG=1")
@@ -71,10 +71,7 @@ class Watchdog:
 
 
 class WatchedClock:
-    """A clock whose user is known to be asleep, rather than hung, while it waits.
-
-    Implements ports.clock.Clock.
-    """
+    """Implements Clock with another one; a sleep is a sign of progress."""
 
     def __init__(self, clock: Clock, watchdog: Watchdog) -> None:
         self.now, self.monotonic, self.awake, self.boot = clock.now, clock.monotonic, clock.awake, clock.boot

@@ -1,4 +1,4 @@
-"""Parses the command line that starts containerd. An unknown option makes the whole line unknown: no guessing."""
+"""Parses the command line that starts containerd. An unknown option makes the whole line unknown."""
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -24,14 +24,14 @@ class ContainerdStart:
 
 PROGRAM_NAME = "containerd"
 NO_SUCH_COMMAND = "No help topic for 'dump'"
-"""How a containerd answers that has no ``config dump``."""
+"""Part of the error of a containerd that has no ``config dump``."""
 STANDARD_INPUT = "/dev/stdin"
 _DEFAULT_CONFIG = "/etc/containerd/config.toml"
 _WITH_VALUE = {"-c": "--config", "-l": "--log-level", "-a": "--address"}
 _FLAGS = frozenset({"--config", "--log-level", "--address", "--root", "--state"})
 
 
-def read_start(words: tuple[str, ...]) -> ContainerdStart | None:
+def parse_command_line(words: tuple[str, ...]) -> ContainerdStart | None:
     """Parse a command line; ``None`` if any part of it is unknown."""
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
         return None
@@ -57,7 +57,7 @@ def is_same_start(command: tuple[str, ...], running: tuple[str, ...]) -> bool:
 
     A process that runs with TUNED_CONFIG, from a run of nodeupgrade, counts as running with the node's configuration.
     """
-    planned, now = read_start(command), read_start(running)
+    planned, now = parse_command_line(command), parse_command_line(running)
     if planned is None or now is None:
         return command == running
     same_config = now.config in {planned.config, str(TUNED_CONFIG)}

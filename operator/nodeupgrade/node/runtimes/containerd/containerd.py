@@ -1,34 +1,43 @@
-"""The ContainerRuntime port (ports.runtime), implemented for containerd 1.4 to 2.3."""
+"""Implements ContainerRuntime with containerd 1.4 to 2.3."""
 
 import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
+from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG
 from nodeupgrade.node.runtimes.containerd.hash_store import NAMESPACE, MetadataStore
 from nodeupgrade.node.runtimes.containerd.listing import to_inventory
-from nodeupgrade.node.runtimes.containerd.next_start import CONTAINERD, ContainerdProgram, find_next_start
-from nodeupgrade.node.runtimes.containerd.rescue_fragment import rendered, updates
+from nodeupgrade.node.runtimes.containerd.next_start import UNIT, ContainerdProgram, find_next_start
+from nodeupgrade.node.runtimes.containerd.rescue_fragment import render, restore_calls
 from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
-from nodeupgrade.node.runtimes.containerd.restart_tuning import find_tuning
+from nodeupgrade.node.runtimes.containerd.restart_tuning import DROP_IN, find_tuning
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
 from nodeupgrade.node.runtimes.cri.connection import UnaryMethod
 from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, running
-from nodeupgrade.node.runtimes.cri.rescue_calls import wrong_hashes
+from nodeupgrade.node.runtimes.cri.rescue_calls import listed_new_hashes
 from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
     RestartTuning,
     RuntimeAtWork,
+    RuntimeKind,
     RuntimePlaces,
     RuntimeProcess,
 )
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
 
+CONTAINERD = RuntimeKind(
+    name=SupportedRuntime.CONTAINERD,
+    unit=UNIT,
+    other_units=True,
+    tuning=(TUNED_CONFIG, DROP_IN),
+    exchangeable_socket=True,
+)
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
 
 
@@ -76,10 +85,10 @@ class ContainerdRuntime(CriRuntime):
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
         every, listing = tuple(changes), self.cri.listing_of_running()
-        return rendered(str(self.socket), listing, updates(image for image, _ in every), wrong_hashes(every))
+        return render(str(self.socket), listing, restore_calls(image for image, _ in every), listed_new_hashes(every))
 
     def _places(self) -> RuntimePlaces | None:
-        return places(self.cri.status_info())
+        return reported_places(self.cri.status_info())
 
     def _list(self, *, refresh_pids: bool) -> Listing:
         containers, sandboxes = self._listed()
@@ -89,7 +98,7 @@ class ContainerdRuntime(CriRuntime):
         return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
 
 
-def places(info: Mapping[str, str]) -> RuntimePlaces | None:
+def reported_places(info: Mapping[str, str]) -> RuntimePlaces | None:
     """Return containerd's directories and socket as the CRI plugin reports them; ``None`` if it does not."""
     try:
         configuration = json.loads(info["config"])

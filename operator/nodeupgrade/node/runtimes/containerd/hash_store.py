@@ -1,4 +1,4 @@
-"""Reads and rewrites the hashes that containerd stores: compare, set, and check what containerd reports as written.
+"""Reads and rewrites the hashes that containerd stores: compare, set, and check the record that containerd returns.
 
 containerd has no compare-and-set, so this is safe only while nothing else writes the same record. That holds
 while no kubelet runs: the only other writer is the CRI's UpdateContainerResources.
@@ -14,33 +14,24 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.metadata import EXTENSION, StoredMetadata
 from nodeupgrade.node.runtimes.cri.connection import Connection, UnaryMethod
-from nodeupgrade.node.runtimes.cri.hash_text import HashStore
+from nodeupgrade.node.runtimes.cri.hash_store import HashStore
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 
 NAMESPACE = (("containerd-namespace", "k8s.io"),)
-"""Metadata of every call: Kubernetes' containers live in containerd's ``k8s.io`` namespace."""
+"""Metadata of every call: Kubernetes' containers are in containerd's ``k8s.io`` namespace."""
 GET = UnaryMethod("/containerd.services.containers.v1.Containers/Get", pb.GetContainerResponse)
 UPDATE = UnaryMethod("/containerd.services.containers.v1.Containers/Update", pb.UpdateContainerResponse)
 
 
 class MetadataStore(HashStore["StoredMetadata"]):
-    """The container records of one containerd, through its own API and not its CRI plugin.
-
-    Args:
-        connection: connection to containerd's socket, with NAMESPACE as its metadata.
-    """
+    """The container records of one containerd, through its own API; each call of ``connection`` carries NAMESPACE."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         found = map(StoredMetadata.of, self.records(ids))
-        return {
-            each.container_id: BeforeImage(
-                container_id=each.container_id, encoding=each.type_url, data=each.data, hashes=each.hashes()
-            )
-            for each in found
-        }
+        return {each.container_id: each.image(each.type_url) for each in found}
 
     def text(self, image: BeforeImage) -> "StoredMetadata":
         return StoredMetadata(image.container_id, image.data, image.encoding)
@@ -70,12 +61,9 @@ class MetadataStore(HashStore["StoredMetadata"]):
         return [answer.container for answer in answers if answer is not None]
 
     def update(self, values: Iterable[tuple[str, Packed]]) -> list[pb.Container]:
-        """Replace the metadata of several records, and nothing else. The change is on disk when this returns.
+        """Replace the metadata of several records durably, and return the whole records as containerd wrote them.
 
-        All requests are sent at once, to save round trips; containerd processes them one after the other.
-
-        Returns:
-            The whole records as containerd wrote them; missing containers are left out.
+        Missing containers are left out. All requests are sent at once; containerd processes them one after the other.
         """
         answers = self._connection.call_all(UPDATE, [update_of(*value) for value in values])
         return [answer.container for answer in answers if answer is not None]

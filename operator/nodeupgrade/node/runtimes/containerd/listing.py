@@ -4,7 +4,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable, Stat
-from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, inventory_of, uses_host_network
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, build_inventory, uses_host_network
 from nodeupgrade.node.runtimes.inventory import Inventory
 
 SHIM_OF_PODS = "containerd-shim-runc-v2"
@@ -31,7 +31,7 @@ def to_inventory(listing: Listing, statuses: Statuses, processes: ProcessTable) 
         parent = processes.stat(stat.parent)
         return parent.process if parent and parent.command == SHIM else None
 
-    return inventory_of(
+    return build_inventory(
         listing, statuses, processes, monitor=shim, pod_monitor=shim_of_sandbox, host_network=host_network
     )
 

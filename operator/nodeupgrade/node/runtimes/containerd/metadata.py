@@ -3,8 +3,7 @@
 containerd's CRI plugin keeps a container's configuration as JSON in a ``google.protobuf.Any`` under the extension
 key ``io.cri-containerd.container.metadata`` of the container's record; type URL, version and shape are the same
 from containerd 1.4 to 2.3. containerd does not validate such a document when it is stored, but a container whose
-document it cannot read vanishes from the CRI at its next start. So the document is never parsed and serialized
-again: two strings are replaced in the bytes, and everything else is proven to be unchanged.
+document it cannot read vanishes from the CRI at its next start.
 """
 
 from collections.abc import Mapping
@@ -50,16 +49,16 @@ class StoredMetadata(HashText):
 
     def _document(self) -> dict[str, Any]:
         if self.type_url != TYPE_URL:
-            raise self.odd(f"its type is {self.type_url!r}, not {TYPE_URL!r}")
+            raise self.unexpected(f"its type is {self.type_url!r}, not {TYPE_URL!r}")
         match self.json(self.data, "it"):
             case {"Version": version, "Metadata": {"ID": stored_id}} as document:
                 if version != VERSION:
-                    raise self.odd(f"its version is {version!r}, not {VERSION!r}")
+                    raise self.unexpected(f"its version is {version!r}, not {VERSION!r}")
                 if stored_id != self.container_id:
-                    raise self.odd(f"it belongs to container {stored_id}")
+                    raise self.unexpected(f"it belongs to container {stored_id}")
                 return dict(document)
             case _:
-                raise self.odd("it has no Version, Metadata and ID")
+                raise self.unexpected("it has no Version, Metadata and ID")
 
     def _annotations(self, document: dict[str, Any]) -> dict[str, Any]:
         match document:
@@ -68,4 +67,4 @@ class StoredMetadata(HashText):
             case {"Metadata": {"Config": dict()}}:
                 return {}
             case _:
-                raise self.odd("it has no container configuration")
+                raise self.unexpected("it has no container configuration")

@@ -6,36 +6,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
-from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.errors import StepFailed, TimedOut
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.processes.programs import NodeProgram
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.runtimes.containerd.command_line import (
-    NO_SUCH_COMMAND,
-    PROGRAM_NAME,
-    STANDARD_INPUT,
-    TUNED_CONFIG,
-    ContainerdStart,
-    is_same_start,
-    read_start,
-)
-from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS, NextStart, RuntimeKind, RuntimePlaces, RuntimeProcess
+from nodeupgrade.node.runtimes.containerd import command_line
+from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
+from nodeupgrade.node.runtimes.description import NextStart, RuntimePlaces, RuntimeProcess
 
 UNIT = "containerd.service"
-
-
-DROP_IN = TRANSIENT_UNITS / f"{UNIT}.d" / "zz-nodeupgrade-shims.conf"
-"""Named to sort last: drop-ins apply in the order of their names, and the last ExecStart wins."""
-
-CONTAINERD = RuntimeKind(
-    name=SupportedRuntime.CONTAINERD,
-    unit=UNIT,
-    other_units=True,
-    tuning=(TUNED_CONFIG, DROP_IN),
-    exchangeable_socket=True,
-)
-
 Configuration: TypeAlias = Mapping[str, object]
 """The complete configuration, as ``containerd config dump`` prints it."""
 
@@ -69,11 +48,11 @@ def find_next_start(
 ) -> NextStart:
     """Ask the program on disk, with the unit's command line or, if that is unknown, the running process's."""
     command = () if running is None else running.words
-    start = read_start(unit.command) or read_start(command)
+    start = command_line.parse_command_line(unit.command) or command_line.parse_command_line(command)
     dump, places, complaint, unknown = None, None, "", ""
     try:
-        if start is None or start.config == str(TUNED_CONFIG):
-            complaint = "it is started in a way that is not known"
+        if start is None or start.config == str(command_line.TUNED_CONFIG):
+            complaint = "it is started by an unknown command line"
         else:
             dump = dump_configuration(files, program, start)
             places = _places(dump, start)
@@ -83,8 +62,8 @@ def find_next_start(
         complaint = str(error)
     return NextStart(
         program=unit.program if start is None else start.program,
-        starter="" if PurePosixPath(unit.program).name == PROGRAM_NAME else unit.program,
-        as_it_runs=is_same_start(unit.command, command),
+        starter="" if PurePosixPath(unit.program).name == command_line.PROGRAM_NAME else unit.program,
+        as_it_runs=command_line.is_same_start(unit.command, command),
         places=places,
         complaint=complaint,
         unknown=unknown,
@@ -95,15 +74,15 @@ def find_next_start(
 
 def dump_configuration(files: FilesView, program: ContainerdProgram, start: ContainerdStart) -> Configuration:
     """Have a containerd program print the configuration that it would start with."""
-    # ``config dump`` fails without a configuration file, so a missing one is replaced by an empty one.
+    # ``config dump`` fails without a configuration file, so an empty one replaces a missing one.
     has_file = files.read(PurePosixPath(start.config)) is not None
-    command = start.words(None if has_file or start.named else STANDARD_INPUT)
+    command = start.words(None if has_file or start.named else command_line.STANDARD_INPUT)
     try:
         dump = program.configuration(command)
     except TimedOut:
         raise
     except StepFailed as error:
-        if NO_SUCH_COMMAND in str(error):
+        if command_line.NO_SUCH_COMMAND in str(error):
             first = "which is the first that shows its configuration (config dump)"
             raise StepFailed(f"{start.program} is older than containerd 1.3, {first}") from error
         raise StepFailed(f"asked for its configuration {start.config}, it says: {error}") from error
@@ -127,7 +106,7 @@ def _files(start: ContainerdStart, dump: Configuration | None) -> tuple[str, ...
     """Return the configuration file and all files that it imports, as listed by the program itself."""
     imported = dump.get("imports") if dump is not None else None
     paths = imported if isinstance(imported, list) else []
-    return tuple(dict.fromkeys([start.config, *(str(path) for path in paths if path != STANDARD_INPUT)]))
+    return tuple(dict.fromkeys([start.config, *(str(path) for path in paths if path != command_line.STANDARD_INPUT)]))
 
 
 def _searched(files: FilesView, config: PurePosixPath) -> Iterator[str]:

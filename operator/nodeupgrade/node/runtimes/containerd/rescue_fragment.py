@@ -8,24 +8,23 @@ from shlex import quote
 
 from google.protobuf.any_pb2 import Any
 
-from nodeupgrade.node.host.shell import function, piped
+from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.runtimes.containerd.hash_store import NAMESPACE, UPDATE, update_of
-from nodeupgrade.node.runtimes.cri.connection import Call, framed
-from nodeupgrade.node.runtimes.cri.rescue_calls import questions
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.cri.connection import Call, frame_message
+from nodeupgrade.node.runtimes.cri.rescue_calls import query_functions
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
 
 
-def updates(images: Iterable[BeforeImage]) -> tuple[Call, ...]:
+def restore_calls(images: Iterable[BeforeImage]) -> tuple[Call, ...]:
     """Return the calls that MetadataStore.restore() makes, encoded for the wire; repeating one is harmless."""
     requests = (update_of(each.container_id, Any(type_url=each.encoding, value=each.data)) for each in images)
-    return tuple(Call(path=UPDATE.path, frame=framed(request)) for request in requests)
+    return tuple(Call(path=UPDATE.path, frame=frame_message(request)) for request in requests)
 
 
-def rendered(socket: str, listing: Call, restore: tuple[Call, ...], wrong: Iterable[bytes]) -> RescueFragment:
+def render(socket: str, listing: Call, restore: tuple[Call, ...], wrong: Iterable[bytes]) -> RescueFragment:
     """Return the shell functions that make these calls; ``wrong`` are the new hashes as they are listed."""
-    restored = (piped(f"restored {quote(call.path)}", call.frame) for call in restore)
-    lines = [*questions(socket, listing, wrong, metadata=NAMESPACE), *function("restore_hashes", restored)]
+    restored = (piped_command(f"restored {quote(call.path)}", call.frame) for call in restore)
+    lines = [*query_functions(socket, listing, wrong, metadata=NAMESPACE), *define_function("restore_hashes", restored)]
     return RescueFragment(restores=bool(restore), text="\n".join(lines) + LOGIC)
 
 

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.files.files import FilesView
-from nodeupgrade.node.runtimes.cri.restart_hazards import killed_with_unit, numbers
+from nodeupgrade.node.runtimes.cri.restart_hazards import unit_hazards, version_numbers
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory
 
@@ -29,7 +29,7 @@ SHIM_PATH = "shim-binary-path"
 def find_hazards(files: FilesView, seen: RuntimeAtWork) -> RestartHazards:
     """Return all known hazards of a restart."""
     return RestartHazards(
-        unit=killed_with_unit(seen.unit),
+        unit=unit_hazards(seen.unit),
         pods=(*_pods_have_one_shim(seen.inventory), *_shims_are_installed(files, seen)),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
@@ -72,7 +72,7 @@ def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Find
 
 
 def _version_survives_restarts(seen: RuntimeAtWork) -> Iterator[Finding]:
-    version = numbers(seen.info.version)
+    version = version_numbers(seen.info.version)
     for first, last, consequence in UNRESTARTABLE:
         if first <= version <= last:
             detail = f"{seen.info.name} {seen.info.version} {consequence}; upgrade it first"
@@ -92,5 +92,5 @@ def _shims_answer(seen: RuntimeAtWork) -> Iterator[Finding]:
         yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
     for container in seen.inventory.running():
         if container.process is None:
-            detail = "it runs, but nobody knows its process: its shim does not answer, and a restart would kill it"
+            detail = "it runs, but its process is unknown: its shim does not answer, and a restart would kill it"
             yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=detail)

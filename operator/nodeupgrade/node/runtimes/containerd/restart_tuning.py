@@ -1,10 +1,8 @@
 """Gives shims more time to answer a restarted containerd, and containerd less time to stop, during a run only.
 
-A starting containerd connects to every pod's shim; one that does not answer within five seconds is considered dead,
-and its containers are killed. On a busy node that costs pods. The limit can be raised only in containerd's
-configuration, so during the run systemd starts containerd with a configuration that imports the node's own. That file
-and the drop-in for it are on tmpfs (/run); the node's own files are not touched. See
-docs/decisions/containerd.md.
+A starting containerd considers a shim dead that does not answer within five seconds, and kills its containers. The
+limit can be raised only in containerd's configuration, so during the run systemd starts containerd with a configuration
+that imports the node's own. That file and its drop-in are on tmpfs (/run). See docs/decisions/containerd.md.
 """
 
 import tomllib
@@ -15,16 +13,17 @@ from nodeupgrade.errors import StepFailed, TimedOut
 from nodeupgrade.kubelet.flags import command_line
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.runtimes.containerd.command_line import STANDARD_INPUT, TUNED_CONFIG, ContainerdStart, read_start
-from nodeupgrade.node.runtimes.containerd.next_start import (
-    DROP_IN,
-    UNIT,
-    Configuration,
-    ContainerdProgram,
-    dump_configuration,
+from nodeupgrade.node.runtimes.containerd.command_line import (
+    STANDARD_INPUT,
+    TUNED_CONFIG,
+    ContainerdStart,
+    parse_command_line,
 )
-from nodeupgrade.node.runtimes.description import RestartTuning, TuningFile
+from nodeupgrade.node.runtimes.containerd.next_start import UNIT, Configuration, ContainerdProgram, dump_configuration
+from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS, RestartTuning, TuningFile
 
+DROP_IN = TRANSIENT_UNITS / f"{UNIT}.d" / "zz-nodeupgrade-shims.conf"
+"""Named to sort last: drop-ins apply in the order of their names, and the last ExecStart wins."""
 SETTING = "io.containerd.timeout.shim.load"
 USUAL, RAISED = "5s", "20s"
 """The raised limit fits into the default kubelet-down budget; a longer wait would roll the run back."""
@@ -35,11 +34,11 @@ STOPS_WITHIN = "10s"
 
 def find_tuning(files: FilesView, program: ContainerdProgram, unit: UnitStatus) -> RestartTuning:
     """Find a configuration that raises the limit and changes nothing else, according to the program's own dump."""
-    if unit.name != UNIT:  # what is cleaned up without a plan is what lies in the directory of this one
+    if unit.name != UNIT:  # a cleanup without a plan only knows the drop-in directory of this one
         return RestartTuning(why=f"the runtime is restarted as it is configured: it runs as {unit.name}")
-    if (start := read_start(unit.command)) is None:
+    if (start := parse_command_line(unit.command)) is None:
         return _unchanged(
-            f"{unit.name} starts it in a way that is not known ({' '.join(unit.command) or 'no command'})"
+            f"{unit.name} starts it by an unknown command line ({' '.join(unit.command) or 'no command'})"
         )
     try:
         own, before = files.read(PurePosixPath(start.config)), dump_configuration(files, program, start)
@@ -48,7 +47,7 @@ def find_tuning(files: FilesView, program: ContainerdProgram, unit: UnitStatus) 
         for config in candidates(start, own):
             after = _tried(program, start, config)
             if after is not None and only_raises(before, after):
-                return raised(start, config)
+                return raise_limit(start, config)
     except (StepFailed, ValueError) as error:
         return _unchanged(str(error))
     return _unchanged(f"{start.config} cannot be imported without changing anything else")
@@ -91,7 +90,7 @@ def only_raises(before: Configuration, after: Configuration) -> bool:
     return limit_in(after) == RAISED and _others(before) == _others(after)
 
 
-def raised(start: ContainerdStart, config: bytes) -> RestartTuning:
+def raise_limit(start: ContainerdStart, config: bytes) -> RestartTuning:
     """Return the tuning that raises the limit during the run."""
     line = command_line(start.words(str(TUNED_CONFIG)))
     return RestartTuning(

@@ -1,1 +1,1 @@
-"""What runtimes that speak the CRI share."""
+"""Code that the runtimes share, most of them through the CRI."""

@@ -1,4 +1,4 @@
-"""What runtimes have in common, of the port ContainerRuntime (ports.runtime)."""
+"""The base classes of ContainerRuntime's implementations."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import Transient
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.processes.programs import NodeProgram
-from nodeupgrade.node.host.retries import patiently
+from nodeupgrade.node.host.retries import retry_for
 from nodeupgrade.node.host.systemd.services import ServiceManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.cri.client import CriClient
 from nodeupgrade.node.runtimes.cri.connection import Connection, Unimplemented
-from nodeupgrade.node.runtimes.cri.hash_text import HashStore
+from nodeupgrade.node.runtimes.cri.hash_store import HashStore
 from nodeupgrade.node.runtimes.description import (
     RestartTuning,
     RuntimeInfo,
@@ -27,10 +27,9 @@ from nodeupgrade.node.runtimes.description import (
     RuntimeProcess,
 )
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.runtime import BeforeImage, ContainerRuntime
-from nodeupgrade.node.runtimes.socket_clients import clients
-from nodeupgrade.node.runtimes.socket_listener import listener
-from nodeupgrade.node.runtimes.socket_users import RuntimeClients
+from nodeupgrade.node.runtimes.runtime import BeforeImage, ContainerRuntime, RuntimeClients
+from nodeupgrade.node.runtimes.socket_clients import find_clients
+from nodeupgrade.node.runtimes.socket_listener import find_listener
 
 POLL_INTERVAL = 0.005
 POLL_DEADLINE = 1.0
@@ -58,7 +57,7 @@ class NodeRuntime(ContainerRuntime):
     store: HashStore[Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Build what the runtime is reached with, and its program and store."""
+        """Build clients, program and store."""
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         return self.store.before_images(ids)
@@ -69,24 +68,22 @@ class NodeRuntime(ContainerRuntime):
     def restore(self, image: BeforeImage) -> None:
         self.store.restore(image)
 
-    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - it asks again
-        """Do nothing: a starting runtime asks about every container that it finds running."""
+    def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:  # noqa: ARG002 - see below
+        """Do nothing: a starting runtime checks every container."""
         return frozenset()
 
     def alive(self, processes: Iterable[Process]) -> frozenset[Process]:
         return frozenset(process for process in processes if self.processes.lives(process))
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
-        """Return who uses a socket that the runtime listens on, be it for another protocol."""
         with_systemds = not self.SYSTEMDS_SOCKET_STAYS
-        return clients(running, inventory, self.processes, self.files, with_systemds=with_systemds)
+        return find_clients(running, inventory, self.processes, self.files, with_systemds=with_systemds)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:  # noqa: ARG002 - the same for every unit
-        """Change nothing: there is no limit of time within which monitors have to answer a starting runtime."""
+        """Change nothing: a starting runtime does not limit how long monitors may take to answer."""
         return RestartTuning()
 
     def _version_on_disk(self, unit: UnitStatus) -> str | None:
-        """Return the version of the program that a restart would start."""
         return self.program.version(unit.program) if unit.program else None
 
     def _is_down(self) -> bool:
@@ -99,7 +96,7 @@ class CriRuntime(NodeRuntime):
     METADATA: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Metadata of every call."""
     STOP_REQUEST: ClassVar[re.Pattern[str]]
-    """Finds a request to stop or remove something in a line of the log at level info; the id is its group."""
+    """Matches a log line at level info about a request to stop or remove something; its group is the id."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,8 +105,8 @@ class CriRuntime(NodeRuntime):
 
     def info(self) -> RuntimeInfo:
         answer = self.connection.retry(self.cri.version)
-        process, unit = listener(self.socket, self.processes), self.services.status(self.kind.unit)
-        # A process that is not the unit's was started by a unit of another name, whose program is unknown.
+        process, unit = find_listener(self.socket, self.processes), self.services.status(self.kind.unit)
+        # Another process than the unit's was started by a unit of another name, whose program is unknown.
         of_unit = process is None or unit.main_pid == process.pid
         return RuntimeInfo(
             name=answer.runtime_name,
@@ -126,7 +123,7 @@ class CriRuntime(NodeRuntime):
         raise NotImplementedError
 
     def _listed(self) -> tuple[tuple[pb.Container, ...], tuple[pb.PodSandbox, ...]]:
-        """List all containers and sandboxes, in two calls at the same moment."""
+        """List all containers and sandboxes, in two simultaneous calls."""
         get_containers, get_sandboxes = self.cri.start_containers(), self.cri.start_sandboxes()
         return tuple(get_containers().containers), tuple(get_sandboxes().items)
 
@@ -151,7 +148,7 @@ class CriRuntime(NodeRuntime):
             self.cri.start_containers(timeout=POLL_DEADLINE)()
 
         try:
-            patiently(list_once, timeout, pause=POLL_INTERVAL, errors=passing)
+            retry_for(list_once, timeout, pause=POLL_INTERVAL, errors=passing)
         except passing as error:
             raise Transient(f"the runtime's CRI did not answer within {timeout:g} s; last: {error}") from error
 

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.runtimes.cri.connection import Call, Connection, UnaryMethod, Unimplemented, framed
+from nodeupgrade.node.runtimes.cri.connection import Call, Connection, UnaryMethod, Unimplemented, frame_message
 
 A = TypeVar("A", bound=Message)
 
@@ -48,18 +48,17 @@ class CriClient:
 
     def cgroup_driver(self) -> str | None:
         """Return the cgroup driver that the runtime reports to kubelets; ``None`` if it reports none (containerd 1)."""
+        method = self._method("RuntimeConfig", pb.RuntimeConfigResponse)
         try:
-            answer = self.connection.call(
-                self._method("RuntimeConfig", pb.RuntimeConfigResponse), pb.RuntimeConfigRequest()
-            )
+            answer = self.connection.call(method, pb.RuntimeConfigRequest())
         except Unimplemented:
             return None
         return pb.CgroupDriver.Name(answer.linux.cgroup_driver).lower() if answer.HasField("linux") else None
 
     def image_filesystem(self) -> str | None:
-        """Return the directory whose filesystem kubelets watch as that of images; ``None`` if none is reported.
+        """Return the directory of images whose filesystem kubelets watch; ``None`` if none is reported.
 
-        Of several, one for each snapshotter of containerd 2, kubelets take the first.
+        Kubelets use the first of several: containerd 2 reports one for each snapshotter.
         """
         method = UnaryMethod(f"/runtime.{self.served()[0]}.ImageService/ImageFsInfo", pb.ImageFsInfoResponse)
         try:
@@ -80,7 +79,7 @@ class CriClient:
         """
         running = pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)
         request = pb.ListContainersRequest(filter=pb.ContainerFilter(state=running))
-        return Call(path=self._method("ListContainers", pb.ListContainersResponse).path, frame=framed(request))
+        return Call(path=self._method("ListContainers", pb.ListContainersResponse).path, frame=frame_message(request))
 
     def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
         """Request all containers, running or not, without waiting; call the returned function to get them."""
@@ -103,7 +102,7 @@ class CriClient:
         return self._each(self._method("PodSandboxStatus", pb.PodSandboxStatusResponse), requests)
 
     def forget_served(self) -> None:
-        """Ask anew for the CRI versions that the runtime serves: a restarted one may serve others."""
+        """Forget the CRI versions: a restarted runtime may serve others."""
         self._served = ()
 
     def _each(self, method: UnaryMethod[A], requests: Mapping[str, Message]) -> dict[str, A]:

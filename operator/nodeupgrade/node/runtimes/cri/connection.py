@@ -1,8 +1,7 @@
 """gRPC over a unix socket, with a deadline on every call and errors translated to the project's own.
 
-A gRPC channel that lost its server backs off for a second or more, during which all calls fail. A runtime restart
-is over sooner, so the channel is dropped as soon as a call finds the server unavailable, and the next call opens a
-new one.
+A gRPC channel that lost its server fails all calls for a second or more. A runtime restarts faster, so the channel is
+dropped as soon as a call finds the server unavailable, and the next call opens a new one.
 """
 
 import contextlib
@@ -16,13 +15,13 @@ import grpc
 from google.protobuf.message import Message
 
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.retries import patiently
+from nodeupgrade.node.host.retries import retry_for
 
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
 
 BEING_REMOVED = "identifier is not a layer, image, or container"
-"""How CRI-O answers for a container that it still lists, while its storage no longer has it."""
+"""Part of CRI-O's error for a container that it still lists, but whose storage is gone."""
 MESSAGE_LIMIT = 64 * 1024 * 1024
 OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.max_receive_message_length", MESSAGE_LIMIT),
@@ -58,14 +57,14 @@ class Call:
     frame: bytes
 
 
-def framed(message: Message) -> bytes:
+def frame_message(message: Message) -> bytes:
     """Return a message as gRPC sends it: uncompressed and prefixed with its length."""
     body = message.SerializeToString()
     return b"\0" + len(body).to_bytes(4, "big") + body
 
 
 class Connection:
-    """A connection that survives restarts of the server.
+    """A connection that survives restarts of the server. All calls raise the errors of start().
 
     Args:
         socket: path of the server's unix socket.
@@ -107,45 +106,28 @@ class Connection:
         return collect
 
     def call(self, method: UnaryMethod[A], request: Message, *, timeout: float | None = None) -> A:
-        """Make one call.
-
-        Raises:
-            As for start().
-        """
+        """Make one call."""
         return self.start(method, request, timeout=timeout)()
 
     def ask(self, method: UnaryMethod[A], request: Message) -> A:
-        """Make one idempotent call, with retries.
-
-        Raises:
-            As for start().
-        """
+        """Make one idempotent call, with retries."""
         return self.retry(lambda: self.call(method, request))
 
     def ask_all(self, method: UnaryMethod[A], requests: Iterable[Message]) -> list[A | None]:
-        """Make many idempotent calls at once, with retries; ``None`` stands for an object that does not exist.
-
-        Raises:
-            As for start().
-        """
+        """Make many idempotent calls at once, with retries; ``None`` stands for an object that does not exist."""
         pending = list(requests)
         return self.retry(lambda: self._pipeline(method, pending))
 
     def call_all(self, method: UnaryMethod[A], requests: Iterable[Message]) -> list[A | None]:
         """Make many calls at once, without retries; ``None`` stands for an object that does not exist.
 
-        Raises:
-            As for start(). All calls have been sent by then, and any of them may have taken effect.
+        On an error, all calls have been sent, and any of them may have taken effect.
         """
         return self._pipeline(method, list(requests))
 
     def retry(self, call: Callable[[], R]) -> R:
-        """Call an idempotent function, and retry it on Transient until the patience runs out.
-
-        Raises:
-            As for ``call``; Transient once the patience has run out.
-        """
-        return patiently(call, self._patience)
+        """Call an idempotent function, and retry it on Transient until the patience runs out."""
+        return retry_for(call, self._patience)
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

@@ -1,4 +1,4 @@
-"""Builds the parts of an Inventory from the answers of the CRI; which processes there are, each adapter knows."""
+"""Builds an Inventory from the answers of the CRI; adapters add the processes."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,7 @@ from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable, Stat
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.runtimes.cri.served_hashes import served_hashes
+from nodeupgrade.node.runtimes.cri.hash_annotations import served_hashes
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 
 NAME_LABEL = "io.kubernetes.container.name"
@@ -40,10 +40,10 @@ class Statuses:
 
 
 def running(containers: Iterable[pb.Container], sandboxes: Iterable[pb.PodSandbox]) -> set[str]:
-    """Return the ids of running containers and ready sandboxes, which are those with a process."""
+    """Return the ids of running containers and ready sandboxes."""
     return {
-        *(container.id for container in containers if container.state == pb.CONTAINER_RUNNING),
-        *(sandbox.id for sandbox in sandboxes if sandbox.state == pb.SANDBOX_READY),
+        *(container.id for container in containers if is_running(container)),
+        *(sandbox.id for sandbox in sandboxes if is_ready(sandbox)),
     }
 
 
@@ -57,7 +57,7 @@ def is_ready(sandbox: pb.PodSandbox) -> bool:
     return sandbox.state == pb.SANDBOX_READY
 
 
-def in_order(containers: Iterable[ContainerInstance], sandboxes: Iterable[SandboxInstance]) -> Inventory:
+def sort_inventory(containers: Iterable[ContainerInstance], sandboxes: Iterable[SandboxInstance]) -> Inventory:
     """Return the inventory, sorted so that its order does not depend on the runtime."""
     return Inventory(
         containers=tuple(sorted(containers, key=lambda c: (c.pod, c.created_at, c.id))),
@@ -65,7 +65,7 @@ def in_order(containers: Iterable[ContainerInstance], sandboxes: Iterable[Sandbo
     )
 
 
-def inventory_of(
+def build_inventory(
     listing: Listing,
     statuses: Statuses,
     processes: ProcessTable,
@@ -78,15 +78,12 @@ def inventory_of(
     """Build the inventory of a node from the answers of the CRI, and from ``/proc``.
 
     Args:
-        listing: all records.
-        statuses: those that were requested.
-        processes: the node's.
         monitor: returns the monitor of a container, by its first process and its id.
         pod_monitor: returns the monitor of a sandbox in the same way.
         host_network: reports whether a sandbox is in the node's network.
-        created: when containers were created, where the list does not tell.
+        created: when containers were created, if the list's times are wrong.
     """
-    pods = {sandbox.id: pod_of(sandbox) for sandbox in listing.sandboxes}
+    pods = {sandbox.id: _pod(sandbox) for sandbox in listing.sandboxes}
     containers, sandboxes = [], []
     for item in listing.containers:
         stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
@@ -116,7 +113,7 @@ def inventory_of(
                 static_hash=pod.annotations.get(CONFIG_HASH),
             )
         )
-    return in_order(containers, sandboxes)
+    return sort_inventory(containers, sandboxes)
 
 
 def container_of(
@@ -150,7 +147,7 @@ def uses_host_network(status: pb.PodSandboxStatusResponse) -> bool:
     return status.status.linux.namespaces.options.network == pb.NODE
 
 
-def pod_of(sandbox: pb.PodSandbox) -> PodRef:
+def _pod(sandbox: pb.PodSandbox) -> PodRef:
     """Return the pod of a sandbox."""
     metadata = sandbox.metadata
     return PodRef(namespace=metadata.namespace, name=metadata.name, uid=PodUid(metadata.uid))

@@ -1,29 +1,30 @@
-"""Shell functions with which the rescue script asks a runtime through ``curl``: gRPC is HTTP/2.
-
-See docs/decisions/rescue.md.
-"""
+"""Shell functions with which the rescue script calls a runtime through ``curl``. See docs/decisions/rescue.md."""
 
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
-from nodeupgrade.node.host.shell import function, piped
+from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.runtimes.cri.connection import Call
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY
-from nodeupgrade.node.runtimes.cri.served_hashes import served_annotation
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 
 
-def wrong_hashes(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> tuple[bytes, ...]:
-    """Return the new hashes as they stand in the answer to a listing while the runtime serves them."""
+def listed_new_hashes(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> tuple[bytes, ...]:
+    """Return the new hashes as encoded in the answer to a listing."""
     return tuple(
-        served_annotation(HASH_KEY, after.container)
+        _served_annotation(HASH_KEY, after.container)
         for image, after in changes
         if after.container is not None and after.container != image.hashes.container
     )
 
 
-def questions(
+def _served_annotation(key: str, value: str) -> bytes:
+    """Return an annotation as encoded in a CRI response: in a protobuf map entry, the value follows its key."""
+    return key.encode("ascii") + b"\x12" + bytes([len(value)]) + value.encode("ascii")
+
+
+def query_functions(
     socket: str, listing: Call, wrong: Iterable[bytes], *, metadata: Iterable[tuple[str, str]] = ()
 ) -> Iterator[str]:
     """Yield the lines that define everything a RescueFragment needs, except ``restore_hashes``.
@@ -31,15 +32,15 @@ def questions(
     Args:
         socket: path of the runtime's socket on the node.
         listing: the call that lists the running containers.
-        wrong: see wrong_hashes().
+        wrong: see listed_new_hashes().
         metadata: metadata of every call.
     """
     headers = " ".join(f"--header '{key}: {value}'" for key, value in metadata)
     yield f"socket={quote(socket)}"
     yield "asks_with='a curl that speaks HTTP/2'"
     yield "trouble=''"
-    yield from function("listing", [piped(f"call {quote(listing.path)}", listing.frame)])
-    yield from function("wrong_hashes", [piped("base64 -d", b"\n".join(wrong) + b"\n")])
+    yield from define_function("listing", [piped_command(f"call {quote(listing.path)}", listing.frame)])
+    yield from define_function("wrong_hashes", [piped_command("base64 -d", b"\n".join(wrong) + b"\n")])
     yield LOGIC.replace("HEADERS", headers)
 
 

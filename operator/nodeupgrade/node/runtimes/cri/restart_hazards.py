@@ -1,4 +1,4 @@
-"""What matters for a restart of any runtime: its unit, and its version."""
+"""Hazards of restarting any runtime, by its unit and its version."""
 
 import re
 
@@ -7,11 +7,8 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
 
-def killed_with_unit(unit: UnitStatus) -> tuple[Finding, ...]:
-    """Return what speaks against a restart where systemd would kill all of the unit's control group with the runtime.
-
-    The monitors of containers may be in there.
-    """
+def unit_hazards(unit: UnitStatus) -> tuple[Finding, ...]:
+    """Return a finding if systemd would kill the unit's whole control group, which may contain containers' monitors."""
     if unit.spares_others:
         return ()
     detail = (
@@ -21,7 +18,7 @@ def killed_with_unit(unit: UnitStatus) -> tuple[Finding, ...]:
     return (Finding(reason=Reason.UNSUPPORTED_RUNTIME, detail=detail),)
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: ``(1, 6, 20)`` for ``1.6.20~ds1``."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(part) for part in found.group().split(".")) if found else ()

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.host.processes.process import Process
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 
@@ -17,40 +17,39 @@ CONFIG, STATE, STOPPED = "config.json", "state.json", "stopped"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """What CRI-O keeps of a pod that has a process of its own, since its containers share their PIDs."""
+    """CRI-O's record of a pod that has a process of its own, since its containers share their PIDs."""
 
     directory: str  # where it is on the node
-    state: bytes  # what CRI-O took its process for when it looked last
+    state: bytes  # the state of its process when CRI-O last checked it
 
     def path(self, name: str) -> PurePosixPath:
-        """Return the path of a file in the directory."""
         return PurePosixPath(self.directory) / name
 
     @property
     def ended(self) -> bool:
-        """Whether the state says that it ended, so that CRI-O asks nobody about it any more.
+        """Whether the state says that it ended, so CRI-O never checks it again.
 
         Raises:
-            OddMetadata: the state is not what CRI-O writes.
+            UnexpectedMetadata: the state is not what CRI-O writes.
         """
         try:
             document = json.loads(self.state)
             return bool(document["status"] == "stopped" or document.get("exitCode") is not None)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise OddMetadata(f"cannot read {self.path(STATE)}: {error}") from error
+            raise UnexpectedMetadata(f"cannot read {self.path(STATE)}: {error}") from error
 
     @property
     def process(self) -> Process | None:
         """The process; ``None`` if there is none, or it has ended.
 
         Raises:
-            OddMetadata: the state is not what CRI-O writes.
+            UnexpectedMetadata: the state is not what CRI-O writes.
         """
         try:
             document = json.loads(self.state)
             pid, started = int(document.get("initPid", 0)), int(document.get("initStartTime") or 0)
         except (ValueError, TypeError, AttributeError) as error:
-            raise OddMetadata(f"cannot read {self.path(STATE)}: {error}") from error
+            raise UnexpectedMetadata(f"cannot read {self.path(STATE)}: {error}") from error
         return None if not (pid and started) or self.ended else Process(pid=pid, started=started)
 
 
@@ -62,11 +61,11 @@ class StoredContainer(StoredState):
     sandbox: StoredState | None = None  # the pod's own, if it has a process and was not stopped
 
 
-def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
+def encode(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
     """Return the before-image.
 
     Raises:
-        OddMetadata: one of the files is not what CRI-O writes.
+        UnexpectedMetadata: one of the files is not what CRI-O writes.
     """
     _ = stored.ended  # which reads the state
     return BeforeImage(
@@ -77,15 +76,17 @@ def encoded(container_id: ContainerId, stored: StoredContainer) -> BeforeImage:
     )
 
 
-def decoded(image: BeforeImage) -> StoredContainer:
+def decode(image: BeforeImage) -> StoredContainer:
     """Return the files of a before-image.
 
     Raises:
-        OddMetadata: it is not one of encoded().
+        UnexpectedMetadata: it is not one of encode().
     """
     if image.encoding != ENCODING:
-        raise OddMetadata(f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}")
+        raise UnexpectedMetadata(
+            f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}"
+        )
     try:
         return from_json(StoredContainer, json.loads(image.data), strict=True)
     except ValueError as error:
-        raise OddMetadata(f"cannot read the before-image of container {image.container_id}: {error}") from error
+        raise UnexpectedMetadata(f"cannot read the before-image of container {image.container_id}: {error}") from error

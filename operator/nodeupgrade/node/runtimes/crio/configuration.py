@@ -1,7 +1,7 @@
 """The part of CRI-O's configuration that decides whether it finds its containers again. Pure.
 
-A running CRI-O shows its configuration as TOML in which every setting stands. Its program prints, without starting,
-a commented TOML in which every setting that has its default is a comment; older ones print all of them.
+A running CRI-O shows its configuration as TOML with every setting. Its program prints, without starting, a TOML in
+which settings with their defaults are comments; older ones print all of them.
 """
 
 import re
@@ -16,9 +16,7 @@ class Handler:
     """How CRI-O asks about the containers of one runtime handler."""
 
     path: str = ""  # of the program; empty where it is looked up
-    # directory in which the program keeps what it knows of containers, empty for CRI-O's default; None if that is
-    # unknown
-    root: str | None = None
+    root: str | None = None  # directory of the program's records of containers, empty for the default; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +36,8 @@ COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]\n((?:
 HANDLER_SETTING = re.compile(r'^# *(runtime_path|runtime_root) = "([^"\n]*)"$', re.MULTILINE)
 
 
-def configured(document: Mapping[str, Any]) -> CrioConfiguration:
-    """Read a configuration in which every setting stands.
+def parse_configuration(document: Mapping[str, Any]) -> CrioConfiguration:
+    """Read a configuration with every setting.
 
     Raises:
         KeyError, TypeError: a setting is missing, or is not of its type.
@@ -61,8 +59,8 @@ def configured(document: Mapping[str, Any]) -> CrioConfiguration:
     )
 
 
-def printed(text: str) -> CrioConfiguration:
-    """Read what CRI-O's program prints as its configuration.
+def parse_printed(text: str) -> CrioConfiguration:
+    """Read the configuration that CRI-O's program prints.
 
     Raises:
         ValueError, KeyError, TypeError: it is not TOML, or a setting is missing.
@@ -76,30 +74,30 @@ def printed(text: str) -> CrioConfiguration:
     runtime = {**_named(defaults, "default_runtime"), **runtime, "runtimes": handlers}
     api = {**_named(defaults, "listen"), **crio.get("api", {})}
     base = _named(defaults, "root", "runroot", "storage_driver")
-    return configured({"crio": {**base, **crio, "api": api, "runtime": runtime}})
+    return parse_configuration({"crio": {**base, **crio, "api": api, "runtime": runtime}})
 
 
-def harm(running: CrioConfiguration, following: CrioConfiguration) -> Iterator[str]:
-    """Yield the differences for which CRI-O would take running containers for ended.
+def find_harm(running: CrioConfiguration, following: CrioConfiguration) -> Iterator[str]:
+    """Yield the differences that make CRI-O consider running containers ended.
 
-    It asks the program of each container's handler whether that runs, and writes down what it hears.
+    It asks the program of each container's handler whether the container runs, and records the answer.
     """
     if running.default_runtime != following.default_runtime:
         yield (
-            f"default_runtime would be {following.default_runtime} instead of {running.default_runtime}, which knows "
-            "of no container that runs"
+            f"default_runtime would be {following.default_runtime} instead of {running.default_runtime}, which has no "
+            "record of the running containers"
         )
     for name, now in running.handlers.items():
         if (then := following.handlers.get(name)) is None:
-            yield f"there would be no runtime handler {name}, so that its containers would be removed"
+            yield f"there would be no runtime handler {name}, so its containers would be removed"
             continue
         if now.path and then.path and now.path != then.path:
             yield f"runtime handler {name} would be {then.path} instead of {now.path}"
         if now.root is not None and then.root is not None and now.root != then.root:
             yield (
                 f"runtime_root of runtime handler {name} would be {then.root or 'the default'} instead of "
-                f"{now.root or 'the default'}, and its program would know of no container that runs: all of them would "
-                "end; do not restart CRI-O before that is put back"
+                f"{now.root or 'the default'}, and its program would have no record of the running containers: all of "
+                "them would end; do not restart CRI-O before that is restored"
             )
 
 

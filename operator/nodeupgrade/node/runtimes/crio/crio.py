@@ -1,4 +1,4 @@
-"""The ContainerRuntime port (ports.runtime), implemented for CRI-O."""
+"""Implements ContainerRuntime with CRI-O."""
 
 import re
 from collections.abc import Iterable
@@ -8,15 +8,13 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
 from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_running, running
-from nodeupgrade.node.runtimes.crio import (
-    configuration,
-)
-from nodeupgrade.node.runtimes.crio.daemon import ask, silent_clients
+from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration
+from nodeupgrade.node.runtimes.crio.daemon import fetch_configuration, silent_clients
 from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
 from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
-from nodeupgrade.node.runtimes.crio.listing import Known, to_inventory
+from nodeupgrade.node.runtimes.crio.listing import StatusCache, to_inventory
 from nodeupgrade.node.runtimes.crio.next_start import CRIO, UNIT, CrioProgram, find_next_start, places
-from nodeupgrade.node.runtimes.crio.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.crio.rescue_fragment import render
 from nodeupgrade.node.runtimes.crio.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.description import (
     NextStart,
@@ -26,8 +24,7 @@ from nodeupgrade.node.runtimes.description import (
     RuntimeProcess,
 )
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
 
 
 class CrioRuntime(CriRuntime):
@@ -46,8 +43,8 @@ class CrioRuntime(CriRuntime):
         super().__post_init__()
         self.program = CrioProgram(self.prefix)
         self.store = SpecificationStore(self.files, self._storage)
-        self._configuration: configuration.CrioConfiguration | None = None
-        self._known = Known()
+        self._configuration: CrioConfiguration | None = None
+        self._known = StatusCache()
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """Make two calls, and a call for each new container and sandbox; read in ``/proc``.
@@ -78,7 +75,6 @@ class CrioRuntime(CriRuntime):
         return to_inventory(listing, statuses, self._known, self.processes)
 
     def reinstate(self, images: Iterable[BeforeImage]) -> frozenset[ContainerId]:
-        """Put back what CRI-O wrote down about containers and pods that it has come to take for ended."""
         return EndedRecords(self.store, self.processes.lives).reinstate(images, self.services)
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
@@ -96,7 +92,7 @@ class CrioRuntime(CriRuntime):
         return find_hazards(self.files, self._asked(), seen, silent=silent)
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        return rendered(str(self.socket), self.cri.listing_of_running(), changes)
+        return render(str(self.socket), self.cri.listing_of_running(), changes)
 
     def wait_until_answering(self, timeout: float) -> None:
         """Start CRI-O if it was stopped."""
@@ -104,8 +100,8 @@ class CrioRuntime(CriRuntime):
             self.services.start(UNIT)
         super().wait_until_answering(timeout)
 
-    def _asked(self) -> configuration.CrioConfiguration:
-        self._configuration = self.connection.retry(lambda: ask(self.socket))
+    def _asked(self) -> CrioConfiguration:
+        self._configuration = self.connection.retry(lambda: fetch_configuration(self.socket))
         return self._configuration
 
     def _storage(self) -> PurePosixPath:

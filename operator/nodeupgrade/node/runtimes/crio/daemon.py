@@ -1,4 +1,4 @@
-"""What the running CRI-O says about itself over HTTP, on the same socket as the CRI."""
+"""Asks the running CRI-O about itself over HTTP, on the same socket as the CRI."""
 
 import http.client
 import re
@@ -13,35 +13,33 @@ from nodeupgrade.node.runtimes.crio import configuration
 TIMEOUT_SECONDS = 5.0
 CONFIG, GOROUTINES = "/config", "/debug/goroutines"
 SILENT = re.compile(r"^goroutine (\d+) \[.*(?:\n.+)*?\n\S+/cmux\.\(\*cMux\)\.serve\(", re.MULTILINE)
-"""The goroutine of a client of whom it is not known yet whether it speaks HTTP/1 or gRPC: it has made no call."""
+"""The goroutine of a client that has made no call, so CRI-O does not know whether it speaks HTTP/1 or gRPC."""
 TO_CALL_SECONDS = 0.5
-"""A client that connects in order to make a call has made it by then."""
+"""How long a client may take from connecting to its first call."""
 
 
-def ask(path: Path) -> configuration.CrioConfiguration:
+def fetch_configuration(path: Path) -> configuration.CrioConfiguration:
     """Ask the CRI-O that listens on a socket how it is configured.
 
     Raises:
         Transient: it does not answer.
-        StepFailed: its answer makes no sense.
+        StepFailed: its answer is unusable.
     """
     text = _get(path, CONFIG)
     try:
-        found = configuration.configured(tomllib.loads(text.decode()))
+        found = configuration.parse_configuration(tomllib.loads(text.decode()))
     except (ValueError, KeyError, TypeError) as error:
-        raise StepFailed(
-            f"cannot read what CRI-O says about itself on {path}: {type(error).__name__} {error}"
-        ) from error
+        raise StepFailed(f"cannot read the configuration of CRI-O on {path}: {type(error).__name__} {error}") from error
     if not found.root.startswith("/") or not found.driver or "/" in found.driver:
-        raise StepFailed(f"cannot tell where CRI-O keeps its containers: it names {found.root!r} and {found.driver!r}")
+        raise StepFailed(f"cannot find the containers of CRI-O: its storage is {found.root!r} and {found.driver!r}")
     return found
 
 
 def silent_clients(path: Path, *, patience: float = TO_CALL_SECONDS) -> int:
     """Return how many clients are connected to the CRI-O that listens on a socket without having made a call.
 
-    A CRI-O that stops waits for each of them: it tells HTTP/1 and gRPC apart by what a client says first (cmux), and
-    has no time limit for that. Told by its goroutines. A CRI-O that does not show them is taken to have no such client.
+    A stopping CRI-O waits for each of them without a limit: a client's first bytes distinguish HTTP/1 and gRPC (cmux).
+    They are found by its goroutines; a CRI-O that does not show these counts as having no such client.
 
     Args:
         patience: seconds that a client has to make a call.

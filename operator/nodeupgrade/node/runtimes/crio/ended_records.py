@@ -1,4 +1,4 @@
-"""What CRI-O wrote down as ended although it runs: how that is found, and put back while CRI-O is stopped."""
+"""Finds what CRI-O recorded as ended although it runs, and restores it while CRI-O is stopped."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.systemd.services import ServiceManager
-from nodeupgrade.node.runtimes.crio.before_images import CONFIG, STATE, STOPPED, StoredContainer, StoredState, decoded
+from nodeupgrade.node.runtimes.crio.before_images import CONFIG, STATE, STOPPED, StoredContainer, StoredState, decode
 from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
 from nodeupgrade.node.runtimes.crio.next_start import UNIT
 from nodeupgrade.node.runtimes.runtime import BeforeImage
@@ -20,10 +20,7 @@ class EndedRecords:
     lives: Callable[[Process], bool]  # reports whether a process still runs, according to the kernel
 
     def reinstate(self, images: Iterable[BeforeImage], services: ServiceManager) -> frozenset[ContainerId]:
-        """Put back what CRI-O wrote down about containers and pods that it has come to take for ended.
-
-        It is stopped for that.
-        """
+        """Stop CRI-O, restore its states of containers and pods that it wrongly considers ended, and start it."""
         every = tuple(images)
         self.tidy(every)
         taken = self.taken_for_ended(every)
@@ -36,22 +33,22 @@ class EndedRecords:
 
     def tidy(self, images: Iterable[BeforeImage]) -> None:
         """Remove what an interrupted put_back() left beside the files of these images."""
-        stored = list(map(decoded, images))
+        stored = list(map(decode, images))
         states = (each for one in stored for each in (one, one.sandbox) if each is not None)
         for path in dict.fromkeys(each.path(STATE) for each in states):
             self.store.files.tidy(path)
 
     def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
-        """Return the images of containers that CRI-O has come to take for ended, or their pods."""
-        return tuple(image for image in images if any(self._is_wrong(decoded(image))))
+        """Return the images of containers that CRI-O wrongly considers ended, or their pods."""
+        return tuple(image for image in images if any(self._is_wrong(decode(image))))
 
     def put_back(self, image: BeforeImage) -> None:
-        """Store the states of the before-image again where CRI-O wrote down an end. CRI-O must be stopped.
+        """Restore the states of the before-image where CRI-O recorded an end. CRI-O must be stopped.
 
         Raises:
             ContainerGone: there is no such container.
         """
-        before = decoded(image)
+        before = decode(image)
         if self.store.files.read(before.path(CONFIG)) is None:
             raise self.store.text(image).gone()
         container, sandbox = self._is_wrong(before)
@@ -62,7 +59,7 @@ class EndedRecords:
             self.store.files.remove(before.sandbox.path(STOPPED))
 
     def _is_wrong(self, before: StoredContainer) -> tuple[bool, bool]:
-        """Report whether CRI-O has come to take a container for ended, and whether its pod, whose process lives."""
+        """Report whether CRI-O wrongly considers a container ended, and whether its pod, whose process lives."""
         container, pod = not before.ended and self._says_ended(before), before.sandbox
         if pod is None or pod.process is None or not self.lives(pod.process):
             return container, False

@@ -11,15 +11,16 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import Files
-from nodeupgrade.node.runtimes.cri.hash_text import HashStore, OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_store import HashStore
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.before_images import (
     CONFIG,
     STATE,
     STOPPED,
     StoredContainer,
     StoredState,
-    decoded,
-    encoded,
+    decode,
+    encode,
 )
 from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
 from nodeupgrade.node.runtimes.runtime import BeforeImage
@@ -38,10 +39,10 @@ class SpecificationStore(HashStore[StoredSpecification]):
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         storage = self.storage()
         found = ((container_id, self._stored(storage, container_id)) for container_id in ids)
-        return {container_id: encoded(container_id, stored) for container_id, stored in found if stored is not None}
+        return {container_id: encode(container_id, stored) for container_id, stored in found if stored is not None}
 
     def text(self, image: BeforeImage) -> StoredSpecification:
-        before = decoded(image)
+        before = decode(image)
         return StoredSpecification(image.container_id, before.config, before.path(CONFIG))
 
     def present(self, texts: Iterable[StoredSpecification]) -> Iterable[StoredSpecification]:
@@ -62,12 +63,14 @@ class SpecificationStore(HashStore[StoredSpecification]):
             return None
         state = self.files.read(directory / STATE)
         if state is None:
-            raise OddMetadata(f"there is no {STATE} of container {container_id}, without which CRI-O would delete it")
+            raise UnexpectedMetadata(
+                f"there is no {STATE} of container {container_id}, without which CRI-O would delete it"
+            )
         sandbox = self._sandbox(storage, container_id, config)
         return StoredContainer(directory=str(directory), config=config, state=state, sandbox=sandbox)
 
     def _sandbox(self, storage: PurePosixPath, container_id: ContainerId, config: bytes) -> StoredState | None:
-        """Return what is stored of a container's pod, if that has a process of its own and was not stopped."""
+        """Return the record of a container's pod, if that has a process of its own and was not stopped."""
         directory = _directory(storage, StoredSpecification(container_id, config).sandbox())
         state = self.files.read(directory / STATE)
         found = None if state is None else StoredState(directory=str(directory), state=state)
@@ -91,5 +94,7 @@ class SpecificationStore(HashStore[StoredSpecification]):
 
 def _directory(storage: PurePosixPath, identity: str) -> PurePosixPath:
     if not NAME.fullmatch(identity):
-        raise OddMetadata(f"cannot look for {identity!r} in CRI-O's storage because that is not an id of CRI-O's")
+        raise UnexpectedMetadata(
+            f"cannot look for {identity!r} in CRI-O's storage because that is not an id of CRI-O's"
+        )
     return storage / identity / USER_DATA

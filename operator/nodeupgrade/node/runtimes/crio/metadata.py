@@ -2,8 +2,7 @@
 
 CRI-O keeps the kubelet's annotations twice in the OCI specification that it stores with each container: as annotations
 of their own, and as JSON in the annotation ``io.kubernetes.cri-o.Annotations``, which is the one that it reads when it
-starts. A container whose file it cannot read is *deleted* by a starting CRI-O, and cannot be brought back. So the file
-is never parsed and serialized again: strings are replaced in the bytes, and everything else is proven to be unchanged.
+starts. A starting CRI-O *deletes* a container whose file it cannot read, and it cannot be brought back.
 """
 
 import json
@@ -15,7 +14,8 @@ from typing import Any
 
 from nodeupgrade.api.values import SandboxId
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.runtimes.cri.hash_text import KEYS, HashText
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEYS
+from nodeupgrade.node.runtimes.cri.hash_text import HashText
 
 INNER = "io.kubernetes.cri-o.Annotations"
 SANDBOX = "io.kubernetes.cri-o.SandboxID"
@@ -37,8 +37,8 @@ class StoredSpecification(HashText):
         """Return the annotations of the specification, with those that CRI-O reads as a map, and the rest of both."""
         document = self.json(self.data, "its config.json")
         outer, inner = self._annotations(document)
-        others = {key: value for key, value in outer.items() if key not in {*KEYS, INNER}}
-        rest = {**document, "annotations": others}, {k: value for k, value in inner.items() if k not in KEYS}
+        others = {key: value for key, value in outer.items() if key not in {*HASH_KEYS, INNER}}
+        rest = {**document, "annotations": others}, {k: value for k, value in inner.items() if k not in HASH_KEYS}
         return {**outer, INNER: inner}, rest
 
     def put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
@@ -50,13 +50,13 @@ class StoredSpecification(HashText):
         outer, inner = values, values[INNER]
         if (value := self.hash_in(inner, name)) is None:
             if name in outer:
-                raise self.odd(f"its annotation {name} is not among those that CRI-O reads")
+                raise self.unexpected(f"its annotation {name} is not among those that CRI-O reads")
             return None
         if outer.get(name, value) != value:
-            raise self.odd(f"its annotation {name} is {value} in one place and {outer[name]!r} in the other")
+            raise self.unexpected(f"its annotation {name} is {value} in one place and {outer[name]!r} in the other")
         found = len(_inner(name, value).findall(self.data)), len(_outer(name, value).findall(self.data))
         if found != (1, int(name in outer)):
-            raise self.odd(f"its annotation {name} is found {found[0]} and {found[1]} times in the text")
+            raise self.unexpected(f"its annotation {name} is found {found[0]} and {found[1]} times in the text")
         return value
 
     def sandbox(self) -> SandboxId:
@@ -69,17 +69,17 @@ class StoredSpecification(HashText):
             case {"annotations": dict(outer)}:
                 pass
             case _:
-                raise self.odd("it has no annotations")
+                raise self.unexpected("it has no annotations")
         if missing := [name for name in NEEDED if f"io.kubernetes.cri-o.{name}" not in outer]:
-            raise self.odd(f"it lacks what CRI-O needs to find it again: {', '.join(missing)}")
+            raise self.unexpected(f"it lacks what CRI-O needs to find it again: {', '.join(missing)}")
         if outer.get(MANAGER, "cri-o") != "cri-o":
-            raise self.odd(f"it is managed by {outer[MANAGER]}")
+            raise self.unexpected(f"it is managed by {outer[MANAGER]}")
         try:
             inner = json.loads(outer[INNER])
         except (ValueError, TypeError) as error:
-            raise self.odd(f"its annotations for CRI-O are not JSON ({error})") from error
+            raise self.unexpected(f"its annotations for CRI-O are not JSON ({error})") from error
         if not isinstance(inner, dict):
-            raise self.odd("its annotations for CRI-O are no map")
+            raise self.unexpected("its annotations for CRI-O are not a map")
         return outer, inner
 
 

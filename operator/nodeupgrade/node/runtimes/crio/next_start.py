@@ -9,13 +9,13 @@ from nodeupgrade.errors import StepFailed, TimedOut
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.processes.programs import NodeProgram
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration, harm, printed
+from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration, find_harm, parse_printed
 from nodeupgrade.node.runtimes.description import NextStart, RuntimeKind, RuntimePlaces, RuntimeProcess
 
 UNIT = "crio.service"
 
 PROVEN = ("1.33", "1.34", "1.36")
-"""Minor versions of which nodes were upgraded there and back."""
+"""Minor versions with which nodes were upgraded and rolled back."""
 
 CRIO = RuntimeKind(
     name=SupportedRuntime.CRIO,
@@ -29,9 +29,9 @@ CRIO = RuntimeKind(
 PROGRAM_NAME = "crio"
 CONFIG, DROP_INS = "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"
 STORAGE = ("/etc/containers/storage.conf", "/usr/share/containers/storage.conf")
-"""Where CRI-O has its defaults from, for everything about its storage."""
+"""The files of the defaults for CRI-O's storage."""
 HOOKS = "/usr/share/containers/oci"
-"""Holds the directory of hooks, which CRI-O makes when it starts where it is missing."""
+"""Contains the directory of hooks, which a starting CRI-O makes if it is missing."""
 CONFIG_FLAGS = {"--config": "CONTAINER_CONFIG", "-c": "CONTAINER_CONFIG"}
 DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG_DIR"}
 PASSED_ON = re.compile(r"CONTAINER_\w+")
@@ -70,19 +70,17 @@ def find_next_start(
     """Ask the program on disk, with the unit's command line or, if systemd expands it, the running process's.
 
     Args:
-        files: the node's.
-        program: runs the program.
         unit: how systemd would start it.
         process: the process that serves now.
-        runs: the configuration that it says it has.
-        environment: of that process.
+        runs: the configuration that this process reports.
+        environment: of this process.
     """
     running = () if process is None else process.words
     words = unit.command or running
     found, complaint, unknown = None, "", ""
     try:
         following = _configuration(program, words, environment)
-        complaint = "; ".join(harm(runs, following))
+        complaint = "; ".join(find_harm(runs, following))
         found = None if complaint else places(following)
     except TimedOut as error:
         unknown = str(error)
@@ -113,15 +111,15 @@ def places(configuration: CrioConfiguration) -> RuntimePlaces:
 
 
 def _configuration(program: CrioProgram, words: tuple[str, ...], environment: Mapping[str, str]) -> CrioConfiguration:
-    """Return what the program would be configured to do.
+    """Return the configuration that the program would have.
 
     Raises:
         TimedOut, StepFailed: that is unknown.
     """
     if not words or PurePosixPath(words[0]).name != PROGRAM_NAME:
-        raise StepFailed("it is started in a way that is not known")
+        raise StepFailed("it is started by an unknown command line")
     try:
-        return printed(program.configuration(words, environment))
+        return parse_printed(program.configuration(words, environment))
     except TimedOut:
         raise
     except StepFailed as error:

@@ -4,39 +4,38 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from shlex import quote
 
-from nodeupgrade.node.host.shell import function, piped
+from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.runtimes.cri.connection import Call
-from nodeupgrade.node.runtimes.cri.rescue_calls import questions, wrong_hashes
-from nodeupgrade.node.runtimes.crio.before_images import CONFIG, STATE, STOPPED, decoded
+from nodeupgrade.node.runtimes.cri.rescue_calls import listed_new_hashes, query_functions
+from nodeupgrade.node.runtimes.crio.before_images import CONFIG, STATE, STOPPED, decode
 from nodeupgrade.node.runtimes.inventory import StoredHashes
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
 
 
-def rendered(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
+def render(socket: str, listing: Call, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
     """Return what SpecificationStore and EndedRecords do, as shell functions.
 
     ``put`` is the script's own: it replaces a file atomically, and does nothing if the file is as wanted.
     """
     every = tuple(changes)
     lines = [
-        *questions(socket, listing, wrong_hashes(every)),
-        *function("restore_states", [*(line for image, _ in every for line in _state(image)), *_pods(every)]),
-        *function("restore_configs", (line for image, _ in every for line in _config(image))),
+        *query_functions(socket, listing, listed_new_hashes(every)),
+        *define_function("restore_states", [*(line for image, _ in every for line in _state(image)), *_pods(every)]),
+        *define_function("restore_configs", (line for image, _ in every for line in _config(image))),
     ]
     return RescueFragment(restores=bool(every), text="\n".join(lines) + LOGIC)
 
 
 def _config(image: BeforeImage) -> Iterator[str]:
-    before = decoded(image)
+    before = decode(image)
     path, digest = quote(str(before.path(CONFIG))), sha256(before.config).hexdigest()
     yield f"    if [ -e {path} ]; then"
-    yield piped(f"put {path} {digest}", before.config)
+    yield piped_command(f"put {path} {digest}", before.config)
     yield "    fi"
 
 
 def _state(image: BeforeImage) -> Iterator[str]:
-    before = decoded(image)
+    before = decode(image)
     if before.ended:
         return
     path = quote(str(before.path(STATE)))
@@ -46,7 +45,7 @@ def _state(image: BeforeImage) -> Iterator[str]:
 
 
 def _pods(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Iterator[str]:
-    pods = {pod.directory: pod for image, _ in changes if (pod := decoded(image).sandbox) is not None}
+    pods = {pod.directory: pod for image, _ in changes if (pod := decode(image).sandbox) is not None}
     for pod in pods.values():
         if (process := pod.process) is None:
             continue
@@ -59,7 +58,7 @@ def _pods(changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> Iterator[str]:
 
 def _put_while_stopped(path: str, content: bytes) -> Iterator[str]:
     yield "    stop_runtime || return 1"
-    yield piped(f"put {path} {sha256(content).hexdigest()}", content)
+    yield piped_command(f"put {path} {sha256(content).hexdigest()}", content)
 
 
 LOGIC = r"""

@@ -31,7 +31,7 @@ def find_hazards(
             *_processes_are_known(seen),
             *_handler_is_there(files, configuration),
             *_storage_knows_them(files, configuration, seen),
-            *_nobody_keeps_it(seen.unit.name, silent),
+            *_clients_made_a_call(seen.unit.name, silent),
         ),
     )
 
@@ -39,9 +39,8 @@ def find_hazards(
 def _conmons_outlive_the_unit(files: FilesView, seen: RuntimeAtWork) -> Iterator[Finding]:
     """No conmon is in a control group of the unit, unless systemd only stops the main process.
 
-    With ``cgroup_manager = "cgroupfs"`` on version 1 cgroups they all are, in the hierarchy of systemd. A conmon that
-    systemd ends with SIGTERM ends its container; one that is killed leaves a container that looks well, whose output is
-    lost and whose end nobody notices.
+    With ``cgroup_manager = "cgroupfs"`` on version 1 cgroups all are, in the hierarchy of systemd. A conmon that gets
+    SIGTERM ends its container; one that is killed leaves a container that looks well, but its output and end are lost.
     """
     unit = seen.unit
     if unit.spares_others:
@@ -68,9 +67,7 @@ def _processes_are_known(seen: RuntimeAtWork) -> Iterator[Finding]:
         if container.process is None:
             detail = "it runs, but CRI-O's process of it is not there"
         elif container.monitor is None:
-            detail = (
-                f"process {container.process.pid} has no conmon, so that nobody keeps its output and notices its end"
-            )
+            detail = f"process {container.process.pid} has no conmon, so its output and its end are lost"
         else:
             continue
         detail += "; delete the pod first"
@@ -118,7 +115,7 @@ def _storage_knows_them(files: FilesView, configuration: CrioConfiguration, seen
             )
 
 
-def _nobody_keeps_it(unit: str, silent: int) -> Iterator[Finding]:
+def _clients_made_a_call(unit: str, silent: int) -> Iterator[Finding]:
     """A stopping CRI-O waits for clients that have made no call, until systemd kills it."""
     if silent:
         clients = "1 client is" if silent == 1 else f"{silent} clients are"
@@ -126,7 +123,7 @@ def _nobody_keeps_it(unit: str, silent: int) -> Iterator[Finding]:
             f"{clients} connected to CRI-O without having made a call; it would wait for that when it stops, until "
             f"TimeoutStopSec of {unit} is over (90s by default), and the kubelet would be down as long"
         )
-        remedy = "end that client (`ss --unix --processes` and the containers that are named as connected tell which)"
+        remedy = "end that client (see `ss --unix --processes` and the containers that are named as connected)"
         yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail, remedy=remedy)
 
 

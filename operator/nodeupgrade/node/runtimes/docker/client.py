@@ -1,7 +1,7 @@
 """A few calls of the Docker Engine API, over its unix socket.
 
-The API's paths without a version are served by every version of Docker, as are the fields that are read here (tried
-with 20.10, API 1.41). See docs/decisions/docker.md for why this is not a library.
+Every version of Docker serves paths without a version, and the fields that are read here (tried with 20.10, API 1.41).
+See docs/decisions/docker.md for why this is not a library.
 """
 
 import http.client
@@ -15,19 +15,19 @@ from urllib.parse import quote
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.http_over_socket import UnixConnection
-from nodeupgrade.node.host.retries import patiently
+from nodeupgrade.node.host.retries import retry_for
 
 Document: TypeAlias = dict[str, Any]
 
 TYPE_LABEL = "io.kubernetes.docker.type"
-"""Label of every container that a kubelet makes; its value says whether it is a sandbox."""
-OURS = quote(json.dumps({"label": [TYPE_LABEL]}))
+"""Label of every container that a kubelet creates; its value is CONTAINER or SANDBOX (see listing.py)."""
+KUBERNETES_FILTER = quote(json.dumps({"label": [TYPE_LABEL]}))
 SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
 class EngineClient:
-    """Reads from dockerd. Changes nothing."""
+    """Reads from dockerd. All calls raise Transient if it does not answer, StepFailed if its answer is unusable."""
 
     path: Path  # dockerd's socket
     _: KW_ONLY
@@ -35,32 +35,19 @@ class EngineClient:
     patience: float = 2.0  # seconds for which a call is repeated while dockerd is unavailable
 
     def read(self, path: str) -> Document:
-        """Return what dockerd says of its program (``/version``), or of itself and its settings in effect (``/info``).
-
-        Raises:
-            Transient: dockerd does not answer.
-            StepFailed: it answers something else.
-        """
+        """Return what dockerd reports about its program (``/version``), or its settings in effect (``/info``)."""
         return _object(path, self._ask(path))
 
     def containers(self, *, timeout: float | None = None, patience: float | None = None) -> list[Document]:
-        """List all containers and sandboxes of Kubernetes, running or not.
-
-        Raises:
-            As for read().
-        """
-        path = f"/containers/json?all=1&filters={OURS}"
+        """List all containers and sandboxes of Kubernetes, running or not."""
+        path = f"/containers/json?all=1&filters={KUBERNETES_FILTER}"
         found = self._ask(path, timeout=timeout, patience=patience)
         if not isinstance(found, list):
             raise StepFailed(f"dockerd answers {path} with {type(found).__name__}, not with a list")
         return [_object(path, entry) for entry in found]
 
     def inspect(self, ids: Iterable[str]) -> dict[str, Document]:
-        """Return the details of containers by id; those that are gone are left out.
-
-        Raises:
-            As for read().
-        """
+        """Return the details of containers by id; those that are gone are left out."""
         wanted = list(ids)
         answers = self._all([f"/containers/{quote(i)}/json" for i in wanted])
         return {i: _object(i, answer) for i, answer in zip(wanted, answers, strict=True) if answer is not None}
@@ -74,7 +61,7 @@ class EngineClient:
     def _all(self, paths: list[str], *, timeout: float | None = None, patience: float | None = None) -> list[Any]:
         """Send requests one after the other on one connection; ``None`` stands for what does not exist."""
         seconds = self.patience if patience is None else patience
-        return patiently(lambda: self._once(paths, timeout or self.timeout), seconds)
+        return retry_for(lambda: self._once(paths, timeout or self.timeout), seconds)
 
     def _once(self, paths: list[str], timeout: float) -> list[Any]:
         connection = UnixConnection(self.path, timeout)

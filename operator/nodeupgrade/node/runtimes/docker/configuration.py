@@ -1,4 +1,4 @@
-"""How dockerd would be configured at its next start: flags and daemon.json, which must not set the same thing."""
+"""dockerd's settings at its next start, from flags and daemon.json, which must not set the same one."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from pathlib import PurePosixPath
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerdConfiguration:
-    """What matters here of dockerd's settings."""
+    """Settings of dockerd."""
 
     root: str
     exec_root: str
     hosts: tuple[str, ...]  # where it listens
-    live_restore: bool  # whether it leaves containers alone when it starts and stops
+    live_restore: bool  # whether containers survive its starts and stops
 
 
 PROGRAM_NAME = "dockerd"
@@ -24,15 +24,15 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 INHERITED = "fd://"
 """The host of a dockerd that systemd passes its socket to."""
 
-# Flags with a value, each with its name in daemon.json, and flags without one. Only what is read here.
+# The flags that are read here: those with a value, each with its name in daemon.json, and one without.
 VALUED = {"config-file": "", "data-root": "data-root", "graph": "graph", "exec-root": "exec-root", "host": "hosts"}
 SHORT = {"-g": "--graph", "-H": "--host"}
 LIVE_RESTORE = "live-restore"
 TRUE = frozenset({"", "true", "1", "t"})
 
 
-class Unusable(ValueError):
-    """dockerd would not start with its configuration, or nobody can tell."""
+class UnusableConfiguration(ValueError):
+    """dockerd would not start with its configuration, or that is unknown."""
 
 
 def config_file(words: tuple[str, ...]) -> str:
@@ -40,12 +40,8 @@ def config_file(words: tuple[str, ...]) -> str:
     return _flags(words).get("config-file", [DEFAULT_FILE])[-1]
 
 
-def read(words: tuple[str, ...], content: bytes | None) -> DockerdConfiguration:
-    """Read the settings.
-
-    Args:
-        words: the command line, program first.
-        content: of daemon.json; ``None`` if there is none.
+def read_configuration(words: tuple[str, ...], content: bytes | None) -> DockerdConfiguration:
+    """Read the settings from a command line, program first, and the content of daemon.json, if there is one.
 
     Raises:
         Unusable: dockerd would reject them.
@@ -53,14 +49,14 @@ def read(words: tuple[str, ...], content: bytes | None) -> DockerdConfiguration:
     flags, document = _flags(words), _document(content)
     for flag, key in (*VALUED.items(), (LIVE_RESTORE, LIVE_RESTORE)):
         if flag in flags and key in document:
-            raise Unusable(f"{key} is set by a flag and in daemon.json, which dockerd rejects")
+            raise UnusableConfiguration(f"{key} is set by a flag and in daemon.json, which dockerd rejects")
     root = _last(flags, "data-root") or _last(flags, "graph") or _text(document, "data-root", "graph") or DEFAULT_ROOT
     listed = document.get("hosts", [])
     if not isinstance(listed, list):
-        raise Unusable("hosts in daemon.json is not a list")
+        raise UnusableConfiguration("hosts in daemon.json is not a list")
     restore = document.get(LIVE_RESTORE, False)
     if not isinstance(restore, bool):
-        raise Unusable(f"{LIVE_RESTORE} in daemon.json is neither true nor false")
+        raise UnusableConfiguration(f"{LIVE_RESTORE} in daemon.json is neither true nor false")
     return DockerdConfiguration(
         root=root,
         exec_root=_last(flags, "exec-root") or _text(document, "exec-root") or DEFAULT_EXEC_ROOT,
@@ -73,17 +69,17 @@ def is_same_start(line: str, command: tuple[str, ...], running: tuple[str, ...])
     """Report whether a unit would start dockerd as it runs.
 
     Args:
-        line: the unit's command line with variables not expanded; they are files' content, which is compared by time.
+        line: the unit's command line with variables not expanded; their files are compared by time.
         command: its words, if they are known.
         running: those of the running process.
     """
     if command:
         return command == running
     rest = iter(running)
-    return all(word in rest for word in literal(line))
+    return all(word in rest for word in literal_words(line))
 
 
-def literal(line: str) -> tuple[str, ...]:
+def literal_words(line: str) -> tuple[str, ...]:
     """Return the words of a command line that contain no variables."""
     return tuple(word for word in line.split() if "$" not in word)
 
@@ -106,9 +102,9 @@ def _document(content: bytes | None) -> Mapping[str, object]:
     try:
         document = json.loads(content) if content else {}
     except ValueError as error:
-        raise Unusable(f"daemon.json is not JSON: {error}") from error
+        raise UnusableConfiguration(f"daemon.json is not JSON: {error}") from error
     if not isinstance(document, dict):
-        raise Unusable("daemon.json is not an object")
+        raise UnusableConfiguration("daemon.json is not an object")
     return document
 
 
@@ -120,7 +116,7 @@ def _text(document: Mapping[str, object], *names: str) -> str:
     return next((str(document[name]) for name in names if document.get(name)), "")
 
 
-def at(host: str) -> PurePosixPath | None:
-    """Return the path of the socket of a host; ``None`` if it is none of the file system."""
+def socket_path(host: str) -> PurePosixPath | None:
+    """Return the path of a host's unix socket; ``None`` if it has none."""
     path = host.removeprefix("unix://")
     return PurePosixPath(path) if path != host and path.startswith("/") else None

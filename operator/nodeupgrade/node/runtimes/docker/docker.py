@@ -1,33 +1,40 @@
-"""The ContainerRuntime port (ports.runtime), implemented for Docker."""
+"""Implements ContainerRuntime with Docker."""
 
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.retries import patiently
+from nodeupgrade.node.host.retries import retry_for
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.cri.base import NodeRuntime
-from nodeupgrade.node.runtimes.cri.restart_hazards import numbers
+from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
     RuntimeAtWork,
     RuntimeInfo,
+    RuntimeKind,
     RuntimePlaces,
     RuntimeProcess,
 )
 from nodeupgrade.node.runtimes.docker import stopping
 from nodeupgrade.node.runtimes.docker.client import Document, EngineClient
 from nodeupgrade.node.runtimes.docker.hash_store import LabelStore
-from nodeupgrade.node.runtimes.docker.listing import Details, details, is_running, to_inventory
-from nodeupgrade.node.runtimes.docker.next_start import DOCKER, UNIT, DockerdProgram, configured, find_next_start, real
-from nodeupgrade.node.runtimes.docker.process import listener
-from nodeupgrade.node.runtimes.docker.rescue_fragment import rendered
-from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.docker.listing import Details, is_running, read_details, to_inventory
+from nodeupgrade.node.runtimes.docker.next_start import UNIT, DockerdProgram, find_next_start, read_settings, real_path
+from nodeupgrade.node.runtimes.docker.process import find_daemon
+from nodeupgrade.node.runtimes.docker.rescue_fragment import render
+from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards, objections
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
 
+DOCKER = RuntimeKind(
+    name=SupportedRuntime.DOCKER,
+    unit=UNIT,
+    why_no_shield="its kubelet talks to Docker in Docker's own protocol, which the shield does not understand",
+    stops_for_rewriting=True,
+)
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0
 
@@ -35,8 +42,8 @@ POLL_DEADLINE = 1.0
 class DockerRuntime(NodeRuntime):
     """The Docker of one node, reached through its own socket.
 
-    A kubelet with dockershim serves the CRI itself, so that there is none while it is down. What dockershim would
-    answer is in dockerd's labels and names.
+    A kubelet with dockershim serves the CRI itself, so there is none while it is down. dockershim's answers are derived
+    from dockerd's labels and names.
     """
 
     kind = DOCKER
@@ -46,7 +53,7 @@ class DockerRuntime(NodeRuntime):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._endpoint = real(self.files, str(self.files.on_node(self.socket)))
+        self._endpoint = real_path(self.files, str(self.files.on_node(self.socket)))
         self._engine = EngineClient(self.socket, timeout=self.timeout, patience=self.patience)
         self.program = DockerdProgram(self.prefix)
         self.store = LabelStore(files=self.files, root=self._root, stop=self._stop, stopped=self._is_down)
@@ -56,7 +63,7 @@ class DockerRuntime(NodeRuntime):
     def info(self) -> RuntimeInfo:
         about, version = self._engine.read("/info"), str(self._engine.read("/version").get("Version", ""))
         unit = self.services.status(UNIT)
-        process = listener(self._endpoint, unit.main_pid, self.processes, self.files)
+        process = find_daemon(self._endpoint, unit.main_pid, self.processes, self.files)
         return RuntimeInfo(
             name=self.kind.name,
             version=version,
@@ -65,20 +72,19 @@ class DockerRuntime(NodeRuntime):
             cgroup_driver=about.get("CgroupDriver") or None,
             process=process,
             places=self._places(about, process),
-            objections=tuple(stopping.objections(about, numbers(version))),
+            objections=tuple(objections(about, version_numbers(version))),
         )
 
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
-        """Make one call, and one for each container that has not been seen yet.
+        """Make one call, and one for each new container.
 
-        Details are cached unless ``full``: most of them never change. A cached PID belongs to a process that started at
-        another time if the container was started again.
+        Details are cached unless ``full``: most never change. The start time in ``/proc`` detects an outdated PID.
         """
         listed = self._engine.containers()
         ids = [str(entry.get("Id")) for entry in listed]
         wanted = ids if full else [i for i, entry in zip(ids, listed, strict=True) if self._is_unknown(i, entry)]
         for container_id, inspected in self._engine.inspect(wanted).items():
-            self._known[container_id] = details(inspected)
+            self._known[container_id] = read_details(inspected)
         self._known = {i: known for i, known in self._known.items() if i in set(ids)}
         return to_inventory(listed, self._known, self.processes, full=full, addresses=addresses)
 
@@ -93,15 +99,15 @@ class DockerRuntime(NodeRuntime):
         return None
 
     def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        return rendered(self._endpoint, self._root(), changes)
+        return render(self._endpoint, self._root(), changes)
 
     def wait_until_answering(self, timeout: float) -> None:
         """Start dockerd if it is stopped."""
         if self._is_down():
-            for unit in stopping.units(self.services):  # the socket, too, has a limit of starts that is to be reset
+            for unit in stopping.units(self.services):  # this resets the socket's failures, too
                 self.services.start(unit)
         try:
-            patiently(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
+            retry_for(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
         except Transient as error:
             raise Transient(f"dockerd did not answer within {timeout:g} s; last: {error}") from error
 
@@ -113,7 +119,7 @@ class DockerRuntime(NodeRuntime):
         stopping.stop(self.services, None if self._is_down() else self._engine.read("/info"))
 
     def _root(self) -> PurePosixPath:
-        """Return dockerd's directory, as it says itself or, while it is stopped, as it is configured.
+        """Return dockerd's directory, as it reports it or, while it is stopped, as it is configured.
 
         Raises:
             StepFailed: it is stopped, and its configuration cannot be read.
@@ -125,24 +131,24 @@ class DockerRuntime(NodeRuntime):
             else:
                 self._last_root = PurePosixPath(str(self._engine.read("/info").get("DockerRootDir", "")))
             if not self._last_root.is_absolute():
-                raise StepFailed(f"dockerd keeps its containers in {self._last_root}, which is no absolute path")
+                raise StepFailed(f"dockerd keeps its containers in {self._last_root}, which is not an absolute path")
         return self._last_root
 
     def _configured_root(self) -> PurePosixPath:
         start = self.next_start(unit := self.services.status(UNIT), None)
         if start.places is None:
             why = start.complaint or start.unknown
-            raise StepFailed(f"nobody knows where {unit.name}, which is stopped, keeps its containers: {why}")
+            raise StepFailed(f"cannot find the containers of {unit.name}, which is stopped: {why}")
         return PurePosixPath(start.places.root)
 
     def _places(self, about: Document, process: RuntimeProcess | None) -> RuntimePlaces | None:
-        """Return where dockerd keeps what it has; that of its state only its command line and configuration say."""
+        """Return dockerd's places; that of its state is known from command line and configuration only."""
         try:
-            found = configured(self.files, () if process is None else process.words)
+            found = read_settings(self.files, () if process is None else process.words)
         except (ValueError, StepFailed):
             return None
         return RuntimePlaces(
             root=str(about.get("DockerRootDir", "")),
-            state=str(real(self.files, found.exec_root)),
+            state=str(real_path(self.files, found.exec_root)),
             address=str(self._endpoint),
         )

@@ -1,4 +1,4 @@
-"""The files of all containers."""
+"""The files in which dockerd stores containers."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import Files
-from nodeupgrade.node.runtimes.cri.hash_text import HashStore
+from nodeupgrade.node.runtimes.cri.hash_store import HashStore
 from nodeupgrade.node.runtimes.docker.metadata import ENCODING, StoredConfig
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 
@@ -20,20 +20,14 @@ CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 class LabelStore(HashStore[StoredConfig]):
     """The files of one dockerd."""
 
-    files: Files  # the node's files
+    files: Files  # the node's
     root: Callable[[], PurePosixPath]  # returns dockerd's directory
-    # stops dockerd, unless it is stopped; dockerd writes its files while it runs, and overwrites ours
-    stop: Callable[[], None]
+    stop: Callable[[], None]  # stops dockerd, unless it is stopped: a running dockerd overwrites its files
     stopped: Callable[[], bool]  # reports whether it is stopped
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
         found = [stored for stored in map(self._read, ids) if stored is not None]
-        return {
-            each.container_id: BeforeImage(
-                container_id=each.container_id, encoding=ENCODING, data=each.data, hashes=each.hashes()
-            )
-            for each in found
-        }
+        return {each.container_id: each.image(ENCODING) for each in found}
 
     def text(self, image: BeforeImage) -> StoredConfig:
         return StoredConfig(image.container_id, image.data)
@@ -45,31 +39,31 @@ class LabelStore(HashStore[StoredConfig]):
             yield stored
 
     def put(self, texts: Iterable[StoredConfig]) -> None:
-        """Store configurations; what dockerd has noted around them stays as it is."""
+        """Store configurations; the rest of each file stays unchanged."""
         for text in texts:
-            self.files.write(path_of(self.root(), text.container_id), text.content)
+            self.files.write(config_path(self.root(), text.container_id), text.content)
         if not self.stopped():
             raise StepFailed(
-                "somebody started dockerd while its files were written, so that it may serve and write back old hashes"
+                "another process started dockerd while its files were written; it may serve and write back old hashes"
             )
 
     def write(self, pending: Callable[[], list[StoredConfig]]) -> None:
-        """Store what is pending once dockerd, which may write until then, is stopped."""
+        """Stop dockerd, which may write until then, and store the pending texts."""
         if pending():
             self.stop()
             self.put(pending())
 
     def _read(self, container_id: ContainerId) -> StoredConfig | None:
-        content = self.files.read(path_of(self.root(), container_id))
+        content = self.files.read(config_path(self.root(), container_id))
         return None if content is None else StoredConfig.of(container_id, content)
 
 
-def path_of(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
+def config_path(root: PurePosixPath, container_id: ContainerId) -> PurePosixPath:
     """Return the file of a container.
 
     Raises:
-        StepFailed: this is not an id that Docker gives, and may lead anywhere.
+        StepFailed: this is not an id of Docker's, and may lead anywhere.
     """
     if not CONTAINER_ID.fullmatch(container_id):
-        raise StepFailed(f"cannot look for container {container_id!r}: Docker gives no such ids")
+        raise StepFailed(f"cannot look for container {container_id!r}: it is not an id of Docker's")
     return root / "containers" / container_id / FILE

@@ -10,12 +10,11 @@ from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable, Stat
-from nodeupgrade.node.runtimes.cri.listing import in_order
-from nodeupgrade.node.runtimes.cri.served_hashes import served_hashes
+from nodeupgrade.node.runtimes.cri.hash_annotations import served_hashes
+from nodeupgrade.node.runtimes.cri.listing import sort_inventory
 from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL, Document
-from nodeupgrade.node.runtimes.docker.metadata import ANNOTATION
-from nodeupgrade.node.runtimes.docker.metadata import LABELS as HASH_LABELS
-from nodeupgrade.node.runtimes.docker.pod_addresses import address
+from nodeupgrade.node.runtimes.docker.metadata import ANNOTATION, HASH_LABELS
+from nodeupgrade.node.runtimes.docker.pod_addresses import pod_address
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 
 CONTAINER, SANDBOX = "container", "podsandbox"
@@ -37,7 +36,7 @@ TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What only the details of a container show. All but the end stays as it is once the container runs."""
+    """The details of a container. Only its end changes them once it runs."""
 
     created_at: int  # nanoseconds since the epoch, as is ``started_at``
     pid: int  # of its first process; 0 unless it runs
@@ -45,7 +44,7 @@ class Details:
     exit_code: int
 
 
-def details(inspected: Document) -> Details:
+def read_details(inspected: Document) -> Details:
     """Read the details of a container.
 
     Raises:
@@ -54,9 +53,9 @@ def details(inspected: Document) -> Details:
     try:
         state = inspected["State"]
         return Details(
-            created_at=nanoseconds(inspected["Created"]) or 0,
+            created_at=parse_nanoseconds(inspected["Created"]) or 0,
             pid=int(state["Pid"]) if state["Running"] else 0,
-            started_at=nanoseconds(state["StartedAt"]),
+            started_at=parse_nanoseconds(state["StartedAt"]),
             exit_code=int(state["ExitCode"]),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -75,9 +74,9 @@ def to_inventory(
 
     Args:
         listed: the containers.
-        known: their details; what has none is left out, since it is gone.
+        known: their details; containers without details are gone, and left out.
         processes: the node's.
-        full: include start times and exit codes, and what ``addresses`` includes.
+        full: include start times, exit codes and the addresses of sandboxes.
         addresses: include the addresses of sandboxes.
 
     Raises:
@@ -94,17 +93,17 @@ def to_inventory(
                 sandboxes.append(_sandbox(entry, about, processes, addresses=full or addresses))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StepFailed(f"cannot read dockerd's list of containers: {error!r}") from error
-    return in_order(containers, sandboxes)
+    return sort_inventory(containers, sandboxes)
 
 
-def nanoseconds(text: str) -> int | None:
-    """Return a time as dockerd writes it in nanoseconds since 1970; ``None`` for one that never came.
+def parse_nanoseconds(text: str) -> int | None:
+    """Parse dockerd's notation of a time into nanoseconds since 1970; ``None`` for the zero time.
 
     Raises:
-        ValueError: this is no time.
+        ValueError: this is not a time.
     """
     if (found := TIME.fullmatch(text)) is None:
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} is not a time")
     moment = datetime.fromisoformat(found[1] + ("+00:00" if found[3] == "Z" else found[3])).astimezone(UTC)
     if moment.year <= 1:
         return None
@@ -152,8 +151,8 @@ def _sandbox(entry: Document, about: Details, processes: ProcessTable, *, addres
 
 
 def _ip(stat: Stat | None, processes: ProcessTable, *, host_network: bool) -> str:
-    """Return the address of a pod's network: Docker does not know what CNI assigned, but the kernel does."""
-    return "" if host_network or stat is None else address(processes, stat.pid)
+    """Return a pod's address from the kernel: Docker does not know the address that CNI assigned."""
+    return "" if host_network or stat is None else pod_address(processes, stat.pid)
 
 
 def _pod(labels: Mapping[str, Any]) -> PodRef:
@@ -165,7 +164,7 @@ def _pod(labels: Mapping[str, Any]) -> PodRef:
 
 
 def _attempt(entry: Document) -> int:
-    """Return the attempt, which kubelets have in the name only."""
+    """Return the attempt, which is only in the container's name."""
     found = next((match for name in entry["Names"] if (match := NAME.fullmatch(name))), None)
     if found is None:
         raise ValueError(f"no kubelet names a container {entry['Names']}")
@@ -173,6 +172,6 @@ def _attempt(entry: Document) -> int:
 
 
 def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
-    """Return the parent of a process, if it is a shim; whoever adopts an orphan is not."""
+    """Return the parent of a process, if it is a shim; the adopter of an orphan is not."""
     parent = None if stat is None else processes.stat(stat.parent)
     return parent.process if parent is not None and parent.command == SHIM else None

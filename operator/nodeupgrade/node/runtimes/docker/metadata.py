@@ -1,9 +1,8 @@
 """Replaces the hashes in a container's stored configuration and leaves every other byte unchanged.
 
-dockerd keeps a container's state in ``config.v2.json``, a JSON object in one line. What it was created with is
-under ``Config``, the kubelet's annotations among its labels; the rest is dockerd's own, and changes with every
-event. So the bytes of that one value are what is remembered, compared and put back. They are never parsed and
-serialized again: the hashes are replaced in the text, and everything else is proven to be unchanged.
+dockerd keeps a container's state in ``config.v2.json``, a JSON object in one line. ``Config`` is the configuration that
+it was created with, with the kubelet's annotations among the labels; the rest is dockerd's own, and changes with every
+event. So only the bytes of that value are stored, compared and restored.
 """
 
 import json
@@ -20,7 +19,7 @@ ANNOTATION = "annotation."
 """Prefix of the labels in which dockershim and cri-dockerd keep annotations."""
 HASH_LABEL = f"{ANNOTATION}{HASH_KEY}"
 HASH_WITHOUT_RESOURCES_LABEL = f"{ANNOTATION}{HASH_WITHOUT_RESOURCES_KEY}"
-LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
+HASH_LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
 CONFIG, ID = "Config", "ID"
 BLANKS = " \t\r\n"
 
@@ -32,11 +31,11 @@ class StoredConfig(HashText):
     """The configuration of one container, in its ``config.v2.json``."""
 
     RUNTIME = "Docker"
-    NAMES = LABELS
+    NAMES = HASH_LABELS
     KIND = "label"
     WHAT = "configuration"
 
-    # the rest of the file, before and behind it
+    # the rest of the file, before and after it
     head: str = field(default="", compare=False)
     tail: str = field(default="", compare=False)
 
@@ -45,20 +44,20 @@ class StoredConfig(HashText):
         """Find the configuration in the bytes of a file.
 
         Raises:
-            OddMetadata: the file is not what dockerd writes for this container.
+            UnexpectedMetadata: the file is not what dockerd writes for this container.
         """
-        odd = cls(container_id, content).odd
+        unexpected = cls(container_id, content).unexpected
         try:
             text = content.decode()
             members = _members(text)
         except (ValueError, IndexError) as error:
-            raise odd(f"its file is not a JSON object ({error})") from error
+            raise unexpected(f"its file is not a JSON object ({error})") from error
         found = [span for name, span in members if name == CONFIG]
         ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
         if ids != [container_id]:
-            raise odd(f"its file belongs to {ids or 'nobody'}")
+            raise unexpected(f"its file belongs to {ids or 'no container'}")
         if len(found) != 1:
-            raise odd(f"its file has {len(found)} configurations instead of one")
+            raise unexpected(f"its file has {len(found)} configurations instead of one")
         [(start, end)] = found
         return cls(container_id, text[start:end].encode(), text[:start], text[end:])
 
@@ -70,7 +69,7 @@ class StoredConfig(HashText):
     def parsed(self) -> tuple[Mapping[str, Any], object]:
         document = self.json(self.data, "its configuration")
         labels = self._labels(document)
-        return {label: labels.pop(label) for label in LABELS if label in labels}, document
+        return {label: labels.pop(label) for label in HASH_LABELS if label in labels}, document
 
     def _labels(self, document: Any) -> dict[str, Any]:
         match document:
@@ -79,11 +78,11 @@ class StoredConfig(HashText):
             case {"Labels": None}:
                 return {}
             case {"Labels": _}:
-                raise self.odd("its labels are not an object")
+                raise self.unexpected("its labels are not an object")
             case dict():
                 return {}
             case _:
-                raise self.odd("its configuration is not an object")
+                raise self.unexpected("its configuration is not an object")
 
 
 def _members(text: str) -> list[tuple[str, tuple[int, int]]]:

@@ -1,4 +1,4 @@
-"""The address of a pod, as the kernel has it for the pod's network."""
+"""The address of a pod, from the kernel's view of its network."""
 
 import re
 
@@ -9,7 +9,7 @@ LOOPBACK = "127."
 GLOBAL_SCOPE = "00"
 
 
-def address(processes: ProcessTable, pid: int) -> str:
+def pod_address(processes: ProcessTable, pid: int) -> str:
     """Return the first address of a process's network other than the loopback; empty if it has none."""
     trie = processes.text(pid, "net/fib_trie")
     found = sorted({each for each in LOCAL.findall(trie) if not each.startswith(LOOPBACK)})

@@ -7,39 +7,38 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 from shlex import quote
 
-from nodeupgrade.node.host.shell import function
-from nodeupgrade.node.runtimes.cri.hash_annotations import changed
-from nodeupgrade.node.runtimes.cri.hash_text import entry
-from nodeupgrade.node.runtimes.docker.client import OURS
-from nodeupgrade.node.runtimes.docker.hash_store import path_of
-from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL, LABELS
+from nodeupgrade.node.host.shell import define_function
+from nodeupgrade.node.runtimes.cri.hash_annotations import hash_changes
+from nodeupgrade.node.runtimes.cri.hash_text import json_entry
+from nodeupgrade.node.runtimes.docker.client import KUBERNETES_FILTER
+from nodeupgrade.node.runtimes.docker.hash_store import config_path
+from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL, HASH_LABELS
 from nodeupgrade.node.runtimes.docker.next_start import SOCKET_UNIT, UNIT
 from nodeupgrade.node.runtimes.inventory import StoredHashes
-from nodeupgrade.node.runtimes.rescue_fragment import RescueFragment
-from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
 
 Change = tuple[BeforeImage, StoredHashes]
 
 
-def rendered(socket: PurePosixPath, root: PurePosixPath, changes: Iterable[Change]) -> RescueFragment:
+def render(socket: PurePosixPath, root: PurePosixPath, changes: Iterable[Change]) -> RescueFragment:
     """Return the functions for these changes."""
     lines, wrong = [], []
     for image, after in changes:
-        path = quote(str(path_of(root, image.container_id)))
-        for label, old, new in changed(image.hashes, after, LABELS):
-            becomes = quote(entry(label, new).decode("ascii"))
-            lines.append(f"    restored {path} {becomes} {quote(entry(label, old).decode('ascii'))} || return 1")
+        path = quote(str(config_path(root, image.container_id)))
+        for label, old, new in hash_changes(image.hashes, after, HASH_LABELS):
+            becomes = quote(json_entry(label, new).decode("ascii"))
+            lines.append(f"    restored {path} {becomes} {quote(json_entry(label, old).decode('ascii'))} || return 1")
             if label == HASH_LABEL:
                 wrong.append(f"    echo {becomes}")
     text = [
         f"socket={quote(str(socket))}",
-        f"containers='http://localhost/containers/json?filters={OURS}'",
+        f"containers='http://localhost/containers/json?filters={KUBERNETES_FILTER}'",
         f"units={quote(f'{SOCKET_UNIT} {UNIT}')}",
         f"daemon={quote(UNIT)}",
         "asks_with=curl",
         "trouble=''",
-        *function("restore_each", lines),
-        *function("wrong_hashes", wrong),
+        *define_function("restore_each", lines),
+        *define_function("wrong_hashes", wrong),
     ]
     return RescueFragment(restores=bool(lines), text="\n".join(text) + LOGIC)
 

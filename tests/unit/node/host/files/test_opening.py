@@ -8,8 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.host.files.copy_error import CopyError
-from nodeupgrade.node.host.files.opening import copy, opened, real
+from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def content(root: Path, path: str) -> bytes:
-    with opened(root, PurePosixPath(path)) as file:
+    with open_regular(root, PurePosixPath(path)) as file:
         return os.read(file, 100)
 
 
@@ -87,7 +86,7 @@ def _nobody_reads(pipe: Path) -> Callable[[], bool]:
 @pytest.mark.usefixtures("closed")
 def test_what_is_exchanged_after_it_was_followed_is_refused(root: Path) -> None:
     (root / "link").symlink_to("/dir/file")
-    found = real(root, PurePosixPath("/link"))
+    found = real_path(root, PurePosixPath("/link"))
     assert found == PurePosixPath("/dir/file")
     (root / "dir/file").unlink()
     (root / "dir/file").symlink_to(root.parent / "outside")
@@ -102,13 +101,13 @@ def test_what_is_exchanged_after_it_was_followed_is_refused(root: Path) -> None:
 
 def test_a_path_with_a_way_up_is_not_followed(root: Path) -> None:
     with pytest.raises(OSError, match=r"there is \.\. in it"):
-        real(root, PurePosixPath("/dir/../../outside"))
+        real_path(root, PurePosixPath("/dir/../../outside"))
 
 
 @pytest.mark.parametrize("link", ["/proc/self", "/proc/1/root", "/dev/fd"])
 def test_the_kernels_own_links_are_not_followed(link: str) -> None:
     with pytest.raises(OSError, match=f"it leads (to|through) {link}"):
-        real(Path("/"), PurePosixPath(link, "etc/passwd"))
+        real_path(Path("/"), PurePosixPath(link, "etc/passwd"))
 
 
 @pytest.mark.parametrize(
@@ -117,6 +116,6 @@ def test_the_kernels_own_links_are_not_followed(link: str) -> None:
 def test_copy_says_why_it_cannot(tmp_path: Path, source: str, why: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(CopyError, match=why):
-        copy(tmp_path, PurePosixPath(source), tmp_path / "copied")
+        copy_regular(tmp_path, PurePosixPath(source), tmp_path / "copied")
 
     assert [path.name for path in tmp_path.iterdir()] == ["fifo"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.node.host.packages.rpm import rpm_owners
+from nodeupgrade.node.host.packages.rpm import parse_owners
 from tests.builders.kubelet_package import USUAL
 
 
@@ -21,13 +21,13 @@ from tests.builders.kubelet_package import USUAL
     ],
 )
 def test_only_a_plain_answer_of_rpm_counts(status: int, output: str, owners: tuple[str, ...] | None) -> None:
-    assert rpm_owners(USUAL, status, output) == owners
+    assert parse_owners(USUAL, status, output) == owners
 
 
 def test_that_nobody_owns_a_file_counts_only_if_rpm_could_read_its_database() -> None:
     said = "file /usr/bin/kubelet is not owned by any package\n"
     complained = "error: cannot open Packages database in /var/lib/rpm\n"
 
-    assert rpm_owners(USUAL, 1, said, complained) is None
-    assert rpm_owners(USUAL, 1, said, "warning: Converting database from bdb_ro to sqlite backend\n") == ()
-    assert rpm_owners(USUAL, 0, "kubelet\n", complained) == ("kubelet",)
+    assert parse_owners(USUAL, 1, said, complained) is None
+    assert parse_owners(USUAL, 1, said, "warning: Converting database from bdb_ro to sqlite backend\n") == ()
+    assert parse_owners(USUAL, 0, "kubelet\n", complained) == ("kubelet",)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.node.host.systemd.environment_files import assignments
+from nodeupgrade.node.host.systemd.environment_files import parse_assignments
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,6 @@ from nodeupgrade.node.host.systemd.environment_files import assignments
     ],
 )
 def test_an_environment_file_as_systemd_reads_it(text: str, value: str | None) -> None:
-    read = assignments(text.encode(errors="surrogateescape"))
+    read = parse_assignments(text.encode(errors="surrogateescape"))
 
     assert (None if read is None else read["A"]) == value

@@ -30,7 +30,7 @@ def test_the_program_is_told_only_where_there_is_one(shown: list[str], program: 
 
 
 @pytest.mark.parametrize(
-    ("shown", "told"),
+    ("shown", "reported"),
     [
         ("", ()),
         ("FailureAction=none\nSuccessAction=none\nStartLimitAction=none\nJobTimeoutAction=none\nOnFailure=\n", ()),
@@ -42,8 +42,8 @@ def test_the_program_is_told_only_where_there_is_one(shown: list[str], program: 
         ("OnFailure=reboot-notice.service my-reboot.target\n", ()),
     ],
 )
-def test_what_reboots_or_stops_the_machine_is_told(shown: str, told: tuple[str, ...], tmp_path: Path) -> None:
-    assert SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service").ends_machine == told
+def test_what_reboots_or_stops_the_machine_is_reported(shown: str, reported: tuple[str, ...], tmp_path: Path) -> None:
+    assert SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service").ends_machine == reported
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_the_version_of_systemd(shown: str, version: int, tmp_path: Path) -> Non
 
 
 def test_a_version_that_is_not_shown_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StepFailed, match="cannot tell the version"):
+    with pytest.raises(StepFailed, match="cannot read the version"):
         SystemdManager(prefix=(stub(tmp_path, ""),)).version()
 
 

@@ -15,14 +15,14 @@ def start(line: str) -> UnitStart:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "reported"),
     [
         ("[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /run/tuned.toml\n", False),
         ("[Service]\nTimeoutStopSec=10s\n", True),
     ],
 )
-def test_a_changed_command_is_told_unless_another_one_is_run_anyway(settings: str, told: bool) -> None:
+def test_a_changed_command_is_reported_unless_another_one_is_run_anyway(settings: str, reported: bool) -> None:
     tuning = RestartTuning(files=(TuningFile(path=DROP_IN, content=settings.encode()),))
     planned, now = start("/usr/bin/containerd"), start("/usr/bin/containerd --root /elsewhere")
 
-    assert any(differences(planned, now, override=tuning.override)) is told
+    assert any(differences(planned, now, override=tuning.override)) is reported

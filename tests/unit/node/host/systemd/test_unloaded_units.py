@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.node.host.systemd.unloaded_units import has_unread
+from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
 
 UNIT = "kubelet.service"
 READ = "/lib/systemd/system/kubelet.service"
@@ -32,7 +32,7 @@ def test_what_lies_there_unread_is_found(tmp_path: Path, files: list[str], drop_
         (tmp_path / "etc/systemd/system/kubelet.service.d").mkdir(parents=True)
         (tmp_path / "etc/systemd/system/kubelet.service.d/10-a.conf").symlink_to("/dev/null")
 
-    assert has_unread(tmp_path, UNIT, READ, drop_ins) is unread
+    assert has_unloaded_files(tmp_path, UNIT, READ, drop_ins) is unread
 
 
 def test_one_place_under_two_names_is_one(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_one_place_under_two_names_is_one(tmp_path: Path) -> None:
     (tmp_path / "lib").symlink_to("usr/lib")
     (tmp_path / "usr/lib/systemd/system/kubelet.service").write_text("")
 
-    assert not has_unread(tmp_path, UNIT, READ, "")
+    assert not has_unloaded_files(tmp_path, UNIT, READ, "")
 
 
 def test_a_link_leads_where_it_leads_on_the_node(tmp_path: Path) -> None:
@@ -51,5 +51,5 @@ def test_a_link_leads_where_it_leads_on_the_node(tmp_path: Path) -> None:
     (tmp_path / "etc/systemd/system").mkdir(parents=True)
     (tmp_path / "etc/systemd/system" / UNIT).symlink_to("/opt/kubelet.service")
 
-    assert not has_unread(tmp_path, UNIT, "/etc/systemd/system/kubelet.service", "")
-    assert not has_unread(tmp_path, UNIT, "/opt/kubelet.service", "")
+    assert not has_unloaded_files(tmp_path, UNIT, "/etc/systemd/system/kubelet.service", "")
+    assert not has_unloaded_files(tmp_path, UNIT, "/opt/kubelet.service", "")

@@ -1,4 +1,4 @@
-"""systemd is told that the executor gets on, and is not told when it does not."""
+"""systemd gets a message while the executor makes progress, and none when it does not."""
 
 import os
 import signal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.node.runtimes.containerd.command_line import read_start
+from nodeupgrade.node.runtimes.containerd.command_line import parse_command_line
 from tests.builders.containerd_program import PROGRAM
 
 
@@ -16,7 +16,7 @@ from tests.builders.containerd_program import PROGRAM
     ],
 )
 def test_a_known_start_is_understood(words: tuple[str, ...], config: str, others: tuple[str, ...]) -> None:
-    start = read_start((PROGRAM, *words))
+    start = parse_command_line((PROGRAM, *words))
 
     assert start is not None
     assert (start.config, start.others) == (config, others)
@@ -35,4 +35,4 @@ def test_a_known_start_is_understood(words: tuple[str, ...], config: str, others
     ],
 )
 def test_whatever_is_unknown_is_left_alone(words: tuple[str, ...]) -> None:
-    assert read_start(words) is None
+    assert parse_command_line(words) is None

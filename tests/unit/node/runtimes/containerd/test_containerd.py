@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.containerd import containerd
@@ -76,4 +76,4 @@ TOLD = {
     ],
 )
 def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: RuntimePlaces | None) -> None:
-    assert containerd.places(info) == places
+    assert containerd.reported_places(info) == places

@@ -10,7 +10,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.containerd.metadata import TYPE_URL, StoredMetadata
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 
 ID = ContainerId("cd293f00")
@@ -76,23 +76,23 @@ GOOD = document({HASH_KEY: "aaaa0000"})
         (TYPE_URL, b'{"Version":"v1","Metadata":{"ID":"cd293f00"}}', "no container configuration"),
         (TYPE_URL, GOOD.replace(b"v1", b"v2"), "version is 'v2'"),
         (TYPE_URL, GOOD.replace(b"cd293f00", b"other"), "belongs to container other"),
-        (TYPE_URL, document({HASH_KEY: "XYZ"}), "no hash"),
-        (TYPE_URL, document({HASH_KEY: "0" * 17}), "no hash"),
-        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"7"), "no hash"),
+        (TYPE_URL, document({HASH_KEY: "XYZ"}), "not a hash"),
+        (TYPE_URL, document({HASH_KEY: "0" * 17}), "not a hash"),
+        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"7"), "not a hash"),
         (TYPE_URL, document({HASH_KEY: "aaaa0000"}, labels={HASH_KEY: "aaaa0000"}), "2 times"),
         (TYPE_URL, GOOD.replace(b'":"aaaa', b'": "aaaa'), "0 times"),
         (TYPE_URL, GOOD.replace(b"aaaa", rb"\u0061aaa"), "0 times"),
     ],
 )
 def test_anything_odd_is_refused(type_url: str, data: bytes, why: str) -> None:
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredMetadata(ID, data, type_url).hashes()
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredMetadata(ID, data, type_url).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
-    with pytest.raises(OddMetadata, match="is no hash"):
+    with pytest.raises(UnexpectedMetadata, match="is not a hash"):
         StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 

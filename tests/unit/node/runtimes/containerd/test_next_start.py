@@ -96,7 +96,7 @@ def test_a_start_that_is_not_known_is_not_guessed_at(command: tuple[str, ...], p
 
     seen = find_next_start(program.files, program, unit(*command), process)
 
-    assert (seen.places, seen.complaint) == (None, "it is started in a way that is not known")
+    assert (seen.places, seen.complaint) == (None, "it is started by an unknown command line")
 
 
 def test_where_the_unit_does_not_tell_the_process_does() -> None:

@@ -38,7 +38,7 @@ HAZARDS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "one that ends what is created": (Reason.UNSUPPORTED_RUNTIME, {"info": containerd("2.3.1")}, "#13512"),
     "shims that answer late": (Reason.RUNTIME_NOT_READY, {"listing_seconds": 2.6}, "2.6 s"),
     "a shim that does not answer": (
-        Reason.RUNTIME_NOT_READY, {"inventory": inventory(replace(RUNNING, process=None))}, "nobody knows",
+        Reason.RUNTIME_NOT_READY, {"inventory": inventory(replace(RUNNING, process=None))}, "its process is unknown",
     ),
     "a unit that ends its shims": (
         Reason.UNSUPPORTED_RUNTIME,

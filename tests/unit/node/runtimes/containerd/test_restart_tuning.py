@@ -15,7 +15,7 @@ from nodeupgrade.node.runtimes.containerd.restart_tuning import (
     find_tuning,
     limit_in,
     only_raises,
-    raised,
+    raise_limit,
 )
 from tests.builders.containerd_program import CONFIG, PROGRAM, FakeProgram, unit
 
@@ -49,7 +49,7 @@ def test_nothing_but_the_limit_may_differ() -> None:
 
 
 def test_the_drop_in_replaces_the_command() -> None:
-    tuning = raised(
+    tuning = raise_limit(
         ContainerdStart(program=PROGRAM, config="/etc/c.toml", named=True, others=("--log-level", "50%")), b"x"
     )
 
@@ -82,7 +82,7 @@ def test_a_start_that_is_understood_is_given_more_time(disk: dict[str, bytes], c
     ("command", "own", "mute", "why"),
     [
         ((), b"", False, "no command"),
-        (("/usr/bin/env", "containerd"), b"", False, "a way that is not known"),
+        (("/usr/bin/env", "containerd"), b"", False, "an unknown command line"),
         ((PROGRAM,), b"version = 2\n", True, "does not show its configuration"),
         ((PROGRAM,), b"version = = 2\n", False, "Invalid value"),
         ((PROGRAM,), b"version = 3\n", False, "cannot be imported without changing anything else"),

@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from nodeupgrade.errors import Transient
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime

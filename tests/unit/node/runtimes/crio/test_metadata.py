@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.metadata import INNER, StoredSpecification
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.contract.node.crio_storage import go_json, specification
@@ -88,26 +88,26 @@ def without(name: str) -> bytes:
         *((without(name), f"needs to find it again: {name}") for name in ("Annotations", "Created", "SandboxID")),
         (changed(GOOD, lambda w: w["annotations"].update({"io.container.manager": "libpod"})), "managed by libpod"),
         (changed(GOOD, lambda w: w["annotations"].update({INNER: "{"})), "are not JSON"),
-        (changed(GOOD, lambda w: w["annotations"].update({INNER: "[]"})), "are no map"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: "[]"})), "are not a map"),
         (changed(GOOD, lambda w: w["annotations"].update({INNER: 7})), "are not JSON"),
         (changed(GOOD, lambda w: w["annotations"].update({INNER: "{}"})), "not among those that CRI-O reads"),
         (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: "bbbb"})), "in one place and 'bbbb' in the other"),
-        (document({HASH_KEY: "XYZ"}), "no hash"),
-        (document({HASH_KEY: "0" * 17}), "no hash"),
+        (document({HASH_KEY: "XYZ"}), "not a hash"),
+        (document({HASH_KEY: "0" * 17}), "not a hash"),
         (document({HASH_KEY: "aaaa0000"}, env=(f'X={{"{HASH_KEY}":"aaaa0000"}}',)), "2 and 1 times"),
         (changed(GOOD, lambda w: w["linux"].update({HASH_KEY: "aaaa0000"})), "1 and 2 times"),
         (GOOD.replace(b"aaaa0000", rb"\u0061aaa0000"), "0 and 0 times"),
     ],
 )
 def test_anything_odd_is_refused(data: bytes, why: str) -> None:
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredSpecification(ID, data).hashes()
-    with pytest.raises(OddMetadata, match=why):
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredSpecification(ID, data).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
-    with pytest.raises(OddMetadata, match="is no hash"):
+    with pytest.raises(UnexpectedMetadata, match="is not a hash"):
         StoredSpecification(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 

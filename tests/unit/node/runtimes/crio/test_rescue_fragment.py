@@ -16,10 +16,10 @@ from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.rescue.shell import LOGIC
 from nodeupgrade.node.runtimes.cri.connection import Call
-from nodeupgrade.node.runtimes.cri.rescue_calls import wrong_hashes
-from nodeupgrade.node.runtimes.crio.before_images import StoredContainer, StoredState, encoded
+from nodeupgrade.node.runtimes.cri.rescue_calls import listed_new_hashes
+from nodeupgrade.node.runtimes.crio.before_images import StoredContainer, StoredState, encode
 from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
-from nodeupgrade.node.runtimes.crio.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.crio.rescue_fragment import render
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.contract.node.crio_storage import go_json, specification
@@ -75,7 +75,7 @@ class Storage:
             config = go_json(made, indent=True).encode()
             self.before[identity] = config
             stored = StoredContainer(directory=str(directory), config=config, state=RUNS, sandbox=sandbox)
-            self.images.append(encoded(ContainerId(identity), stored))
+            self.images.append(encode(ContainerId(identity), stored))
             (directory / "config.json").write_bytes(StoredSpecification(ContainerId(identity), config).rewritten(NEW))
             (directory / "config.json").chmod(0o640)
             (directory / "state.json").write_bytes(RUNS)
@@ -85,7 +85,7 @@ class Storage:
 
     def run(self, command: str) -> int:
         changes = [(image, NEW) for image in self.images]
-        fragment = rendered("/run/crio/crio.sock", Call(path="/list", frame=b"x"), changes)
+        fragment = render("/run/crio/crio.sock", Call(path="/list", frame=b"x"), changes)
         assert fragment.restores
         baseline = f"baseline() {{\n    cat <<'.'\n{self.baseline}\n.\n}}\n"
         script = f"set -u\nPATH={self.root}:$PATH\nanswers={self.root}\nruntime_unit=crio.service\n"
@@ -169,7 +169,7 @@ def test_what_cannot_be_stopped_is_not_written(storage: Storage) -> None:
 
 
 def test_a_new_hash_is_found_in_what_is_served(storage: Storage) -> None:
-    (served,) = set(wrong_hashes([(image, NEW) for image in storage.images]))
+    (served,) = set(listed_new_hashes([(image, NEW) for image in storage.images]))
     (storage.root / "served").write_bytes(b"\0\0" + served + b"\n")
     assert storage.run("can_ask && listing && serves_new_hashes") == 0
     (storage.root / "served").write_bytes(b"\0\0" + served[:-1] + b"0\n")

@@ -4,10 +4,10 @@ import pytest
 
 from nodeupgrade.node.runtimes.docker.configuration import (
     DockerdConfiguration,
-    Unusable,
+    UnusableConfiguration,
     config_file,
     is_same_start,
-    read,
+    read_configuration,
 )
 
 PLAIN = ("/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock")
@@ -37,7 +37,7 @@ DEFAULT = DockerdConfiguration(
 def test_settings_are_those_of_the_flags_and_the_file(
     words: str, content: bytes | None, expected: DockerdConfiguration | tuple[str, str, tuple[str, ...], bool]
 ) -> None:
-    found = read(("dockerd", *words.split()), content)
+    found = read_configuration(("dockerd", *words.split()), content)
 
     values = (found.root, found.exec_root, found.hosts, found.live_restore)
     assert expected in {found, values}
@@ -56,8 +56,8 @@ def test_settings_are_those_of_the_flags_and_the_file(
     ],
 )
 def test_what_dockerd_rejects_is_told_before_a_restart(words: str, content: bytes, why: str) -> None:
-    with pytest.raises(Unusable, match=why):
-        read(("dockerd", *words.split()), content)
+    with pytest.raises(UnusableConfiguration, match=why):
+        read_configuration(("dockerd", *words.split()), content)
 
 
 def test_the_file_is_where_the_command_line_says() -> None:

@@ -9,10 +9,10 @@ import pytest
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.host.files.mounted import HostFiles
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.docker import metadata
-from nodeupgrade.node.runtimes.docker.hash_store import LabelStore, path_of
+from nodeupgrade.node.runtimes.docker.hash_store import LabelStore, config_path
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.builders.docker_files import ID, OTHER, content
 from tests.doubles.node.storage.disk import Image, ModelDisk
@@ -47,19 +47,19 @@ class Dockerd:
         """The last thing that dockerd does is to note something about every container."""
         if self.runs:
             for container_id in BOTH:
-                data = self.disk.content(str(path_of(ROOT, container_id)))
+                data = self.disk.content(str(config_path(ROOT, container_id)))
                 if data is not None:
                     self.put(container_id, data.replace(b'"Pid":4711', b'"Pid":4712'))
         self.runs = self.restless
 
     def put(self, container_id: ContainerId, data: bytes) -> None:
-        self.disk.put(str(path_of(ROOT, container_id)), data, 0o600)
+        self.disk.put(str(config_path(ROOT, container_id)), data, 0o600)
 
     def hashes(self) -> set[StoredHashes]:
         return {image.hashes for image in self.store.before_images(BOTH).values()}
 
     def noted(self) -> set[bool]:
-        return {b'"Pid":4712' in (self.disk.content(str(path_of(ROOT, i))) or b"") for i in BOTH}
+        return {b'"Pid":4712' in (self.disk.content(str(config_path(ROOT, i))) or b"") for i in BOTH}
 
 
 def rewritten(dockerd: Dockerd) -> None:
@@ -120,7 +120,7 @@ def test_dockerd_is_not_stopped_for_nothing() -> None:
 
 
 def test_a_dockerd_that_somebody_starts_meanwhile_is_noticed() -> None:
-    with pytest.raises(StepFailed, match="somebody started dockerd"):
+    with pytest.raises(StepFailed, match="another process started dockerd"):
         rewritten(Dockerd(restless=True))
 
 
@@ -147,7 +147,7 @@ def test_whatever_a_power_cut_leaves_dockerd_can_load_and_a_repetition_completes
 
 def test_the_control_a_file_that_is_written_in_place_would_be_lost() -> None:
     dockerd = Dockerd()
-    path = path_of(ROOT, ID)
+    path = config_path(ROOT, ID)
     data = dockerd.disk.content(str(path)) or b""
     descriptor = dockerd.disk.open(path, 1)  # O_WRONLY
     dockerd.disk.write(descriptor, data.replace(b"aaaa0000", b"b1"))
@@ -158,7 +158,7 @@ def test_the_control_a_file_that_is_written_in_place_would_be_lost() -> None:
         after.disk.load(image)
         try:
             return after.hashes() <= {OLD, NEW}
-        except OddMetadata:
+        except UnexpectedMetadata:
             return False
 
     assert not all(map(loads, states))
@@ -178,7 +178,7 @@ def test_what_somebody_else_wrote_is_left_alone() -> None:
 
 @pytest.mark.parametrize("container_id", ["../../../etc", "", "c" * 63, "C" * 64])
 def test_an_id_that_docker_does_not_give_leads_nowhere(container_id: str) -> None:
-    with pytest.raises(StepFailed, match="no such ids"):
+    with pytest.raises(StepFailed, match="not an id of Docker"):
         Dockerd().store.before_images([ContainerId(container_id)])
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL
-from nodeupgrade.node.runtimes.docker.listing import details, nanoseconds, to_inventory
+from nodeupgrade.node.runtimes.docker.listing import parse_nanoseconds, read_details, to_inventory
 from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL
 from nodeupgrade.node.runtimes.inventory import ContainerState
 from tests.builders.docker_node import Node
@@ -23,7 +23,7 @@ from tests.builders.docker_node import Node
     ],
 )
 def test_times_are_exact(text: str, expected: int | None) -> None:
-    assert nanoseconds(text) == expected
+    assert parse_nanoseconds(text) == expected
 
 
 def listed(kind: str, **more: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def inspected(pid: int) -> dict[str, Any]:
 def test_a_container_has_its_own_shim_and_loses_it(node: Node) -> None:
     node.process(8, "containerd-shim", 1)
     node.process(9, "sh", 8)
-    known = {"container": details(inspected(9))}
+    known = {"container": read_details(inspected(9))}
 
     def seen() -> Any:
         entries = [listed("container", **{HASH_LABEL: "a1"})]
@@ -65,7 +65,7 @@ def test_a_container_has_its_own_shim_and_loses_it(node: Node) -> None:
     ],
 )
 def test_an_answer_of_another_form_is_an_error_in_words(node: Node, entry: dict[str, Any]) -> None:
-    known = {str(entry["Id"]): details(inspected(9))}
+    known = {str(entry["Id"]): read_details(inspected(9))}
     with pytest.raises(StepFailed, match="cannot read dockerd's list"):
         to_inventory([entry], known, node.processes, full=False, addresses=False)
 
@@ -75,4 +75,4 @@ def test_an_answer_of_another_form_is_an_error_in_words(node: Node, entry: dict[
 )
 def test_details_of_another_form_are_an_error_in_words(broken: dict[str, Any]) -> None:
     with pytest.raises(StepFailed, match="cannot read dockerd's details"):
-        details(broken)
+        read_details(broken)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.runtimes.cri.hash_text import OddMetadata
+from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, StoredConfig
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.builders.docker_files import ID, OTHER, content
@@ -55,7 +55,7 @@ def test_what_dockerd_notes_meanwhile_is_not_part_of_what_is_compared() -> None:
 
 def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
     for end in range(len(GOOD)):
-        with pytest.raises(OddMetadata, match="not a JSON object"):
+        with pytest.raises(UnexpectedMetadata, match="not a JSON object"):
             StoredConfig.of(ID, GOOD[:end])
 
 
@@ -70,8 +70,8 @@ def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
         (GOOD.replace(b'"Config":{"Hostname"', b'"Konfig":{"Hostname"'), "0 configurations"),
     ],
 )
-def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
-    with pytest.raises(OddMetadata, match=why):
+def test_a_file_of_another_form_is_unexpected(data: bytes, why: str) -> None:
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredConfig.of(ID, data)
 
 
@@ -80,17 +80,17 @@ def test_a_file_of_another_form_is_odd(data: bytes, why: str) -> None:
     [
         (b"[]", "not an object"),
         (b'{"Labels":[]}', "labels are not an object"),
-        (f'{{"Labels":{{"{HASH_LABEL}":"XYZ"}}}}'.encode(), "no hash"),
-        (f'{{"Labels":{{"{HASH_LABEL}":7}}}}'.encode(), "no hash"),
+        (f'{{"Labels":{{"{HASH_LABEL}":"XYZ"}}}}'.encode(), "not a hash"),
+        (f'{{"Labels":{{"{HASH_LABEL}":7}}}}'.encode(), "not a hash"),
         (f'{{"Labels":{{"{HASH_LABEL}": "a1"}}}}'.encode(), "0 times"),
         (f'{{"Labels":{{"{HASH_LABEL}":"a1"}},"x":{{"{HASH_LABEL}":"a1"}}}}'.encode(), "2 times"),
     ],
 )
-def test_a_configuration_of_another_form_is_odd(config: bytes, why: str) -> None:
-    with pytest.raises(OddMetadata, match=why):
+def test_a_configuration_of_another_form_is_unexpected(config: bytes, why: str) -> None:
+    with pytest.raises(UnexpectedMetadata, match=why):
         StoredConfig(ID, config).rewritten(StoredHashes(container=HashValue("b2")))
 
 
 def test_what_is_wanted_has_to_be_a_hash() -> None:
-    with pytest.raises(OddMetadata, match="is no hash"):
+    with pytest.raises(UnexpectedMetadata, match="is not a hash"):
         StoredConfig.of(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))

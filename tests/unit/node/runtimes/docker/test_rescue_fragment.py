@@ -11,7 +11,7 @@ import pytest
 
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.docker import metadata
-from nodeupgrade.node.runtimes.docker.rescue_fragment import rendered
+from nodeupgrade.node.runtimes.docker.rescue_fragment import render
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.builders.docker_files import ID, OTHER, content
@@ -73,7 +73,7 @@ class Node:
         stored = {i: metadata.StoredConfig.of(i, data).data for i, data in self.before.items()}
         images = (BeforeImage(container_id=i, encoding=metadata.ENCODING, data=stored[i], hashes=OLD) for i in stored)
         changes = [(image, NEW) for image in images]
-        fragment = rendered(PurePosixPath("/run/docker.sock"), PurePosixPath(self.root), changes)
+        fragment = render(PurePosixPath("/run/docker.sock"), PurePosixPath(self.root), changes)
         assert fragment.restores
         waiting = "wait_for_runtime() { listing; }\n"
         script = (

@@ -4,11 +4,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.host.files.mounted import HostFiles
-from nodeupgrade.node.host.packages.manager import NodePackages
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.packages.host_packages import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 
-NOBODY = "file /usr/bin/kubelet is not owned by any package"
+NOT_OWNED = "file /usr/bin/kubelet is not owned by any package"
 
 
 @pytest.mark.parametrize(
@@ -20,8 +20,8 @@ def test_a_file_is_nobodys_only_by_a_database_that_was_read(
     complaint: str, owners: tuple[str, ...] | None, tmp_path: Path
 ) -> None:
     rpm = tmp_path / "rpm"
-    rpm.write_text(f"#!/bin/sh\necho '{complaint}' >&2\necho '{NOBODY}'\nexit 1\n", encoding="ascii")
+    rpm.write_text(f"#!/bin/sh\necho '{complaint}' >&2\necho '{NOT_OWNED}'\nexit 1\n", encoding="ascii")
     rpm.chmod(0o755)
-    packages = NodePackages(HostFiles(tmp_path), ProcessTable(), prefix=(str(rpm),))
+    packages = HostPackages(HostFiles(tmp_path), ProcessTable(), prefix=(str(rpm),))
 
     assert packages.rpm_owners(PurePosixPath("/usr/bin/kubelet")) == owners

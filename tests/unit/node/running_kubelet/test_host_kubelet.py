@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.running_kubelet.process import HostKubelet
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from tests.builders.web_server import Server, sends, server
 
 __all__ = ["server"]

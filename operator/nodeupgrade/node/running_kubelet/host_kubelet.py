@@ -1,4 +1,4 @@
-"""The Kubelet port (ports.kubelet): the kubelet's health endpoint, process and program."""
+"""Implements Kubelet: the health endpoint, process and program of a node's kubelet."""
 
 import base64
 import http.client
@@ -14,13 +14,13 @@ from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.running_kubelet import cell
-from nodeupgrade.node.running_kubelet import configz as requests
+from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 ELF = b"\x7fELF"
 SECONDS = 20
-"""To live for a kubelet in a dry run; it takes less than one."""
+"""How long a kubelet in a dry run may take; it takes less than one."""
 GRACE_SECONDS = 10.0
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
@@ -36,7 +36,7 @@ class HostKubelet:
     prefix: tuple[str, ...] = ()  # of commands that run its program, for example ``("chroot", "/host")`` in a pod
     healthz_timeout: float = 1.0  # seconds to wait for the health endpoint; it answers at once or not at all
     program_timeout: float = 60.0  # seconds for the program to print its version
-    token: Path = requests.TOKEN  # file with the service account's token, for requests to the kubelet's server
+    token: Path = TOKEN  # file with the service account's token, for requests to the kubelet's server
     root: Path = Path("/")  # mount point of the node's root directory
 
     def healthy(self) -> bool:
@@ -68,13 +68,13 @@ class HostKubelet:
     def started(self, pid: int) -> float:
         """Return the present time minus the age of the process: changes to the clock since then do not distort it."""
         if (process := self.processes.process(pid)) is None:
-            raise Transient(f"cannot tell when process {pid} was started because it is gone; look for the new one")
+            raise Transient(f"cannot read when process {pid} was started because it is gone; look for the new one")
         since_boot = time.clock_gettime(time.CLOCK_BOOTTIME)
         return time.time() - since_boot + process.started / os.sysconf("SC_CLK_TCK")
 
     def configz(self, where: ServingEndpoint) -> Answer:
         """Send the service account's token, and only to the kubelet itself."""
-        return requests.configz(where, self.token)
+        return fetch_configz(where, self.token)
 
     def inotify_instances(self) -> int:
         """Count the inotify instances of the superuser's processes; one that several share counts once per process."""
@@ -88,7 +88,6 @@ class HostKubelet:
         return stamp
 
     def dry_run(self, binary: PurePosixPath, trial: TrialStart) -> str:
-        """Run it in a cell."""
         try:
             order = {
                 "root": str(self.root),

@@ -1,4 +1,4 @@
-"""The Files port (ports.files) on a mounted filesystem."""
+"""Implements Files on a mounted filesystem."""
 
 import contextlib
 import errno
@@ -12,26 +12,11 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.atomic import (
-    LEFTOVER,
-    carry_attributes,
-    digest_of,
-    exists,
-    fresh_beside,
-    is_regular,
-    make_directory,
-    read_chunks,
-    remove_leftover,
-    replace_by_link,
-    sync_directory,
-    write_all,
-)
-from nodeupgrade.node.host.files.disk import Disk
-from nodeupgrade.node.host.files.entries import EntryKind, FileEntry
-from nodeupgrade.node.host.files.mounted_volumes import DiskUsage
+from nodeupgrade.node.host.files import atomic
+from nodeupgrade.node.host.files.disk import Disk, stamp
+from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
-from nodeupgrade.node.host.files.stamps import stamp
-from nodeupgrade.node.host.retries import translated
+from nodeupgrade.node.host.retries import translate_errors
 
 T = TypeVar("T")
 
@@ -45,8 +30,8 @@ class HostFiles:
     """Files of the node whose root directory is mounted at ``root``.
 
     Symbolic links are resolved as the node would, and never lead out of ``root``. Reads follow them to the end.
-    Changing a path that *is* a symbolic link, or anything but a regular file, is refused: the caller has to say
-    whether it means the link or its target.
+    A change of a symbolic link, or of anything but a regular file, is refused: the caller has to say whether it means
+    the link or its target.
     """
 
     root: Path = Path("/")  # mount point of the node's root directory
@@ -55,7 +40,7 @@ class HostFiles:
 
     def seen(self, path: PurePosixPath) -> Path:
         """Return a path of the node as this process sees it, symbolic links followed as the node would."""
-        with translated(f"cannot follow {path}"):
+        with translate_errors(f"cannot follow {path}"):
             return resolve(self.root, path, follow_last=True, disk=self.disk)
 
     def on_node(self, seen: Path) -> PurePosixPath:
@@ -63,10 +48,10 @@ class HostFiles:
         return PurePosixPath("/") / seen.relative_to(self.root)
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        return self._of(path, lambda found: b"".join(read_chunks(found, disk=self.disk)))
+        return self._of(path, lambda found: b"".join(atomic.read_chunks(found, disk=self.disk)))
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        return self._of(path, lambda found: digest_of(found, disk=self.disk))
+        return self._of(path, lambda found: atomic.digest_of(found, disk=self.disk))
 
     def size(self, path: PurePosixPath) -> int | None:
         return self._of(path, lambda found: self.disk.stat(found).st_size)
@@ -78,14 +63,14 @@ class HostFiles:
         return bool(self._of(path, lambda found: self.disk.stat(found).st_mode & stat.S_IXUSR))
 
     def _of(self, path: PurePosixPath, look: Callable[[Path], T]) -> T | None:
-        """Look at the regular file that a path leads to, if there is one."""
-        with translated(f"cannot read {path}"):
+        """Apply ``look`` to the regular file that a path leads to, if there is one."""
+        with translate_errors(f"cannot read {path}"):
             found = self._existing(path)
             return None if found is None else look(found)
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""
-        with translated(f"cannot ask for the times of {path}"):
+        with translate_errors(f"cannot ask for the times of {path}"):
             links: list[Path] = []
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk, links=links)
             try:
@@ -95,29 +80,29 @@ class HostFiles:
             return max(max(status.st_mtime_ns, status.st_ctime_ns) for status in times) / 1e9
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
-        with translated(f"cannot write {path}"):
+        with translate_errors(f"cannot write {path}"):
             target = self._changeable(path)
-            make_directory(target.parent, disk=self.disk)
-            with fresh_beside(target, mode=mode, disk=self.disk) as fresh:
-                write_all(fresh, data, disk=self.disk)
-                if exists(target, self.disk):
-                    carry_attributes(target, fresh, disk=self.disk)
+            atomic.make_directory(target.parent, disk=self.disk)
+            with atomic.fresh_beside(target, mode=mode, disk=self.disk) as fresh:
+                atomic.write_all(fresh, data, disk=self.disk)
+                if atomic.exists(target, self.disk):
+                    atomic.carry_attributes(target, fresh, disk=self.disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        with translated(f"cannot copy {source} to {target}"):
+        with translate_errors(f"cannot copy {source} to {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
-            make_directory(destination.parent, disk=self.disk)
-            with fresh_beside(destination, mode=0o600, disk=self.disk) as fresh:
-                for chunk in read_chunks(origin, disk=self.disk):
-                    write_all(fresh, chunk, disk=self.disk)
-                carry_attributes(origin, fresh, disk=self.disk)
+            atomic.make_directory(destination.parent, disk=self.disk)
+            with atomic.fresh_beside(destination, mode=0o600, disk=self.disk) as fresh:
+                for chunk in atomic.read_chunks(origin, disk=self.disk):
+                    atomic.write_all(fresh, chunk, disk=self.disk)
+                atomic.carry_attributes(origin, fresh, disk=self.disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
-        with translated(f"cannot give {target} the attributes of {pattern}"):
+        with translate_errors(f"cannot give {target} the attributes of {pattern}"):
             descriptor = self.disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
             try:
-                carry_attributes(self._required(pattern), descriptor, disk=self.disk)
+                atomic.carry_attributes(self._required(pattern), descriptor, disk=self.disk)
                 if mode is not None:
                     self.disk.fchmod(descriptor, mode)
                 self.disk.fsync(descriptor)
@@ -125,52 +110,52 @@ class HostFiles:
                 self.disk.close(descriptor)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
-        with translated(f"cannot put {source} at {target}"):
+        with translate_errors(f"cannot put {source} at {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
             if self._is_same(origin, destination):
                 return
-            make_directory(destination.parent, disk=self.disk)
-            replace_by_link(origin, destination, disk=self.disk)
+            atomic.make_directory(destination.parent, disk=self.disk)
+            atomic.replace_by_link(origin, destination, disk=self.disk)
 
     def remove(self, path: PurePosixPath) -> None:
-        with translated(f"cannot remove {path}"):
+        with translate_errors(f"cannot remove {path}"):
             target = self._changeable(path)
-            remove_leftover(target, disk=self.disk)
-            if exists(target, self.disk):
+            atomic.remove_leftover(target, disk=self.disk)
+            if atomic.exists(target, self.disk):
                 self.disk.unlink(target)
-                sync_directory(target.parent, self.disk)
+                atomic.sync_directory(target.parent, self.disk)
 
     def tidy(self, path: PurePosixPath) -> None:
-        with translated(f"cannot tidy up beside {path}"):
-            remove_leftover(self._changeable(path), disk=self.disk)
+        with translate_errors(f"cannot tidy up beside {path}"):
+            atomic.remove_leftover(self._changeable(path), disk=self.disk)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Leave out temporary files that a crash of this program left behind."""
-        found = self._below(directory, lambda path: is_regular(path, self.disk))
-        return tuple(path for path in found if not path.name.endswith(LEFTOVER))
+        found = self._below(directory, lambda path: atomic.is_regular(path, self.disk))
+        return tuple(path for path in found if not path.name.endswith(atomic.LEFTOVER))
 
     def _below(self, directory: PurePosixPath, wanted: Callable[[Path], bool]) -> tuple[PurePosixPath, ...]:
-        with translated(f"cannot list {directory}"):
+        with translate_errors(f"cannot list {directory}"):
             resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
-            names = self.disk.listdir(resolved) if exists(resolved, self.disk) else []
+            names = self.disk.listdir(resolved) if atomic.exists(resolved, self.disk) else []
             return tuple(directory / name for name in sorted(names) if wanted(resolved / name))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        with translated(f"cannot list {directory}"):
+        with translate_errors(f"cannot list {directory}"):
             resolved = resolve(self.root, directory, follow_last=True)
             below = [Path(place) / name for place, _, names in os.walk(resolved) for name in names]
             files = [path.relative_to(resolved) for path in below if path.is_symlink() or path.is_file()]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
-        with translated(f"cannot follow {path}"):
+        with translate_errors(f"cannot follow {path}"):
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
-            return self.on_node(resolved) if is_regular(resolved, self.disk) else None
+            return self.on_node(resolved) if atomic.is_regular(resolved, self.disk) else None
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
-        with translated(f"cannot ask for the attributes of {path}"):
+        with translate_errors(f"cannot ask for the attributes of {path}"):
             try:
                 descriptor = os.open(resolve(self.root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
@@ -186,7 +171,7 @@ class HostFiles:
             return bool(int.from_bytes(answer[:4], sys.byteorder) & (IMMUTABLE | APPEND_ONLY))
 
     def socket(self, path: PurePosixPath) -> PurePosixPath | None:
-        with translated(f"cannot look for a socket at {path}"):
+        with translate_errors(f"cannot look for a socket at {path}"):
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
             return self.on_node(resolved) if self._is_socket(resolved) else None
 
@@ -201,9 +186,9 @@ class HostFiles:
             return False
 
     def usage(self, path: PurePosixPath) -> DiskUsage:
-        with translated(f"cannot ask for the space at {path}"):
+        with translate_errors(f"cannot ask for the space at {path}"):
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
-            while not exists(resolved, self.disk):
+            while not atomic.exists(resolved, self.disk):
                 resolved = resolved.parent
             seen = self.disk.statvfs(resolved)
             return DiskUsage(
@@ -214,7 +199,7 @@ class HostFiles:
             )
 
     def entry(self, path: PurePosixPath) -> FileEntry | None:
-        with translated(f"cannot look at {path}"):
+        with translate_errors(f"cannot look at {path}"):
             resolved = resolve(self.root, path, follow_last=False, disk=self.disk)
             try:
                 status = self.disk.lstat(resolved)
@@ -249,7 +234,7 @@ class HostFiles:
         return target
 
     def _is_same(self, one: Path, other: Path) -> bool:
-        if not exists(other, self.disk):
+        if not atomic.exists(other, self.disk):
             return False
         first, second = self.disk.stat(one), self.disk.stat(other)
         return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)

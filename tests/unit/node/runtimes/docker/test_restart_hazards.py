@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.node.runtimes.docker.stopping import objections
+from nodeupgrade.node.runtimes.docker.restart_hazards import objections
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Access to the package manager of one node."""
+"""Implements Packages with dpkg and rpm: reads dpkg's files, has dpkg itself write them, and asks rpm.
+
+dpkg writes a new list of packages and renames it, so it may be killed at any moment.
+"""
 
 import fcntl
 import os
@@ -8,31 +11,18 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.files.mounted import HostFiles
-from nodeupgrade.node.host.packages.dpkg import (
-    DATABASE,
-    LOCKS,
-    PROGRAM,
-    STATUS,
-    UPDATES,
-    DpkgState,
-    Package,
-    Selection,
-    record_of,
-)
-from nodeupgrade.node.host.packages.rpm import RPM_QUERY, rpm_owners
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.packages import dpkg
+from nodeupgrade.node.host.packages.dpkg import DpkgState, Package, Selection
+from nodeupgrade.node.host.packages.rpm import RPM_QUERY, parse_owners
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.processes.programs import NodeProgram
-from nodeupgrade.node.host.retries import patiently, translated
-
-# The Packages port (ports.services) over dpkg and rpm: reads dpkg's files, has dpkg itself write them, and asks rpm.
-#
-# dpkg writes its list of packages anew and renames it, so that it may be killed at any moment.
+from nodeupgrade.node.host.retries import retry_for, translate_errors
 
 SECONDS = 60.0
-"""For one call, which usually takes 0.03."""
+"""The timeout of one call, which usually takes 0.03."""
 LOCKED = "locked by another process"
-"""What every version of dpkg says if somebody else has locked its database; the environment keeps it in English."""
+"""Part of the English message with which every version of dpkg reports a locked database."""
 ANOTHER = "another process"
 ENGLISH = {"LC_ALL": "C"}
 # struct flock of 64-bit Linux: type, whence, start, length, PID.
@@ -40,15 +30,15 @@ _FLOCK = "hhqqi4x"
 
 
 @dataclass(frozen=True, slots=True)
-class NodePackages:
+class HostPackages:
     """The package managers of the node whose root directory is mounted at the root of ``files``."""
 
     files: HostFiles
     processes: ProcessTable
     _: KW_ONLY
     prefix: tuple[str, ...] = ()  # of commands, for example ``("chroot", "/host")`` in a pod
-    admindir: PurePosixPath = DATABASE  # the database, as a program that is run with this prefix sees it
-    patience: float = 10.0  # seconds for which a call is repeated while somebody else has locked the database
+    admindir: PurePosixPath = dpkg.DATABASE  # the database, as a program that is run with this prefix sees it
+    patience: float = 10.0  # seconds for which a call is repeated while the database is locked
 
     def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
         try:
@@ -56,29 +46,29 @@ class NodePackages:
         except (OSError, StepFailed):
             return None
         output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
-        return rpm_owners(path, done.returncode, output, errors)
+        return parse_owners(path, done.returncode, output, errors)
 
     def state(self) -> DpkgState:
         return DpkgState(
-            runs=self.files.executable(PROGRAM),
-            interrupted=any(path.name.isdecimal() for path in self.files.list(UPDATES)),
+            runs=self.files.executable(dpkg.PROGRAM),
+            interrupted=any(path.name.isdecimal() for path in self.files.list(dpkg.UPDATES)),
             user=self._user(),
         )
 
     def selection(self, package: Package) -> Selection | None:
-        found = record_of(self.files.read(STATUS) or b"", package.name, package.architecture)
+        found = dpkg.record_of(self.files.read(dpkg.STATUS) or b"", package.name, package.architecture)
         return None if found is None else found.selection
 
     def select(self, package: Package, selection: Selection) -> None:
-        """Have dpkg enter what is wanted of a package, and read it back: a name that it does not know is no error."""
-        patiently(lambda: self._select(package, selection), self.patience, pause=0.5)
+        """Have dpkg record a selection, and read it back: dpkg reports no error for a name that it does not know."""
+        retry_for(lambda: self._select(package, selection), self.patience, pause=0.5)
         if (found := self.selection(package)) != selection:
             raise StepFailed(f"dpkg has {found or 'nothing'} on record for {package.specific} instead of {selection}")
 
     def _select(self, package: Package, selection: Selection) -> None:
-        words = (str(PROGRAM), f"--admindir={self.admindir}", "--set-selections")
+        words = (str(dpkg.PROGRAM), f"--admindir={self.admindir}", "--set-selections")
         text = f"{package.specific} {selection}\n".encode()
-        with translated(f"cannot run {PROGRAM}"):
+        with translate_errors(f"cannot run {dpkg.PROGRAM}"):
             done = self._run(words, text)
         if done.returncode == 0:
             return
@@ -91,12 +81,12 @@ class NodePackages:
         return NodeProgram(self.prefix, timeout=SECONDS).run(words, text=text, environment=ENGLISH)
 
     def _user(self) -> str:
-        """Return who works with the database; empty if nobody does."""
-        return next(filter(None, map(self._holder, LOCKS)), "")
+        """Return the process that uses the database; empty if none does."""
+        return next(filter(None, map(self._holder, dpkg.LOCKS)), "")
 
     def _holder(self, lock: PurePosixPath) -> str:
-        """Return who has locked a file; empty if nobody has. The lock is looked at and not taken."""
-        with translated(f"cannot ask who has locked {lock}"):
+        """Return the process that has locked a file; empty if none has. The lock is not taken."""
+        with translate_errors(f"cannot find out which process has locked {lock}"):
             try:
                 descriptor = os.open(self.files.seen(lock), os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
             except FileNotFoundError:

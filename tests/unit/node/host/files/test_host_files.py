@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files import atomic
-from nodeupgrade.node.host.files.mounted import HostFiles
+from nodeupgrade.node.host.files.host_files import HostFiles
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"
