@@ -19,7 +19,7 @@ from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.examination.planning import examine
 from nodeupgrade.node.facts import gather
-from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.plan.request import Replacement, RunRequest
 from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.doubles.node import SimulatedNode, manifest, pod_json
@@ -113,7 +113,7 @@ def main() -> int:
     )
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))
     checking, _ = timed(lambda: (registry.preflight(facts), registry.warnings(facts)))
-    examining, found = timed(lambda: examine(request, facts, layout, manifests(node.files, layout)))
+    examining, found = timed(lambda: examine(request, facts, layout, read_manifests(node.files, layout)))
     if found.plan is None:
         sys.exit(f"error: {len(found.refusals)} findings, first {found.refusals[0]}")
     containers = len(found.plan.containers)

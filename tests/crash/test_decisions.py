@@ -18,13 +18,13 @@ from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.state_machine import (
-    AskAgain,
-    Decision,
     Do,
     Finish,
     HoldRollback,
     Observation,
+    RunDecision,
     Undo,
+    Wait,
     decide,
     needs_runtime,
 )
@@ -115,7 +115,7 @@ class Run(RuleBasedStateMachine):
                 self._take(step, way)
             case Undo(step=step):
                 self._undo(step, way)
-            case AskAgain(seconds=pause):
+            case Wait(seconds=pause):
                 assert pause > 0
                 self.now += pause
             case HoldRollback(undo=undo, seconds=pause):
@@ -186,11 +186,11 @@ class Run(RuleBasedStateMachine):
 
     # -----------------------------------------------------------------------------------------------------------------
 
-    def _decide(self) -> Decision:
+    def _decide(self) -> RunDecision:
         seen = Observation(monotonic=self.now, boot=BootIdentity(str(self.boot)), abort=self.abort)
         decision = decide(self.journal, seen, LIMITS)
         if needs_runtime(decision) and not self.world.shown:
-            decision = decide(self.journal, replace(seen, lack=LOST), LIMITS)
+            decision = decide(self.journal, replace(seen, obstacle=LOST), LIMITS)
         marks = {record.mark for record in self.journal.records}
         self.turned_back |= bool(marks & {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
         assert not (self.turned_back and isinstance(decision, Do)), "forward after backward"

@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.run import start_preconditions
-from nodeupgrade.node.run.started_program import Running
+from nodeupgrade.node.run.started_program import ProgramWatch
 from tests.crash.harness import CONFIG, LIMITS, NEW, OLD, PACKAGE, World, back, forward, node_of, wrongs
 from tests.doubles.node import Moment, SimulatedNode
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
@@ -211,7 +211,7 @@ def test_a_runtime_that_could_not_come_back_is_not_restarted_on_the_way_back_eit
 
 def test_control_without_the_looks_the_old_program_runs_on_new_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(start_preconditions, "require_new_program", lambda *_: None)
-    monkeypatch.setattr(Running, "_look", lambda _self, *, last: None)  # noqa: ARG005
+    monkeypatch.setattr(ProgramWatch, "_look", lambda _self, *, last: None)  # noqa: ARG005
 
     after = changing(forward(), old_program, STARTING)
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run import file_exchange, newcomers, run, start_preconditions
-from nodeupgrade.node.run.state_machine import Decision, Finish, Observation, Undo, decide
+from nodeupgrade.node.run.state_machine import Finish, Observation, RunDecision, Undo, decide
 from nodeupgrade.node.run.steps import files, kubelet, runtime
 from nodeupgrade.node.run.steps.actions import StepActions
 from nodeupgrade.node.run.steps.before_stop import HoldPackage
@@ -43,7 +43,7 @@ def start_before_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(file_exchange, "keep", nothing)
+    patch.setattr(file_exchange, "back_up", nothing)
 
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def rewrite_before_stop(patch: pytest.MonkeyPatch) -> None:
 
 
 def undo_in_forward_order(patch: pytest.MonkeyPatch) -> None:
-    def mutant(journal: Journal, seen: Observation, limits: Limits) -> Decision:
+    def mutant(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
         decision = decide(journal, seen, limits)
         if not isinstance(decision, Undo):
             return decision
@@ -69,7 +69,7 @@ def undo_in_forward_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_half_done_steps(patch: pytest.MonkeyPatch) -> None:
-    def mutant(journal: Journal, seen: Observation, limits: Limits) -> Decision:
+    def mutant(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
         decision = decide(journal, seen, limits)
         if isinstance(decision, Undo) and journal.mark(decision.step) in {Mark.DOING, Mark.FAILED}:
             known = tuple(r for r in journal.records if r.step is not decision.step)
@@ -94,7 +94,7 @@ def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_who_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(newcomers, "take_back", lambda *_: ((), ()))
+    patch.setattr(newcomers, "restore_hashes", lambda *_: ((), ()))
 
 
 def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:

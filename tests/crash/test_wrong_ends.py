@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.run import kept_images
+from nodeupgrade.node.run import before_images
 from tests.crash.harness import World, erring, forward, wrongs
 
 
@@ -23,7 +23,7 @@ def test_what_was_written_down_is_put_back_and_nothing_restarts() -> None:
 
 def test_without_that_every_container_is_made_a_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: the run is held until somebody gives up on them."""
-    monkeypatch.setattr(kept_images, "reinstated", lambda _node, _plan: ())
+    monkeypatch.setattr(before_images, "reinstate", lambda _node, _plan: ())
 
     after = erring().run()
 
@@ -38,7 +38,7 @@ def test_images_are_kept_of_all_containers_that_a_restart_may_harm(make: Callabl
     first, second = after.plan.containers
     unchanged = replace(first, after=first.before)
 
-    some = kept_images.images_to_keep(after.node.ports, replace(after.plan, containers=(unchanged, second)))
-    none = kept_images.images_to_keep(after.node.ports, replace(after.plan, containers=(unchanged,)))
+    some = before_images.containers_to_record(after.node.ports, replace(after.plan, containers=(unchanged, second)))
+    none = before_images.containers_to_record(after.node.ports, replace(after.plan, containers=(unchanged,)))
 
     assert (len(some), none) == (kept, ())

@@ -13,7 +13,7 @@ from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.examination.planning import examine
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.facts.next_start import with_files
-from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.host.packages.dpkg import Package
 from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
 from nodeupgrade.node.plan.plan import Limits, RunPlan
@@ -69,7 +69,7 @@ def plan_for(
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
     around = replace(facts.around, package=package, dpkg=node.packages.state() if package else None)
     facts = replace(facts, around=around)
-    found = examine(request, facts, layout, manifests(node.files, layout))
+    found = examine(request, facts, layout, read_manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
     plan = replace(found.plan, limits=limits)

@@ -15,8 +15,8 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.run.evidence import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.watch import LOOK_SECONDS
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, Moment
 from tests.doubles.node.kubelet import SYNC_SECONDS
@@ -247,7 +247,7 @@ def test_a_runtime_that_stays_silent_is_a_failure_in_the_end() -> None:
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.RUNTIME_DID_NOT_ANSWER)
     assert it.nothing_restarted()
-    assert "has shown nothing for" in report.message
+    assert "has not answered for" in report.message
 
 
 def silent_at_second_look(it: Story, seconds: float) -> None:

@@ -83,11 +83,11 @@ def test_files_older_than_the_runtime_are_no_change_of_it() -> None:
     it.node.timeline.advance(5)
     node = it.node.ports
 
-    found, _ = runtime.find(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
+    found, _ = runtime.examine_runtime(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
     assert found.changed == ()
 
     it.node.timeline.advance(60)
     it.node.timeline.suspend(HOUR)
     it.node.files.touched[f"/lib/systemd/system/{RUNTIME_UNIT}"] = it.node.timeline.wall.timestamp() - HOUR - 30
-    found, _ = runtime.find(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
+    found, _ = runtime.examine_runtime(node, node.services.status(RUNTIME_UNIT), node.runtime.info())
     assert found.changed == (f"/lib/systemd/system/{RUNTIME_UNIT}",)

@@ -36,7 +36,7 @@ from nodeupgrade.node.examination.planning import Examination, examine
 from nodeupgrade.node.facts import drift, gather
 from nodeupgrade.node.facts.as_kubelet import unusable_credentials
 from nodeupgrade.node.facts.next_start import next_start
-from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.facts.surroundings import look_at_surroundings
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.exchanged_files import NewFile
@@ -192,7 +192,7 @@ class Examiner:
             around=look_at_surroundings(self.host, facts),
             unusable_credentials=unusable_credentials(self.host, facts),
         )
-        return examine(request, facts, layout, manifests(self.host.files, layout))
+        return examine(request, facts, layout, read_manifests(self.host.files, layout))
 
 
 def _program(running: gather.RunningKubelet) -> PurePosixPath:

@@ -16,7 +16,7 @@ from nodeupgrade.cluster.agent_pods import file_from_image
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.artifacts import Artifacts
-from nodeupgrade.node.facts.next_start import look
+from nodeupgrade.node.facts.next_start import find_files
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
@@ -73,7 +73,7 @@ def stage(files: Files, new: Iterable[NewFile]) -> None:
     """
     new = tuple(new)
     try:
-        changing = tuple(changes_of(look(files, new)))
+        changing = tuple(changes_of(find_files(files, new)))
         problem = next((f"{each.new.path}: {why}" for each in changing if (why := obstacle(each))), None)
         for each in changing if problem is None else ():
             _stage_one(files, each)

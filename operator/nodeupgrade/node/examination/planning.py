@@ -24,7 +24,7 @@ from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.checks.other_tools import holds_package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
-from nodeupgrade.node.plan.derived_uids import OwnUid, OwnUids, is_computed_again, written
+from nodeupgrade.node.plan.derived_uids import OwnUid, OwnUids, is_computed_again, render_gates
 from nodeupgrade.node.plan.exchanged_files import backup_path, changes_of, staged_path
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.plan import (
@@ -157,7 +157,7 @@ def _known_of(facts: NodeFacts) -> Callable[[StaticPod], OwnUid | None]:
 
 def _own_uids(examination: Examination, current: KubeletVersion) -> OwnUids:
     """Return what is known once the run is over: the running kubelet computed the UIDs that the run writes down."""
-    node, gates = examination.request.spec.node_name, written(examination.gates)
+    node, gates = examination.request.spec.node_name, render_gates(examination.gates)
     known = {own.path: own for own in examination.facts.own_uids.known} | {
         pin.path: OwnUid(node=node, path=pin.path, manifest=pin.before, uid=pin.uid, version=str(current), gates=gates)
         for pin in examination.pins.pins

@@ -31,8 +31,7 @@ from nodeupgrade.node.facts import admission, host, kubelet_files
 from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_by
 from nodeupgrade.node.facts.next_start import StartWithFiles
 from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
-from nodeupgrade.node.facts.runtime import find as runtime_found_on
-from nodeupgrade.node.facts.runtime import find_socket, unit_of
+from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -119,7 +118,7 @@ def gather(
     stored = _stored(node, inventory)
     kubelet, runtime = _kubelet_facts(node, starting, request), node.runtime.info()
     unit = _runtime_unit(node, runtime)
-    runtime_found, runtime_start = runtime_found_on(node, unit, runtime, running.program)
+    runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
     layout = kubelet_layout(then.files, starting)
     return NodeFacts(
         node=node_object,
@@ -266,7 +265,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         program=None if program is None else str(program),
         started=_real(node.files, running.unit.program),
         words=running.words,
-        current=parsed(current),
+        current=parse_version(current),
         since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
         arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
@@ -302,7 +301,7 @@ def version_of(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:
     return said.group(1) if said else "", output
 
 
-def parsed(text: str | None) -> KubeletVersion | None:
+def parse_version(text: str | None) -> KubeletVersion | None:
     """Return a version that a program reports; ``None`` if it reports none that is understood."""
     try:
         return KubeletVersion.parse(text) if text else None

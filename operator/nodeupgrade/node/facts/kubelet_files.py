@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
-from nodeupgrade.node.facts.static_pod_manifests import paths
+from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
 from nodeupgrade.node.own_places import mount_table
@@ -13,13 +13,13 @@ def unchangeable(files: FilesView, program: PurePosixPath | None, layout: Kubele
     """Return the immutable paths among those a run changes: the program, its directory, and static pod manifests."""
     changed = [] if program is None else [program, program.parent]
     if layout.manifests is not None:
-        changed += [PurePosixPath(layout.manifests), *paths(files, layout)]
+        changed += [PurePosixPath(layout.manifests), *manifest_paths(files, layout)]
     return tuple(str(path) for path in changed if files.immutable(path))
 
 
 def mounted(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:
     """Return the mount points among the files that a run replaces: the program, and static pod manifests."""
-    table, replaced = mount_table(files), [*([] if program is None else [program]), *paths(files, layout)]
+    table, replaced = mount_table(files), [*([] if program is None else [program]), *manifest_paths(files, layout)]
     return tuple(str(path) for path in replaced if is_mount_point(table, path))
 
 

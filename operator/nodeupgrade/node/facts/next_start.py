@@ -40,7 +40,7 @@ class StartWithFiles:
         return kept | dict(self.sets)
 
 
-def look(files: FilesView, new: Iterable[NewFile]) -> tuple[FileFound, ...]:
+def find_files(files: FilesView, new: Iterable[NewFile]) -> tuple[FileFound, ...]:
     """Look at the paths that new files are for.
 
     Raises:
@@ -71,7 +71,7 @@ def with_files(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
     Raises:
         StepFailed: a path cannot be looked at.
     """
-    found = look(files, new)
+    found = find_files(files, new)
     changed = {each.new.path: each.new.content for each in changes_of(found)}
     return StartWithFiles(files=FilesAfter(files, changed), words=words, found=found, changed=changed)
 

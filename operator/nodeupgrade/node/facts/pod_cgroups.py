@@ -57,7 +57,7 @@ def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | 
         controllers=tuple(sorted(places.NEEDED & _words(files, UNIFIED / "cgroup.controllers"))),
         places={ref.uid: place for ref, place in pods.items()},
     )
-    incomplete = lacking(files, expected)
+    incomplete = find_incomplete(files, expected)
     limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
     return PodCgroups(
         base=f"/{base}",
@@ -69,7 +69,7 @@ def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | 
     )
 
 
-def lacking(files: FilesView, expected: places.ExpectedCgroups) -> dict[PodUid, tuple[str, ...]]:
+def find_incomplete(files: FilesView, expected: places.ExpectedCgroups) -> dict[PodUid, tuple[str, ...]]:
     """Return what the cgroups of pods lack: controllers, or hierarchies. Pods that lack nothing are left out."""
     found: dict[PodUid, tuple[str, ...]] = {}
     for uid, place in expected.places.items():

@@ -18,7 +18,7 @@ from nodeupgrade.node.runtimes.description import NextStart, RuntimeAsFound, Run
 SERVICE = re.compile(r"[^/]+\.service")
 
 
-def find(
+def examine_runtime(
     node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo, kubelet: PurePosixPath | None = None
 ) -> tuple[RuntimeAsFound, UnitStart]:
     """Examine the running runtime, and ask the program on disk how it would start with its configuration."""

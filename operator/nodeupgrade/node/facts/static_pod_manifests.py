@@ -6,13 +6,13 @@ from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.node.host.files.files import EntryKind, FilesView
 
 
-def manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
+def read_manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the contents of the manifests by path; behind a symbolic link is the path of the file that it leads to."""
-    found = {str(path): files.read(path) for path in paths(files, layout)}
+    found = {str(path): files.read(path) for path in manifest_paths(files, layout)}
     return {path: data for path, data in found.items() if data is not None}
 
 
-def paths(files: FilesView, layout: KubeletLayout) -> tuple[PurePosixPath, ...]:
+def manifest_paths(files: FilesView, layout: KubeletLayout) -> tuple[PurePosixPath, ...]:
     """Return the paths of the manifests, sorted. Two names of one file remain two, since they are two pods."""
     if layout.manifests is None:
         return ()

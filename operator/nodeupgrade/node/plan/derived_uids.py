@@ -46,10 +46,10 @@ def is_computed_again(own: OwnUid, manifest: bytes, target: KubeletVersion, gate
         was = KubeletVersion.parse(own.version)
     except UnsupportedKubelet:
         return False
-    same_kubelet = (was.major, was.minor) == (target.major, target.minor) and own.gates == written(gates)
+    same_kubelet = (was.major, was.minor) == (target.major, target.minor) and own.gates == render_gates(gates)
     return same_kubelet and own.manifest == sha256(manifest).hexdigest()
 
 
-def written(gates: Mapping[str, bool]) -> tuple[str, ...]:
+def render_gates(gates: Mapping[str, bool]) -> tuple[str, ...]:
     """Return feature gates as `OwnUid` has them."""
     return tuple(sorted(f"{name}={str(on).lower()}" for name, on in gates.items()))

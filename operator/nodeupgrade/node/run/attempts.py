@@ -40,12 +40,12 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
 def _down_seconds(journals: Sequence[Journal], reports: Sequence[RunReport | None]) -> float | None:
     """Add up the time without a kubelet; ``None`` if that of an attempt is unknown, or if none stopped the kubelet."""
     pairs = [(journal, report) for journal, report in zip(journals, reports, strict=True) if report is not None]
-    downs = [report.down_seconds for journal, report in pairs if report.down_seconds is not None or _stopped(journal)]
+    downs = [
+        report.down_seconds
+        for journal, report in pairs
+        if report.down_seconds is not None or journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
+    ]
     return None if not downs or None in downs else round(sum(down or 0.0 for down in downs), 3)
-
-
-def _stopped(journal: Journal) -> bool:
-    return journal.first(Step.STOP_KUBELET, Mark.DOING) is not None
 
 
 def is_worth_another(journal: Journal) -> bool:

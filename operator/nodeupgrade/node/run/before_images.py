@@ -1,48 +1,43 @@
-"""Read and restore whole files, as before-images in the journal, and check digests of programs."""
+"""Before-images of containers: the stored metadata that the journal keeps until a restarted runtime is verified."""
 
-import base64
-from collections.abc import Collection, Iterable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Mapping
 
-from nodeupgrade.api.json import JsonValue
-from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import Digest
-from nodeupgrade.errors import StepFailed
+from nodeupgrade.api.json import JsonValue, from_json
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan
+from nodeupgrade.node.run import start_preconditions
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 
 
-def read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:
-    """Return the content of each file as base64 text; ``None`` if the file does not exist."""
-    contents: dict[str, JsonValue] = {}
-    for path in paths:
-        data = node.files.read(path)
-        contents[str(path)] = None if data is None else base64.b64encode(data).decode("ascii")
-    return contents
+def containers_to_record(node: Node, plan: RunPlan) -> tuple[PlannedContainer, ...]:
+    """Return the containers whose stored metadata is recorded: those that are rewritten.
+
+    If the runtime stores which containers have ended, all of them, since its restart may harm each.
+    """
+    rewritten = plan.rewrites()
+    return plan.containers if rewritten and node.runtime.kind.remembers_ends else rewritten
 
 
-def restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
-    """Restore each file, or remove it if it did not exist; a file that is already restored is not written."""
-    for name, content in contents.items():
-        path = PurePosixPath(name)
-        before = None if content is None else base64.b64decode(str(content))
-        if node.files.read(path) == before:
-            continue
-        if before is None:
-            node.files.remove(path)
-        else:
-            node.files.write(path, before)
+def recorded_images(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
+    """Return the images that REWRITE_HASHES recorded."""
+    return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
 
 
-def require_digest(node: Node, path: str, promised: Collection[Digest]) -> None:
-    """Require a program to have one of the planned digests.
+def reinstate(node: Node, plan: RunPlan) -> tuple[str, ...]:
+    """Make the runtime show containers again that it wrongly considers ended; return their labels.
 
     Raises:
-        StepFailed: it has none of them.
+        StepFailed: the runtime might not come back from a restart, or cannot be stopped or started.
+        Transient: it does not answer.
     """
-    found = node.files.digest(PurePosixPath(path))
-    if found not in promised:
-        raise StepFailed(
-            f"{path} has SHA-256 {found or 'none, it is gone'}, planned {' or '.join(promised)}: it was changed after "
-            "planning",
-            reason=Reason.DIGEST_MISMATCH,
-        )
+    if not node.runtime.kind.remembers_ends:
+        return ()
+    running = {c.id: c.process for c in plan.baseline.running() if c.process is not None}
+    living = node.runtime.alive(running.values())
+    images = recorded_images(node.recorded(Step.REWRITE_HASHES) or {}).values()
+    wrong = [image for image in images if running.get(image.container_id) in living]
+    start_preconditions.require_runtime_as_planned(node, plan)
+    if taken := node.runtime.reinstate(wrong):
+        node.runtime.wait_until_answering(plan.limits.runtime_restart)
+    return tuple(c.label for c in plan.containers if c.id in taken)

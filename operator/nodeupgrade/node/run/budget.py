@@ -1,4 +1,4 @@
-"""How long a run may take, how long each of its calls, and how often it is tried."""
+"""Estimate how long undoing steps takes: a run keeps that much of its kubelet-down budget in reserve."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -30,11 +30,11 @@ def undo_seconds(journal: Journal, steps: Iterable[Step]) -> float:
     for step in steps:
         total += KUBELET_START_SECONDS if step is Step.STOP_KUBELET else 0.0
         for measure, floor in _MEASURED_BY.get(step, ()):
-            total += max(floor, SAFETY * taken(journal, measure))
+            total += max(floor, SAFETY * _seconds_taken(journal, measure))
     return total
 
 
-def taken(journal: Journal, step: Step) -> float:
+def _seconds_taken(journal: Journal, step: Step) -> float:
     """Return how many seconds a step took, interruptions included; 0 if it is not done."""
     began, ended = journal.first(step, Mark.DOING), journal.first(step, Mark.DONE)
     if began is None or ended is None or began.boot != ended.boot:

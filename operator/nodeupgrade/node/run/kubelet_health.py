@@ -26,7 +26,7 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
     deadline = node.clock.awake() + timeout
     next_look = node.clock.awake() + LOOK_AT_UNIT_SECONDS
     pids: set[int] = set()
-    said = ""
+    errors = ""
     while not node.kubelet.healthy():
         watch()
         now = node.clock.awake()
@@ -34,19 +34,19 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
             status = node.services.status(unit)
             pids.add(status.main_pid)
             exited = status.sub_state == "auto-restart"
-            if exited and not said:  # what it wrote is in the log only a moment after it has exited
-                said = last_errors(read_log(node, unit))
+            if exited and not errors:  # the log has its last lines only a moment after it has exited
+                errors = last_errors(read_log(node, unit))
             deaths = max(status.restarts, len(pids - {0}) - 1) + exited
             if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
                 what = f"exits right after its start ({status.active_state}, result {status.result})"
-                raise _did_not_start(node, unit, what, said)
+                raise _did_not_start(node, unit, what, errors)
             next_look = now + LOOK_AT_UNIT_SECONDS
         if now >= deadline:
-            raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s", said)
+            raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s", errors)
         node.clock.sleep(POLL_SECONDS)
 
 
-def _did_not_start(node: Node, unit: str, what: str, said: str) -> StepFailed:
-    """Return the error, with the last errors of this kubelet, or else with those ``said`` by an earlier start."""
-    said = last_errors(read_log(node, unit)) or said
-    return StepFailed(f"the kubelet {what}; see journalctl -u {unit}{said}", reason=Reason.KUBELET_DID_NOT_START)
+def _did_not_start(node: Node, unit: str, what: str, earlier: str) -> StepFailed:
+    """Return the error, with the last errors that this kubelet logged, or else an ``earlier`` start."""
+    errors = last_errors(read_log(node, unit)) or earlier
+    return StepFailed(f"the kubelet {what}; see journalctl -u {unit}{errors}", reason=Reason.KUBELET_DID_NOT_START)

@@ -1,4 +1,4 @@
-"""What a kubelet or a runtime logged, for messages and as evidence. A log that cannot be read says nothing."""
+"""Read the log of a kubelet or a runtime, for messages and as evidence. A log that cannot be read counts as empty."""
 
 import re
 
@@ -10,7 +10,7 @@ CAUSE = re.compile(
     r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"
     r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|[Aa]dmission denied|DeadlineExceeded|active on the node longer"
 )
-"""What a kubelet says when it ends a container for a reason other than a deleted pod."""
+"""Log lines of a kubelet that ends a container for a reason other than a deleted pod."""
 ERROR = re.compile(
     r'[EF][0-9]{4} [^]]*\] (?:.*\berr="(?P<err>(?:[^"\\]|\\.)*)"|(?P<text>.*))|[{].*"err":"(?P<json>(?:[^"\\]|\\.)*)"'
 )
@@ -29,16 +29,15 @@ def read_log(node: Node, unit: str) -> tuple[str, ...]:
 
 
 def cause(log: tuple[str, ...], call: RefusedCall) -> str:
-    """Return the kubelet's line that says why it wanted something, or else its last line about the instance.
+    """Return the kubelet's line that gives the cause of a call, or else its last line about the instance.
 
-    To be appended to a message; empty if there is neither. Since not every line names the container, those that name
-    its pod count too.
+    To be appended to a message; empty if there is neither. Lines that name only the pod count too.
     """
     namespace, _, rest = call.label.partition("/")
     pod = f"{namespace}/{rest.partition('/')[0]}"
     about = [line for line in log if (call.instance and call.instance in line) or pod in line]
-    said = next((line for line in reversed(about) if CAUSE.search(line)), "").strip()
-    return f"; the kubelet wrote: {said[:QUOTED]}" if said else quoted(log, call.instance)
+    line = next((line for line in reversed(about) if CAUSE.search(line)), "").strip()
+    return f"; the kubelet wrote: {line[:QUOTED]}" if line else quoted(log, call.instance)
 
 
 def evicts(log: tuple[str, ...]) -> bool:
@@ -51,11 +50,11 @@ def last_errors(log: tuple[str, ...]) -> str:
 
     The last one often says only that it ends; the one before it says why.
     """
-    said = [match[match.lastgroup or 0][:QUOTED] for line in log if (match := ERROR.match(line))]
-    return f"; the kubelet wrote: {'; '.join(said[-2:])}" if said else ""
+    errors = [match[match.lastgroup or 0][:QUOTED] for line in log if (match := ERROR.match(line))]
+    return f"; the kubelet wrote: {'; '.join(errors[-2:])}" if errors else ""
 
 
 def quoted(log: tuple[str, ...], instance: str) -> str:
     """Return the kubelet's last line about an instance, to be appended to a message; empty if there is none."""
-    said = next((line for line in reversed(log) if instance in line), "").strip()
-    return f"; the kubelet wrote: {said[:QUOTED]}" if said and instance else ""
+    line = next((line for line in reversed(log) if instance in line), "").strip()
+    return f"; the kubelet wrote: {line[:QUOTED]}" if line and instance else ""

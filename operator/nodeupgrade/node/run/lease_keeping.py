@@ -8,7 +8,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 
 
 def keep_lease(node: Node, plan: RunPlan) -> None:
-    """Start the lease keeper, unless it runs. It ends by itself, so it never outlives the executor for long."""
+    """Start the lease keeper, unless it runs. It ends by itself soon after the executor."""
     if _renews(plan):
         with suppress(StepFailed):  # the run does not depend on it
             node.services.start(LEASE_KEEPER, wait=False)

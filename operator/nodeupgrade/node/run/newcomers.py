@@ -1,7 +1,7 @@
 """Restore the old kubelet's hashes of containers in pods that were added after planning.
 
-The executor cannot compute them, since it has no pods. So it uses the agent's report, if there is one, and waits for
-it only for a moment; neither its content nor its absence stops a rollback.
+The executor cannot compute them, since it has no pods. It uses the agent's report, and waits for it only for a moment:
+neither its content nor its absence stops a rollback.
 """
 
 import re
@@ -10,15 +10,15 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.node.run.evidence import LOOK_SECONDS
+from nodeupgrade.node.run.watch import LOOK_SECONDS
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
 
 HASH = re.compile("[0-9a-f]{1,16}")
 
 
-def take_back(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], tuple[str, ...]]:
-    """Store the old kubelet's hash with each new container that stores exactly the hash which the agent reported.
+def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], tuple[str, ...]]:
+    """Store the old kubelet's hash with each new container that stores exactly the hash that the agent reported.
 
     Returns:
         The containers that store it now, and the labels of those that the old kubelet may not recognise.
@@ -28,16 +28,16 @@ def take_back(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], 
     unplanned = [c for c in present if c.pod.uid not in known and c.state is not ContainerState.EXITED]
     report = _reported(node, unplanned)
     expectations = {(c.pod, c.name): c for c in report.containers}
-    taken, doubtful = [], []
+    restored, doubtful = [], []
     for container in unplanned:
         expected = expectations.get((container.pod.uid, container.name))
         if expected is None:
             doubtful += [container.label] if container.pod.uid not in report.pods else []
         elif _store(node, container.id, expected):
-            taken.append(expected)
+            restored.append(expected)
         else:
             doubtful.append(container.label)
-    return tuple(taken), tuple(sorted(doubtful))
+    return tuple(restored), tuple(sorted(doubtful))
 
 
 def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:

@@ -19,8 +19,8 @@ CALLS_SECONDS = 30.0
 def seconds_without_progress(step: Step, limits: Limits) -> float:
     """Return the bound for carrying out a step. Waiting in a loop is progress, and so is each decision.
 
-    Undoing has the bound of the longest step: being killed again and again would keep a rollback from its end, whereas
-    a run that goes forward is turned back by its budget.
+    Undoing has the bound of the longest step: a rollback that is killed again and again never ends, whereas a run that
+    goes forward is turned back by its budget.
     """
     match step:
         case Step.PIN_STATIC_PODS | Step.SWAP_FILES | Step.SET_ARGUMENTS | Step.SWAP_BINARY:

@@ -1,4 +1,4 @@
-"""What keeps a node alive if its run is lost: the rescue script, and the keeper of its Lease."""
+"""Write the rescue script, which brings the old kubelet back if no executor can run."""
 
 from collections.abc import Iterator
 from hashlib import sha256
@@ -8,26 +8,24 @@ from nodeupgrade.node.node import Node
 from nodeupgrade.node.own_places import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
-from nodeupgrade.node.run import kept_images
+from nodeupgrade.node.run import before_images
 
 MODE = 0o600
 
 
-def lay_down(node: Node, plan: RunPlan) -> None:
+def write_script(node: Node, plan: RunPlan) -> None:
     """Write the script that restores hashes and files as they are now, unless it exists with this content.
 
     Called twice: while the kubelet runs, so that the script is ready; and with the kubelet down, right before the first
-    hash or file changes, so that it is exact. The second call writes only if something changed in between.
+    hash or file changes, so that it is exact.
 
     Raises:
         StepFailed: it cannot be written.
     """
-    kept = kept_images.images_to_keep(node, plan)
-    images = node.runtime.before_images(c.id for c in kept)
-    changes = [(images[c.id], c.after) for c in kept if c.id in images]
-    files = tuple(_files(node, plan))
-    runtime = node.runtime.rescue_fragment(changes)
-    text = script.script(plan, runtime, files, STATE_DIRECTORY / "runs" / plan.run_id)
+    containers = before_images.containers_to_record(node, plan)
+    images = node.runtime.before_images(c.id for c in containers)
+    runtime = node.runtime.rescue_fragment([(images[c.id], c.after) for c in containers if c.id in images])
+    text = script.script(plan, runtime, tuple(_files(node, plan)), STATE_DIRECTORY / "runs" / plan.run_id)
     if node.files.digest(script.SCRIPT) != sha256(text).hexdigest():
         node.files.write(script.SCRIPT, text, mode=MODE)
 

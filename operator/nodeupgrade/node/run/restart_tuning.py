@@ -22,7 +22,7 @@ def apply_tuning(node: Node, plan: RunPlan) -> None:
         for file in plan.tuning.files:
             node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
         node.services.reload()
-    except StepFailed:  # a file that systemd has not loaded would look like a change of the unit by somebody else
+    except StepFailed:  # a file that systemd has not loaded would look like a foreign change of the unit
         with suppress(StepFailed):
             _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
 

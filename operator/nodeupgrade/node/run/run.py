@@ -21,7 +21,7 @@ from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
-    kept_images,
+    before_images,
     lease_keeping,
     progress_limit,
     restart_tuning,
@@ -30,23 +30,22 @@ from nodeupgrade.node.run import (
 )
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import (
-    AskAgain,
     Do,
     Finish,
     HoldRollback,
     Observation,
     Undo,
+    Wait,
     committed,
     decide,
     needs_quiet,
     needs_runtime,
 )
 from nodeupgrade.node.run.steps.order import STEPS
-from nodeupgrade.node.run.summary import report
+from nodeupgrade.node.run.summary import sum_up
 from nodeupgrade.node.verification.completeness import Obstacle
 
-MESSAGE_LENGTH = 2000
-SAY_AGAIN_SECONDS = 60.0
+HELD_AGAIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class NodeRun:
     plan: RunPlan
     store: JournalStore
     heartbeat: Callable[[], None] = lambda: None  # called before every decision, for a watchdog
-    # told how many seconds may pass from now on without any progress; to wait by the clock is progress
+    # called with the seconds that may pass from now on without any progress; waiting by the clock is progress
     allow: Callable[[float], None] = lambda _seconds: None
 
     def carry_out(self) -> RunReport:
@@ -71,10 +70,10 @@ class NodeRun:
             self.allow(progress_limit.longest_silence(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
-        found = from_json(RunReport, finished.payload, strict=True)
+        report = from_json(RunReport, finished.payload, strict=True)
         self.allow(progress_limit.longest_silence(self.plan.limits))
-        self._clean_up(found.outcome)
-        return found
+        self._clean_up(report.outcome)
+        return report
 
     def _advance(self, journal: Journal) -> Journal:
         clock = self.node.clock
@@ -82,15 +81,16 @@ class NodeRun:
             monotonic=clock.monotonic(),
             boot=clock.boot(),
             abort=self.node.abort(),
-            planned=self.plan.boot,
+            planned_boot=self.plan.boot,
             rescue=self.node.rescue(),
             go_on=self.node.go_on(),
         )
         decision = decide(journal, seen, self.plan.limits)
-        if needs_runtime(decision) or needs_quiet(decision):
-            lack = self._lack(journal) if needs_runtime(decision) else shield_use.lack(self.node, self.plan)
-            seen = replace(seen, lack=lack)
-            decision = decide(journal, seen, self.plan.limits)
+        if needs_runtime(decision):
+            decision = decide(journal, replace(seen, obstacle=self._runtime_obstacle(journal)), self.plan.limits)
+        elif needs_quiet(decision):
+            obstacle = shield_use.find_obstacle(self.node, self.plan)
+            decision = decide(journal, replace(seen, obstacle=obstacle), self.plan.limits)
         match decision:
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
@@ -98,12 +98,12 @@ class NodeRun:
                 return self._undo(self._announce(journal, undo), step, undo)
             case HoldRollback() as hold:
                 return self._hold(self._announce(journal, hold.undo), hold)
-            case AskAgain(seconds=seconds):
+            case Wait(seconds=seconds):
                 clock.sleep(seconds)
                 return journal
             case Finish() as finish:
-                summary = report(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
-                return self._record(journal, Mark.FINISHED, payload=to_json(summary, strict=True), reason=finish.reason)
+                report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
+                return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
             case never:
                 assert_never(never)
 
@@ -120,9 +120,12 @@ class NodeRun:
             if not (interrupted and actions.is_done(self.node, self.plan, payload)):
                 actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self.plan, payload)
             self.node.failpoint(at(step, When.DONE))
-        except Exception as error:  # noqa: BLE001 - even our own mistake must turn the run back, not strand the node
+        except Exception as error:  # noqa: BLE001 - even a bug must turn the run back, not strand the node
+            changes: dict[str, JsonValue] | None = None
+            if isinstance(error, StepFailed) and error.changed:
+                changes = {CHANGED: list(error.changed)}
             return self._record(
-                journal, Mark.FAILED, step, payload=_changes(error), error=_sentence(error), reason=_reason(error)
+                journal, Mark.FAILED, step, payload=changes, error=_sentence(error), reason=_reason(error)
             )
         return self._record(journal, Mark.DONE, step)
 
@@ -134,41 +137,41 @@ class NodeRun:
             self.node.failpoint(at(step, When.UNDOING))
             unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
             self.node.failpoint(at(step, When.UNDONE))
-        except Exception as error:  # noqa: BLE001 - tried again, then reported as Degraded; a crash loop helps nobody
+        except Exception as error:  # noqa: BLE001 - retried, then reported as Degraded; a crash loop would do neither
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
         return self._record(journal, Mark.UNDONE, step, error=unreversed)
 
     def _announce(self, journal: Journal, undo: Undo) -> Journal:
-        """Record that, and why, a step is being undone, unless that is recorded or there is nothing to undo."""
+        """Record why a step is being undone, unless that is recorded or there is nothing to undo."""
         if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
 
     def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
-        """Wait for runtime or kubelet. Record why at once, and a changed cause at most once a minute."""
+        """Wait for runtime or kubelet. Record the obstacle at once, and another one at most once a minute."""
         if not needs_quiet(hold.undo):
             lease_keeping.keep_lease(self.node, self.plan)
-        lack, last = hold.lack, journal.records[-1]
-        recorded_already = last.mark is Mark.HELD and (
-            (last.reason, last.error) == (lack.reason, lack.why)
-            or self.node.clock.monotonic() - last.monotonic < SAY_AGAIN_SECONDS
+        obstacle, last = hold.obstacle, journal.records[-1]
+        is_recorded = last.mark is Mark.HELD and (
+            (last.reason, last.error) == (obstacle.reason, obstacle.why)
+            or self.node.clock.monotonic() - last.monotonic < HELD_AGAIN_SECONDS
         )
-        if not recorded_already:
-            journal = self._record(journal, Mark.HELD, hold.undo.step, error=lack.why, reason=lack.reason)
+        if not is_recorded:
+            journal = self._record(journal, Mark.HELD, hold.undo.step, error=obstacle.why, reason=obstacle.reason)
         self.node.clock.sleep(hold.seconds)
         return journal
 
-    def _lack(self, journal: Journal) -> Obstacle | None:
+    def _runtime_obstacle(self, journal: Journal) -> Obstacle | None:
         stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
         rebooted = stopping is None or stopping.boot != self.node.clock.boot()
         try:
-            lack = shown_containers.lack(self.node, self.plan, rebooted=rebooted)
-            if lack is None or lack.reason is not Reason.RUNTIME_LOST_PODS:
-                return lack
-            with suppress(StepFailed, Transient):  # what it lacks is known, and it is tried again
-                if kept_images.reinstated(replace(self.node, recorded=journal.payload), self.plan):
-                    return shown_containers.lack(self.node, self.plan, rebooted=rebooted)
-            return lack
+            obstacle = shown_containers.find_obstacle(self.node, self.plan, rebooted=rebooted)
+            if obstacle is None or obstacle.reason is not Reason.RUNTIME_LOST_PODS:
+                return obstacle
+            with suppress(StepFailed, Transient):  # the obstacle is known, and this is tried again
+                if before_images.reinstate(replace(self.node, recorded=journal.payload), self.plan):
+                    return shown_containers.find_obstacle(self.node, self.plan, rebooted=rebooted)
+            return obstacle
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
             return Obstacle(reason=_reason(error), why=_sentence(error))
 
@@ -226,7 +229,7 @@ class NodeRun:
 def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
     """Keep systemd from starting the kubelet at boot while an interrupted run still has to be undone.
 
-    The fence does not survive a reboot, and the kubelet's program, arguments and manifests may be half swapped.
+    A reboot removes the fence, and the kubelet's program, arguments and manifests may be half swapped.
     """
     last = journal.last
     if last is None or journal.finished is not None or last.boot == node.clock.boot():
@@ -246,10 +249,6 @@ def _reason(error: Exception) -> Reason:
             return Reason.STEP_FAILED
         case _:
             return Reason.INTERNAL_ERROR
-
-
-def _changes(error: Exception) -> dict[str, JsonValue] | None:
-    return {CHANGED: list(error.changed)} if isinstance(error, StepFailed) and error.changed else None
 
 
 def _sentence(error: Exception) -> str:

@@ -6,17 +6,18 @@ Nothing here stops a rollback: an old kubelet without the shield is better than 
 from contextlib import suppress
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.journal.journal import GO_ON
 from nodeupgrade.node.node import SHIELD, Node
 from nodeupgrade.node.own_places import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run.kubelet_log import evicts, read_log
-from nodeupgrade.node.run.refused_calls import kubelet_lines, refused_since
+from nodeupgrade.node.run.kubelet_log import cause, evicts, read_log
 from nodeupgrade.node.shield.rules import RefusedCall
 from nodeupgrade.node.verification.completeness import Obstacle
 
+CALL_WAITS = "a call waits at the shield, and it is unknown whether it will be refused"
 LOOK_SECONDS = 0.25
 WAITS_SECONDS = 15.0
 """How long to wait for the outcome of calls that wait, which is known after EXCUSE_SECONDS."""
@@ -25,7 +26,7 @@ QUIET_SECONDS = 30.0
 
 
 def start(node: Node, plan: RunPlan) -> None:
-    """Start the shield's process, which changes nothing yet. Takes a while, so a kubelet should be running.
+    """Start the shield's process, which changes nothing yet. It takes a while, so a kubelet should be running.
 
     Raises:
         StepFailed: it does not start, and the run requires it.
@@ -33,7 +34,7 @@ def start(node: Node, plan: RunPlan) -> None:
     if plan.shield is None:
         return
     try:
-        # That of a run before may still serve calls under way, for as long as pods may take to end. It is lowered.
+        # An earlier run's may still serve calls under way, for as long as pods may take to end. It is lowered.
         if node.services.status(SHIELD).active_state == "deactivating":
             node.services.kill(SHIELD)
         node.services.start(SHIELD)
@@ -63,19 +64,19 @@ def end(node: Node, plan: RunPlan) -> None:
 
 
 def _is_gone(node: Node) -> bool:
-    """Report whether there is no shield to stop: a reboot removes it. Where systemd does not say, there may be one."""
+    """Report whether there is no shield to stop, as after a reboot. If systemd does not say, there may be one."""
     try:
         return node.services.status(SHIELD).gone
     except StepFailed:
         return False
 
 
-def lack(node: Node, plan: RunPlan) -> Obstacle | None:
+def find_obstacle(node: Node, plan: RunPlan) -> Obstacle | None:
     """Return why the shield has to stay up for the old kubelet; ``None`` once that has been quiet for long enough.
 
-    Waits for a kubelet that just started and has done no harm so far; not for one that keeps restarting. Nothing is
-    held off where the old kubelet evicts pods: the node lacks something, each pod is over in the API as soon as it was
-    chosen, and as long as none of them may end, the next one is chosen.
+    Wait for a kubelet that just started and has done no harm so far; not for one that keeps restarting. A kubelet that
+    evicts pods is let through: each pod is over in the API as soon as it is chosen, and while none of them can end, the
+    kubelet chooses the next one.
     """
     if plan.shield is None or not (node.shield.raised() or node.shield.stands_by()):
         return None
@@ -83,17 +84,15 @@ def lack(node: Node, plan: RunPlan) -> Obstacle | None:
     deadline = node.clock.awake() + settle
     while (started := node.services.status(plan.swap.unit).started) is not None:
         now = node.clock.awake()
-        calls = _wanted(node, started)
+        calls = _refused_kubelet(node, started)
         if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
             if evicts(read_log(node, plan.swap.unit)):
                 return None
-            return Obstacle(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
+            return Obstacle(reason=Reason.SHIELD_HELD, why=_why_held(node, plan, calls[-1]))
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
         if now >= deadline + WAITS_SECONDS:
-            return Obstacle(
-                reason=Reason.SHIELD_HELD, why="a call waits at the shield, and whether it was refused is not known"
-            )
+            return Obstacle(reason=Reason.SHIELD_HELD, why=CALL_WAITS)
         node.clock.sleep(LOOK_SECONDS)
     return None
 
@@ -103,20 +102,51 @@ def let_through(node: Node, plan: RunPlan, lowered: AwakeTime) -> tuple[RefusedC
     started = node.services.status(plan.swap.unit).started
     if plan.shield is None or started is None:
         return ()
-    calls = {
-        call.instance: call for call in _wanted(node, started) if AwakeTime(call.monotonic) + QUIET_SECONDS > lowered
-    }
-    return tuple(calls.values())
+    recent = (call for call in _refused_kubelet(node, started) if AwakeTime(call.monotonic) + QUIET_SECONDS > lowered)
+    return tuple({call.instance: call for call in recent}.values())
 
 
-def _wanted(node: Node, started: AwakeTime) -> tuple[RefusedCall, ...]:
-    """Return what a kubelet was refused since its start. Other callers do not repeat what they want."""
-    return tuple(call for call in refused_since(node, started) if not call.caller)
+def _refused_kubelet(node: Node, started: AwakeTime) -> tuple[RefusedCall, ...]:
+    """Return the calls of a kubelet refused since its start. Other callers do not repeat a refused call."""
+    return tuple(call for call in _refused_since(node, started) if not call.caller)
 
 
-def _still_wanted(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> str:
+def _why_held(node: Node, plan: RunPlan, call: RefusedCall) -> str:
     return (
-        f"kubelet {plan.from_version} runs again and wants to {calls[-1]}, which the shield refuses for "
-        f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, calls[-1])} "
-        f"(to let it have its way at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
+        f"kubelet {plan.from_version} runs again and wants to {call}, which the shield refuses for "
+        f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, call)} "
+        f"(to let it through at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
     )
+
+
+def require_none_refused(node: Node, plan: RunPlan) -> None:
+    """Require that the shield has refused nothing since it was raised, also while no executor ran.
+
+    The first refused call is proof enough that a kubelet would harm what ran before.
+
+    Raises:
+        StepFailed: it has; the message names the call.
+    """
+    raised = (node.recorded(Step.RAISE_SHIELD) or {}).get("monotonic")
+    if plan.shield is None or not isinstance(raised, float) or not (calls := _refused_since(node, AwakeTime(raised))):
+        return
+    first, more = calls[0], and_more(len({call.instance for call in calls}))
+    caller = first.caller or f"kubelet {plan.to_version}"
+    raise StepFailed(
+        f"{caller} wanted to {first}{more}; the shield refused{kubelet_lines(node, plan, first)}",
+        reason=Reason.SHIELD_HELD,
+    )
+
+
+def and_more(instances: int) -> str:
+    """Return how many instances besides the first are concerned, to be appended to a call; empty if none."""
+    return f" and to end {instances - 1} more" if instances > 1 else ""
+
+
+def _refused_since(node: Node, since: AwakeTime) -> tuple[RefusedCall, ...]:
+    return tuple(call for call in node.shield.refused() if AwakeTime(call.monotonic) >= since)
+
+
+def kubelet_lines(node: Node, plan: RunPlan, call: RefusedCall) -> str:
+    """Return what the kubelet logged about the instance, to be appended to a message; empty if nothing."""
+    return "" if call.caller else cause(read_log(node, plan.swap.unit), call)

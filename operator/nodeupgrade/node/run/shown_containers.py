@@ -9,22 +9,22 @@ from nodeupgrade.node.own_places import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.verification.completeness import Obstacle, unshown
+from nodeupgrade.node.verification.completeness import Obstacle, find_hidden
 
 PATIENCE_SECONDS = 10.0
 """How long to wait for a runtime that was just restarted before it counts as not answering."""
 
 
-def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
-    """Return why the runtime is not fit for the old kubelet; ``None`` if it is.
+def find_obstacle(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
+    """Return why the old kubelet must not be started on this runtime; ``None`` if it may.
 
-    Where a kubelet runs already, nothing is required; after a reboot, which ended everything, only an answer.
+    If a kubelet runs already, nothing is required; after a reboot, which ended everything, only an answer.
     """
     try:
         if node.services.status(plan.swap.unit).main_pid:
             return None
         now = _inventory(node, plan)
-        hidden = () if rebooted else unshown(plan, now, node.runtime.alive)
+        hidden = () if rebooted else find_hidden(plan, now, node.runtime.alive)
     except Transient:
         return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
     except StepFailed as error:
@@ -35,18 +35,18 @@ def lack(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | None:
     return Obstacle(
         reason=Reason.RUNTIME_LOST_PODS,
         why=f"the runtime does not show {len(hidden)} of the instances that still run: {named(hidden, 3)} "
-        f"(to start the kubelet all the same, which makes them a second time: {anyway})",
+        f"(to start the kubelet nevertheless, which creates them a second time: {anyway})",
     )
 
 
 def require_shown(node: Node, plan: RunPlan) -> None:
-    """Check again right before a kubelet starts: the runtime may have been restarted since the last check.
+    """Check right before a kubelet starts: the runtime may have been restarted since the last check.
 
     Raises:
         StepFailed: the runtime does not show everything that still runs.
         Transient: it does not answer.
     """
-    if hidden := unshown(plan, node.runtime.inventory(full=False), node.runtime.alive):
+    if hidden := find_hidden(plan, node.runtime.inventory(full=False), node.runtime.alive):
         raise StepFailed(
             f"the runtime does not show {len(hidden)} of the instances that still run, such as {hidden[0]}",
             reason=Reason.RUNTIME_LOST_PODS,

@@ -1,10 +1,9 @@
-"""Last checks before a start: what is started is what was planned, and so is what it finds.
+"""Last checks before a start: program and configuration are as planned.
 
-A program or a configuration may change after it was checked. So both are checked again right before a start, which
-costs a few milliseconds.
+Both may change after they were checked, so they are checked again right before a start, which costs a few milliseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -14,28 +13,26 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.units import is_harmless
 from nodeupgrade.node.facts.kubelet_start import read_again
-from nodeupgrade.node.facts.pod_cgroups import lacking
+from nodeupgrade.node.facts.pod_cgroups import find_incomplete
 from nodeupgrade.node.host.systemd import fence_paths
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run.before_images import require_digest
 
 
 def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
     """Require everything that a start of the runtime reads to be as planned.
 
     Raises:
-        StepFailed: something changed since planning, so that the runtime might not come back as it runs.
+        StepFailed: something changed since planning, so the runtime might start with another configuration.
     """
     if (planned := plan.runtime_start) is None:
         return
-    stamp = node.files.stamp(PurePosixPath(planned.program))
-    if stamp != _confirmed(node).get(planned.program) and node.files.digest(PurePosixPath(planned.program)) != (
-        planned.digest
-    ):
+    program = PurePosixPath(planned.program)
+    is_confirmed = node.files.stamp(program) == _confirmed(node).get(planned.program)
+    if not is_confirmed and node.files.digest(program) != planned.digest:
         raise _unsafe(planned, f"{planned.program} was changed")
     if found := _difference(node, planned, override=plan.tuning.override):
         raise _unsafe(planned, found)
@@ -44,8 +41,7 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
 def require_files_as_planned(node: Node, plan: RunPlan) -> None:
     """Require every file that a start of the kubelet reads to be as planned, while the old kubelet still runs.
 
-    What is found only when no kubelet runs is read by the old one, too, when the run turns back. Files that this run
-    exchanges are not looked at.
+    Once it is stopped, a rollback would start it with a changed file. Files that this run exchanges are skipped.
 
     Raises:
         StepFailed: a file was changed since planning.
@@ -63,20 +59,20 @@ def require_files_as_planned(node: Node, plan: RunPlan) -> None:
 def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
     """Require the pods' cgroups to be what they were, now that systemd has read its files for the last time.
 
-    A ``daemon-reload`` may take controllers away that systemd knows nothing of (kubernetes#128397). It has happened by
-    now: systemd sees to it before it answers the next call.
+    A ``daemon-reload`` may remove controllers that systemd does not manage (kubernetes#128397), before systemd answers
+    the next call.
 
     Raises:
-        StepFailed: a pod that runs has lost something.
+        StepFailed: a running pod has lost a controller.
     """
-    if not (lost := lacking(node.files, plan.cgroups)):
+    if not (lost := find_incomplete(node.files, plan.cgroups)):
         return
     sandboxes = node.runtime.inventory(full=False).sandboxes
     running = {sandbox.pod.uid: sandbox.pod for sandbox in sandboxes if sandbox.ready}
     if pods := [f"{running[uid]} ({', '.join(missing)})" for uid, missing in lost.items() if uid in running]:
         raise StepFailed(
-            f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; any "
-            "kubelet that looks would kill them (a `systemctl daemon-reload` may have caused it, kubernetes#128397)",
+            f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; a "
+            "starting kubelet would kill them (`systemctl daemon-reload` may be the cause, kubernetes#128397)",
             reason=Reason.POD_CGROUP_MOVES,
         )
 
@@ -99,9 +95,9 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
 
 
 def require_old_program(node: Node, plan: RunPlan) -> str | None:
-    """Require the kubelet's unit to start the old program, which is put back from the backup if necessary.
+    """Require the kubelet's unit to start the old program, which is restored from the backup if necessary.
 
-    Any other change of the unit is taken as intended, and is no reason to leave the node without a kubelet.
+    Any other change of the unit is considered intended: the node must not stay without a kubelet for it.
 
     Returns:
         The stamp of the program that will run.
@@ -125,27 +121,39 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
 
 
 def require_startable(node: Node, plan: RunPlan) -> None:
-    """Require the same of a runtime that was stopped to write what it stores, before anything starts it.
+    """Require the same of a runtime that was stopped to rewrite its files, before anything starts it.
 
     Raises:
-        StepFailed: as for require_runtime_as_planned(). It stays stopped, and its containers run.
+        StepFailed: as for require_runtime_as_planned(). The runtime stays stopped, and its containers run.
     """
     kind = node.runtime.kind
     if (kind.stops_for_rewriting or kind.remembers_ends) and not node.services.status(plan.runtime_unit).running:
         require_runtime_as_planned(node, plan)
 
 
+def require_digest(node: Node, path: str, planned: Collection[Digest]) -> None:
+    """Require a file to have one of the planned digests.
+
+    Raises:
+        StepFailed: it has none of them.
+    """
+    found = node.files.digest(PurePosixPath(path))
+    if found not in planned:
+        has = f"{path} has SHA-256 {found or 'none, it is gone'}, planned {' or '.join(planned)}"
+        raise StepFailed(f"{has}: it was changed after planning", reason=Reason.DIGEST_MISMATCH)
+
+
 def _difference(node: Node, planned: UnitStart, *, override: str | None = None) -> str | None:
     unit = node.services.status(planned.unit)
     now = read_again(node.files, unit, planned)
     found = next(differences(planned, now, override=override), None)
-    if found is None and unit.needs_reload and not _lifted(node, unit):
+    if found is None and unit.needs_reload and not _is_fence_lifted(node, unit):
         return f"the files of {unit.name} were changed"
     return found
 
 
-def _lifted(node: Node, unit: UnitStatus) -> bool:
-    """Report whether systemd has still loaded our removed fence, after an interruption right before the start."""
+def _is_fence_lifted(node: Node, unit: UnitStatus) -> bool:
+    """Report whether our fence is removed but still loaded, after an interruption right before the start."""
     drop_in = fence_paths.drop_in(unit.name)
     return str(drop_in) in unit.drop_ins and node.files.read(drop_in) is None
 
@@ -155,7 +163,7 @@ def _require_same_elsewhere(node: Node, unit: UnitStatus, wanted: Digest) -> str
     if node.files.digest(program) != wanted:
         raise StepFailed(
             f"{unit.name} would now start {program}, which is not the old kubelet: it stays fenced; "
-            f"take that out of the unit (systemctl cat {unit.name})",
+            f"remove that from the unit (systemctl cat {unit.name})",
             reason=Reason.UNIT_CHANGED,
         )
     return node.files.stamp(program)
@@ -165,8 +173,8 @@ def _require_no_more_commands(unit: UnitStatus, planned: UnitStart) -> None:
     for command in unit.commands:
         if command.when != "ExecStart" and command not in planned.commands and not is_harmless(command):
             raise StepFailed(
-                f"{unit.name} has {command} now, which may do anything: the kubelet stays fenced; "
-                f"take that out of the unit (systemctl cat {unit.name})",
+                f"{unit.name} now has {command}, which may do anything: the kubelet stays fenced; "
+                f"remove that from the unit (systemctl cat {unit.name})",
                 reason=Reason.UNIT_CHANGED,
             )
 
@@ -184,13 +192,10 @@ def _confirmed(node: Node) -> Mapping[str, JsonValue]:
 
 
 def _unknown(planned: UnitStart, found: str) -> StepFailed:
-    detail = f"{found} after the run was planned, so that nobody knows what {planned.unit} would start"
+    detail = f"{found} after the run was planned, so it is unknown what {planned.unit} would start"
     return StepFailed(detail, reason=Reason.UNIT_CHANGED)
 
 
 def _unsafe(planned: UnitStart, found: str) -> StepFailed:
-    return StepFailed(
-        f"{found} after the run was planned, so that nobody knows whether {planned.unit} would come back from a "
-        "restart as it is",
-        reason=Reason.RUNTIME_CONFIGURATION_DRIFT,
-    )
+    detail = f"{found} after the run was planned, so {planned.unit} might not restart with its present configuration"
+    return StepFailed(detail, reason=Reason.RUNTIME_CONFIGURATION_DRIFT)

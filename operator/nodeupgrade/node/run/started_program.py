@@ -1,4 +1,4 @@
-"""Check that the program that runs is the one that was started: it may change after the last check before a start."""
+"""Check that a started kubelet runs the right program: it may be exchanged after the last check before the start."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ LOOK_AT_PROGRAM_SECONDS = 0.03
 
 
 @dataclass(slots=True)
-class Running:
+class ProgramWatch:
     """Checks which program a newly started kubelet runs, until it is known to be the right one."""
 
     node: Node
@@ -49,8 +49,8 @@ class Running:
             return
         runs = self.node.kubelet.executable(unit.main_pid) if found is not None else None
         raise StepFailed(
-            f"{unit.name} runs {runs or 'a program that cannot be told'}, which is not the kubelet that was to be "
-            "started; find out what puts it there",
+            f"{unit.name} runs {runs or 'an unknown program'}, which is not the planned kubelet; find out what puts it "
+            "there",
             reason=Reason.DIGEST_MISMATCH,
         )
 

@@ -19,35 +19,34 @@ from nodeupgrade.node.run.budget import undo_seconds
 from nodeupgrade.node.verification.completeness import Obstacle
 
 UNDO_RETRY_SECONDS = 2.0
-LATER_SECONDS = 15.0
-"""Pause before an undo that is never given up is tried again, once it has failed often."""
+LATER_UNDO_RETRY_SECONDS = 15.0
+"""Pause before an undo that is never given up is retried, once it has failed ``undo_attempts`` times."""
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
-MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
-"""What a person may decide to ignore."""
+_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
+"""Obstacles that a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
-_HELD = Reason.SHIELD_HELD.value
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
-"""What the rescue script does not undo: the fence, and what matters to no kubelet."""
-_MUST_GO = frozenset({Step.START_KUBELET})
-"""What is tried to be undone for as long as it takes: a kubelet that was turned back must not run without a shield."""
+"""Steps that the rescue script does not undo: the fence, and those that matter to no kubelet."""
+_NEVER_GIVEN_UP = frozenset({Step.START_KUBELET})
+"""Steps whose undo is retried without end: a kubelet that was turned back must not run without a shield."""
 _MAY_STAY = frozenset({Step.HOLD_PACKAGE})
-"""What is no reason to keep a node out of service if it cannot be undone; it is said then."""
+"""Steps that do not keep a node out of service if they cannot be undone; the report says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What the next decision depends on, besides the journal."""
+    """The state of the node that a decision depends on, besides the journal."""
 
     monotonic: float  # seconds since boot
     boot: BootIdentity  # the present boot
     abort: bool = False  # whether a rollback was requested
-    planned: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
+    planned_boot: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
     # how far the rescue script has come with the run; it starts if the executor does not run for a while
     rescue: Rescue = Rescue.NONE
-    lack: Obstacle | None = None  # what forbids the next undo; only determined where needs_runtime() or needs_quiet()
-    go_on: bool = False  # whether a person requested to go on all the same
+    obstacle: Obstacle | None = None  # forbids the next undo; only determined where needs_runtime() or needs_quiet()
+    go_on: bool = False  # whether a person requested to ignore an obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,19 +67,18 @@ class Undo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskAgain:
+class Wait:
     """Do nothing; decide again in ``seconds``."""
 
     seconds: float
-    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldRollback:
-    """Leave everything as it is and decide again in ``seconds``: ``undo`` would do harm now."""
+    """Do nothing; decide again in ``seconds``, since ``undo`` would do harm now."""
 
     undo: Undo
-    lack: Obstacle
+    obstacle: Obstacle
     seconds: float = HOLD_SECONDS
 
 
@@ -93,7 +91,7 @@ class Finish:
     why: str
 
 
-Decision: TypeAlias = Do | Undo | AskAgain | HoldRollback | Finish
+RunDecision: TypeAlias = Do | Undo | Wait | HoldRollback | Finish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +102,7 @@ class RollbackCause:
     why: str
 
 
-def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
+def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
     """Decide what comes next.
 
     * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script has begun to restore
@@ -113,18 +111,17 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> Decision:
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
       Degraded where that fails again and again, unless nothing depends on the step. Only the new kubelet is not left
-      running: as long as it cannot be stopped, the shield stays up and the run goes on, unless a person wants its end.
+      running: as long as it cannot be stopped, the shield stays up and the run continues, unless a person ends it.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
-      however long that takes: hashes would be restored into nothing, and every pod created a second time.
+      however long that takes: the hashes would be lost, and every pod created a second time.
     * While the old kubelet wants to end what ran before, the shield stays up, for as long as the plan says: the old
-      state is back, so what it wants then has a cause of its own.
+      state is back, so the kubelet has another reason.
     * Forward, the first step that is not done is next.
     """
     if committed(journal, seen.rescue):
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
-    setback = setback_of(journal, seen, limits)
-    if setback is not None:
-        return _backward(journal, seen, limits, setback)
+    if (cause := rollback_cause(journal, seen, limits)) is not None:
+        return _roll_back(journal, seen, limits, cause)
     left = seconds_left(journal, seen, limits)
     return Do(step=next_step(journal), seconds=inf if left is None else left)
 
@@ -138,12 +135,12 @@ def committed(journal: Journal, rescue: Rescue) -> bool:
     return journal.mark(COMMIT) is Mark.DONE and rescue is Rescue.NONE
 
 
-def needs_runtime(decision: Decision) -> bool:
+def needs_runtime(decision: RunDecision) -> bool:
     """Report whether a decision is only valid if the runtime shows everything that still runs."""
     return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
 
 
-def needs_quiet(decision: Decision) -> bool:
+def needs_quiet(decision: RunDecision) -> bool:
     """Report whether a decision is only valid if the kubelet leaves everything alone, since it lowers the shield."""
     return isinstance(decision, Undo) and decision.step is Step.ARM_DEAD_MAN
 
@@ -153,7 +150,7 @@ def next_step(journal: Journal) -> Step:
     return next(step for step in _STEPS if journal.mark(step) is not Mark.DONE)
 
 
-def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackCause | None:
+def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> RollbackCause | None:
     """Return the first cause of a rollback, if there is one."""
     for record in journal.records:
         if record.step is None:
@@ -162,29 +159,23 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackC
             return RollbackCause(reason=record.known_reason, why=record.error or f"{record.step} failed")
         if record.mark in _TURNED_BACK:
             return RollbackCause(reason=record.known_reason, why=record.error or "the run was turned back")
-    if not journal.records and seen.planned not in {None, seen.boot}:
-        return RollbackCause(
-            reason=Reason.NODE_REBOOTED,
-            why="the plan was made for another boot, or another node: what it says about containers is not true here",
-        )
+    if not journal.records and seen.planned_boot not in {None, seen.boot}:
+        why = "the plan was made for another boot, or another node, so its containers do not run here"
+        return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)
     if journal.records and journal.records[-1].boot != seen.boot:
-        return RollbackCause(
-            reason=Reason.NODE_REBOOTED,
-            why="the node was rebooted during the run, which ended every container",
-        )
+        why = "the node was rebooted during the run, which ended every container"
+        return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)
     if seen.rescue is not Rescue.NONE:
-        return RollbackCause(
-            reason=Reason.EXECUTOR_LOST,
-            why="the executor did not run, and the rescue script began to bring the old kubelet back",
-        )
+        why = "the executor did not run, and the rescue script began to bring the old kubelet back"
+        return RollbackCause(reason=Reason.EXECUTOR_LOST, why=why)
     if seen.abort:
-        return RollbackCause(reason=Reason.ABORTED, why="the run was asked to abort")
+        return RollbackCause(reason=Reason.ABORTED, why="an abort was requested")
     left = seconds_left(journal, seen, limits)
     if left is not None and left < 0:
         down = kubelet_down_seconds(journal, seen) or 0.0
         return RollbackCause(
             reason=Reason.BUDGET_SPENT,
-            why=f"the kubelet has been down for {down:.1f} s and going back takes up to "
+            why=f"the kubelet has been down for {down:.1f} s and rolling back takes up to "
             f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
         )
     return None
@@ -193,9 +184,8 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackC
 def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float | None:
     """Return how many seconds of the kubelet-down budget the next step may use, with a reserve for undoing all steps.
 
-    The kubelet is not stopped unless the budget covers undoing all steps up to its start.
-
-    ``None`` while the budget does not apply: before the kubelet is stopped, and once the new one is healthy.
+    ``None`` while the budget does not apply: before the kubelet is stopped, and once the new one is healthy. The
+    kubelet is not stopped unless the budget covers undoing all steps up to its start.
     """
     step, stop, start = (_STEPS.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
     if not stop <= step <= start:
@@ -212,7 +202,7 @@ def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
     return max(0.0, seen.monotonic - stopping.monotonic)
 
 
-def _backward(journal: Journal, seen: Observation, limits: Limits, setback: RollbackCause) -> Decision:
+def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: RollbackCause) -> RunDecision:
     standing = [step for step in _STEPS if journal.mark(step) not in {None, Mark.UNDONE}]
     if seen.rescue is Rescue.DONE:  # what the old kubelet wrote since must stay
         standing = [step for step in standing if step in _LEFT_BY_RESCUE]
@@ -220,37 +210,33 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
     standing = [step for step in standing if step not in given_up]
     if not standing:
         left = "".join(f"; undoing {step} failed{_last_failure(journal, step)}" for step in given_up)
-        return Finish(outcome=Outcome.ROLLED_BACK, reason=setback.reason, why=setback.why + left)
+        return Finish(outcome=Outcome.ROLLED_BACK, reason=cause.reason, why=cause.why + left)
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
-    if failures >= limits.undo_attempts and (step not in _MUST_GO or seen.go_on):
-        return Finish(
-            outcome=Outcome.DEGRADED,
-            reason=Reason.ROLLBACK_FAILED,
-            why=f"undoing {step} failed {failures} times{_last_failure(journal, step)}; "
-            f"going back because {setback.why}",
-        )
+    if failures >= limits.undo_attempts and (step not in _NEVER_GIVEN_UP or seen.go_on):
+        why = f"undoing {step} failed {failures} times{_last_failure(journal, step)}; rolling back because {cause.why}"
+        return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
     last = journal.records[-1]
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
-        pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else LATER_SECONDS
+        pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else LATER_UNDO_RETRY_SECONDS
         rest = last.monotonic + pause - seen.monotonic
         if rest > 0:
-            return AskAgain(seconds=rest, why=f"undoing {step} failed; trying again")
-    undo = Undo(step=step, reason=setback.reason, why=setback.why)
-    may_go_on = seen.go_on or held_for_long(journal, seen, limits)
-    if seen.lack is not None and not (may_go_on and seen.lack.reason in MAY_GO_ON):
-        return HoldRollback(undo=undo, lack=seen.lack)
-    return undo
+            return Wait(seconds=rest)
+    undo = Undo(step=step, reason=cause.reason, why=cause.why)
+    if seen.obstacle is None or _is_overridden(seen.obstacle.reason, journal, seen, limits):
+        return undo
+    return HoldRollback(undo=undo, obstacle=seen.obstacle)
 
 
-def held_for_long(journal: Journal, seen: Observation, limits: Limits) -> bool:
-    """Report whether the shield was held up for the old kubelet for as long as it may be."""
-    if seen.lack is None or seen.lack.reason is not Reason.SHIELD_HELD:
-        return False
-    held = (r.monotonic for r in journal.records if (r.mark, r.reason, r.boot) == (Mark.HELD, _HELD, seen.boot))
-    return seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold
+def _is_overridden(obstacle: Reason, journal: Journal, seen: Observation, limits: Limits) -> bool:
+    """Report whether an obstacle is ignored: by a person, or because the shield was held for as long as it may be."""
+    shield_held = (Mark.HELD, Reason.SHIELD_HELD.value, seen.boot)
+    held = (r.monotonic for r in journal.records if (r.mark, r.reason, r.boot) == shield_held)
+    if obstacle is Reason.SHIELD_HELD and seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold:
+        return True
+    return seen.go_on and obstacle in _OVERRIDABLE
 
 
 def _last_failure(journal: Journal, step: Step) -> str:
-    said = [record.error for record in journal.records if record.step is step and record.mark is Mark.UNDO_FAILED]
-    return f", at last because {said[-1]}" if said and said[-1] else ""
+    errors = [record.error for record in journal.records if record.step is step and record.mark is Mark.UNDO_FAILED]
+    return f", most recently because {errors[-1]}" if errors and errors[-1] else ""

@@ -1,4 +1,4 @@
-"""Sum up a run that ends."""
+"""Sum up a run that ends: look at the node a last time, and write the run's report."""
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.task.step import Step
@@ -10,13 +10,11 @@ from nodeupgrade.node.journal.rescue_state import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import shield_use
-from nodeupgrade.node.run.ended_containers import recorded_ended
-from nodeupgrade.node.run.evidence import LOOK_SECONDS
-from nodeupgrade.node.run.refused_calls import kubelet_lines
+from nodeupgrade.node.run.inventory_comparison import recorded_ended
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import Finish
-from nodeupgrade.node.run.static_pod_return import replaced
-from nodeupgrade.node.run.watch import Look, last_look
+from nodeupgrade.node.run.static_pod_recreation import recreated
+from nodeupgrade.node.run.watch import LOOK_SECONDS, Look, last_look
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, RefusedCall
 from nodeupgrade.node.verification.verification import affected
 
@@ -24,20 +22,20 @@ LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
 
 
-def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
+def sum_up(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
 
-    After a rollback, wait a moment for what the old kubelet does to the containers that it finds, unless it was watched
-    for that long with the shield up.
+    After a rollback, first give the old kubelet time to act on the containers that it finds, unless it was watched for
+    that long with the shield up.
     """
-    wanted = _let_through(node, plan, journal)
-    final = _settled(node, plan, finish.outcome, wanted)
+    calls = _let_through(node, plan, journal)
+    final = _last_look(node, plan, finish.outcome, after_calls=bool(calls))
     labels = affected(each.label for each in final.seen.damage)
     with_runtime = recorded_ended(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
-        message=finish.why + _told_of_runtime(node, plan) + _told_of_hold(node, plan, wanted),
+        message=finish.why + _runtime_restarts(node, plan) + _calls_let_through(node, plan, calls),
         # The journal does not record when the rescue script started the kubelet.
         down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
         baseline=sum(1 for _ in plan.baseline.running()),
@@ -46,39 +44,38 @@ def report(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(each.label for each in final.seen.ended),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
-        recreated=replaced(plan, final.inventory) if final.complete else (),
+        recreated=recreated(plan, final.inventory) if final.complete else (),
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
 
 
 def _let_through(node: Node, plan: RunPlan, journal: Journal) -> tuple[RefusedCall, ...]:
-    """Return what the shield held off until it was lowered, and let the kubelet do it: it repeats refused calls."""
+    """Return the calls that the shield refused until it was lowered, and wait until the kubelet has repeated them."""
     undone = journal.first(Step.ARM_DEAD_MAN, Mark.UNDONE)
     if undone is None or undone.boot != node.clock.boot():
         return ()
     # The journal's clock also counts time spent suspended; by it, this is never later than it was.
     lowered = node.clock.awake() + (undone.monotonic - node.clock.monotonic())
-    wanted = shield_use.let_through(node, plan, lowered)
-    instances = {call.instance for call in wanted}
+    calls = shield_use.let_through(node, plan, lowered)
+    instances = {call.instance for call in calls}
     known = [(c.id, c.process) for c in plan.baseline.containers] + [(s.id, s.process) for s in plan.baseline.sandboxes]
     processes = [process for name, process in known if name in instances and process is not None]
     end = lowered + shield_use.QUIET_SECONDS + (min(plan.shield.serves_on, LONGEST_GRACE) if plan.shield else 0.0)
-    while node.clock.awake() < end and _live(node, processes):
+    while node.clock.awake() < end and _may_run(node, processes):
         node.clock.sleep(LOOK_SECONDS)
-    return wanted
+    return calls
 
 
-def _live(node: Node, processes: list[Process]) -> bool:
-    """Report whether any of these processes may still run."""
+def _may_run(node: Node, processes: list[Process]) -> bool:
     try:
         return bool(node.runtime.alive(processes))
     except Transient:
         return True
 
 
-def _settled(node: Node, plan: RunPlan, outcome: Outcome, wanted: tuple[RefusedCall, ...]) -> Look:
-    if wanted:
+def _last_look(node: Node, plan: RunPlan, outcome: Outcome, *, after_calls: bool) -> Look:
+    if after_calls:
         node.clock.sleep(EXCUSE_SECONDS)  # what was ended may be about to be started again
     if outcome is Outcome.ROLLED_BACK:
         running = node.services.status(plan.swap.unit).started
@@ -87,26 +84,25 @@ def _settled(node: Node, plan: RunPlan, outcome: Outcome, wanted: tuple[RefusedC
     return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
 
 
-def _told_of_runtime(node: Node, plan: RunPlan) -> str:
+def _runtime_restarts(node: Node, plan: RunPlan) -> str:
     if plan.shield is None or not (times := node.shield.restarts()):
         return ""
     return f" (the runtime was restarted {counted(times, 'time')} under the shield, which was raised again)"
 
 
-def _told_of_hold(node: Node, plan: RunPlan, wanted: tuple[RefusedCall, ...]) -> str:
-    if not wanted:
+def _calls_let_through(node: Node, plan: RunPlan, calls: tuple[RefusedCall, ...]) -> str:
+    if not calls:
         return ""
-    more = f" and to end {len(wanted) - 1} more" if len(wanted) > 1 else ""
-    lines = kubelet_lines(node, plan, wanted[0])
-    return f"; the shield was lowered while kubelet {plan.from_version} wanted to {wanted[0]}{more}{lines}"
+    call = f"{calls[0]}{shield_use.and_more(len(calls))}{shield_use.kubelet_lines(node, plan, calls[0])}"
+    return f"; the shield was lowered while kubelet {plan.from_version} wanted to {call}"
 
 
 def _down_seconds(journal: Journal) -> float | None:
     """Return the seconds without a healthy kubelet, during the upgrade and during a later rollback."""
-    there, back = journal.first(Step.START_KUBELET, Mark.DONE), journal.first(Step.STOP_KUBELET, Mark.UNDONE)
-    windows = [(journal.first(Step.STOP_KUBELET, Mark.DOING), there or back)]
-    if there is not None and (again := journal.first(Step.START_KUBELET, Mark.UNDOING)) is not None:
-        windows.append((again, back))
+    new, old = journal.first(Step.START_KUBELET, Mark.DONE), journal.first(Step.STOP_KUBELET, Mark.UNDONE)
+    windows = [(journal.first(Step.STOP_KUBELET, Mark.DOING), new or old)]
+    if new is not None and (again := journal.first(Step.START_KUBELET, Mark.UNDOING)) is not None:
+        windows.append((again, old))
     total = 0.0
     for stopping, started in windows:
         if stopping is None or started is None or started.boot != stopping.boot:

@@ -13,29 +13,28 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import ended_containers
-from nodeupgrade.node.run.evidence import LOOK_SECONDS
+from nodeupgrade.node.run import inventory_comparison
 from nodeupgrade.node.run.kubelet_log import quoted, read_log
-from nodeupgrade.node.run.refused_calls import require_none_refused
+from nodeupgrade.node.run.shield_use import require_none_refused
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
 from nodeupgrade.node.verification.departures import Departures, Evidence, divide, may_be_harmless
 from nodeupgrade.node.verification.verification import Difference, consistent, unplanned
 
+LOOK_SECONDS = 0.25
 EARLY_SECONDS = 10.0
 """How long to poll frequently: a kubelet synchronises every pod in its first seconds."""
 LATER_LOOK_SECONDS = 1.0
 LAST_LOOK_SECONDS = 30.0
 """How long the final report waits for a runtime that does not answer; no decision depends on it."""
 NEVER = AwakeTime(0.0)
-NOTHING = Departures(damage=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """The result of one look."""
 
-    seen: Departures = NOTHING
+    seen: Departures = Departures(damage=())
     inventory: Inventory = field(default_factory=Inventory)
     complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
     # differences that could not be confirmed because the runtime stopped answering
@@ -50,8 +49,8 @@ class Watch:
     plan: RunPlan
     _began: AwakeTime = NEVER
     _next: AwakeTime = NEVER
-    _waiting_since: AwakeTime | None = field(default=None)
-    _silent_since: AwakeTime | None = field(default=None)
+    _waiting_since: AwakeTime | None = None
+    _silent_since: AwakeTime | None = None
     _suspected: tuple[Difference, ...] = ()
 
     @classmethod
@@ -69,9 +68,9 @@ class Watch:
         """
         require_none_refused(self.node, self.plan)
         if self.node.clock.awake() >= self._next:
-            self.content()
+            self.is_content()
 
-    def content(self, *, thorough: bool = False) -> bool:
+    def is_content(self, *, thorough: bool = False) -> bool:
         """Look now, and report whether the runtime showed everything and nothing is pending.
 
         Raises:
@@ -79,8 +78,8 @@ class Watch:
                 cannot end anything through a runtime that does not answer, and a rollback needs the runtime too.
         """
         now = self.node.clock.awake()
-        waits = self._waiting_since is not None
-        self._next = now + (LOOK_SECONDS if waits or now < self._began + EARLY_SECONDS else LATER_LOOK_SECONDS)
+        often = self._waiting_since is not None or now < self._began + EARLY_SECONDS
+        self._next = now + (LOOK_SECONDS if often else LATER_LOOK_SECONDS)
         result = look(self.node, self.plan, thorough=thorough)
         if not result.complete:
             self._tolerate_silence(now, result.suspected)
@@ -91,15 +90,14 @@ class Watch:
             self._waiting_since = None
             return True
         self._waiting_since = now if self._waiting_since is None else self._waiting_since
-        patience = now - self._waiting_since < EXCUSE_SECONDS
-        if not (patience and may_be_harmless(self.plan, result.inventory, damage)):
-            if self.node.services.shuts_down():  # its kubelet ends its pods, and must not be stopped over that
-                return False
-            raise StepFailed(
-                f"the new kubelet did not leave everything alone: {_describe(self.node, self.plan, damage)}",
-                reason=Reason.CONTAINER_RESTARTED,
-            )
-        return False
+        if now - self._waiting_since < EXCUSE_SECONDS and may_be_harmless(self.plan, result.inventory, damage):
+            return False
+        if self.node.services.shuts_down():  # its kubelet ends its pods, and must not be stopped over that
+            return False
+        raise StepFailed(
+            f"the new kubelet changed what ran before: {_describe(self.node, self.plan, damage)}",
+            reason=Reason.CONTAINER_RESTARTED,
+        )
 
     def _tolerate_silence(self, began: AwakeTime, suspected: tuple[Difference, ...]) -> None:
         self._silent_since = began if self._silent_since is None else self._silent_since
@@ -107,16 +105,15 @@ class Watch:
         seconds = self.node.clock.awake() - self._silent_since
         if seconds < self.plan.limits.runtime_restart:
             return
-        last = _describe(self.node, self.plan, self._suspected) if self._suspected else ""
+        last = f"; its last answer: {_describe(self.node, self.plan, self._suspected)}" if self._suspected else ""
         raise StepFailed(
-            f"the runtime has shown nothing for {seconds:.0f} s, so whether the containers still run is not known"
-            + (f"; what it showed last: {last}" if last else ""),
+            f"the runtime has not answered for {seconds:.0f} s; whether the containers still run is unknown{last}",
             reason=Reason.RUNTIME_DID_NOT_ANSWER,
         )
 
 
 def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
-    """Look thoroughly, and wait for pending evidence. The result is only reported; nothing acts on it."""
+    """Look thoroughly, and wait for pending evidence. The result is only reported."""
     began = node.clock.awake()
     while True:
         result = look(node, plan, thorough=True, new_kubelet=new_kubelet)
@@ -131,9 +128,9 @@ def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
 def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True) -> Look:
     """Look once, and again if anything seems to have changed.
 
-    If ``thorough``, also at what costs a call per item, such as start times and addresses. Unless only the new kubelet
-    has run since the runtime was restarted, the runtime's log does not go back far enough, so that nothing counts as
-    ended by itself.
+    If ``thorough``, also read what costs a call per item, such as start times and addresses. Unless only the new
+    kubelet has run since the runtime was restarted, the runtime's log does not go back far enough, and nothing counts
+    as ended by itself.
     """
     found: tuple[Difference, ...] = ()
     try:
@@ -149,15 +146,14 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool
 
 
 def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
-    asked = None
-    if new_kubelet and _runtime_is_older(node, plan):
-        asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
-    ended = ended_containers.recorded_ended(node.recorded(Step.START_KUBELET))
+    complete = new_kubelet and _log_is_complete(node, plan)
+    asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit)) if complete else None
+    ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
     by_rule = {} if plan.shield is None else {each.instance: each.ended for each in node.shield.restarted_by_rule()}
     return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended, by_rule=by_rule)
 
 
-def _runtime_is_older(node: Node, plan: RunPlan) -> bool:
+def _log_is_complete(node: Node, plan: RunPlan) -> bool:
     """Report whether the log of the present runtime process covers every request of the kubelet."""
     runtime, kubelet = (node.services.status(unit).started for unit in (plan.runtime_unit, plan.swap.unit))
     return runtime is not None and kubelet is not None and runtime < kubelet
@@ -173,6 +169,4 @@ def _describe(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:
 def _evidence_of(plan: RunPlan, difference: Difference, log: tuple[str, ...]) -> str:
     """Return the hash that the kubelet found, and its log line about the container."""
     planned = next((c for c in plan.containers if c.id == difference.container), None)
-    if planned is None:
-        return ""
-    return f" (it carried hash {planned.after.container}{quoted(log, planned.id)})"
+    return "" if planned is None else f" (it carried hash {planned.after.container}{quoted(log, planned.id)})"

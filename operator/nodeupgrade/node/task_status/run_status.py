@@ -42,7 +42,7 @@ from nodeupgrade.node.plan.static_pod_uids import Pins
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.report import RunReport, as_left, as_planned
 
-TOLD = 3
+NAMED = 3
 
 
 _RESULTS = {
@@ -159,7 +159,7 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
         case Outcome.ROLLED_BACK:
             restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
             if summary.recreated:
-                restarted = f"{restarted}, replaced on request: {named(summary.recreated, TOLD)}"
+                restarted = f"{restarted}, replaced on request: {named(summary.recreated, NAMED)}"
             message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
@@ -172,13 +172,13 @@ def _unchanged(summary: RunReport) -> str:
         ("replaced on request", summary.recreated),
         ("ended by themselves or with their pod", summary.ended),
     )
-    rewriting = [f"{how}: {named(names, TOLD)}" for how, names in others if names]
+    rewriting = [f"{how}: {named(names, NAMED)}" for how, names in others if names]
     if not rewriting:
         return f"all {summary.baseline} containers are the same instances"
     same = summary.baseline - len(summary.ended) - len(summary.recreated)
     if summary.with_runtime:
         rewriting.append(
-            f"of these, when their connection to the restarted runtime broke: {named(summary.with_runtime, TOLD)}"
+            f"of these, when their connection to the restarted runtime broke: {named(summary.with_runtime, NAMED)}"
         )
     return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(rewriting)}"
 
@@ -190,7 +190,7 @@ def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
     began_again = {*summary.ended, *summary.listed}
     holders = (c for c in plan.containers if c.sockets and not c.expendable and c.label not in began_again)
     pods = tuple(dict.fromkeys(str(container.pod) for container in holders))
-    return f"; restart these pods, which have the runtime's former socket mounted: {named(pods, TOLD)}" if pods else ""
+    return f"; restart these pods, which have the runtime's former socket mounted: {named(pods, NAMED)}" if pods else ""
 
 
 def _restarts(summary: RunReport) -> str | None:
@@ -198,7 +198,7 @@ def _restarts(summary: RunReport) -> str | None:
     if not summary.listed and not summary.restarted:
         return None
     count = f"{summary.restarted} of {summary.baseline} containers restarted"
-    return f"{count}, changed: {named(summary.listed, TOLD)}"
+    return f"{count}, changed: {named(summary.listed, NAMED)}"
 
 
 def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ...]:

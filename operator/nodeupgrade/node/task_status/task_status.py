@@ -18,7 +18,7 @@ from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import as_planned
-from nodeupgrade.node.task_status.run_status import TOLD, hazards, kubelet_status, run_status, runtime_status
+from nodeupgrade.node.task_status.run_status import NAMED, hazards, kubelet_status, run_status, runtime_status
 from nodeupgrade.node.verification.readiness_flaps import Flaps
 
 _UNTOUCHED = "node untouched: "
@@ -62,8 +62,8 @@ def refusal_status(
     """Return the status of a refused node, which was not touched; warnings are listed too."""
     against = tuple(finding for finding in findings if finding.forbids)
     first = against[0]
-    told = "; ".join(str(finding) for finding in against[:TOLD])
-    more = f"; and {len(against) - TOLD} more" if len(against) > TOLD else ""
+    told = "; ".join(str(finding) for finding in against[:NAMED])
+    more = f"; and {len(against) - NAMED} more" if len(against) > NAMED else ""
     return TaskStatus(
         run_id=run_id,
         phase=TaskPhase.REFUSED,
@@ -118,7 +118,7 @@ def _ended_with(status: TaskStatus, flaps: Flaps) -> str:
     """Return the message with the pods that were or are unready: the first few, and never truncated."""
     meanwhile = tuple(sorted(flaps.flapped)) if status.phase is TaskPhase.SUCCEEDED else ()
     told = {"reported unready meanwhile": meanwhile, "unready although their containers run on": flaps.unready}
-    suffix = "".join(f"; {what}: {named(names, TOLD)}" for what, names in told.items() if names)
+    suffix = "".join(f"; {what}: {named(names, NAMED)}" for what, names in told.items() if names)
     if status.message.endswith(suffix) or len(suffix) > MESSAGE_LENGTH * 3 // 4:
         return status.message
     return f"{shorten(status.message, MESSAGE_LENGTH - len(suffix))}{suffix}"

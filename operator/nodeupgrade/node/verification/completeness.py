@@ -24,7 +24,7 @@ class Obstacle:
     why: str
 
 
-def unshown(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
+def find_hidden(plan: RunPlan, now: Inventory, alive: Alive) -> tuple[str, ...]:
     """Return the labels of instances that ran when the run was planned and still do, but are not shown as running.
 
     Of a process that several instances share, only the runtime knows which of them still run.

@@ -63,13 +63,13 @@ def test_a_new_file_has_its_own_mode_and_the_attributes_of_the_old_one(root: Pat
 
     node, plan = planned(root)
     stage(files, [new()])
-    file_exchange.keep(node, plan)
-    file_exchange.put(node, plan.exchanged[0])
+    file_exchange.back_up(node, plan)
+    file_exchange.install(node, plan.exchanged[0])
 
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"new", 0o640)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 
-    assert file_exchange.put_back(node, plan.exchanged[0])
+    assert file_exchange.restore(node, plan.exchanged[0])
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"old", 0o600)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 
@@ -79,10 +79,10 @@ def test_tidying_up_leaves_the_times_of_the_file_alone(root: Path, back: bool) -
     """It happens once a kubelet runs with the file; a file that is newer than its kubelet has drifted."""
     files, (node, plan) = HostFiles(root), planned(root)
     stage(files, [new()])
-    file_exchange.keep(node, plan)
-    file_exchange.put(node, plan.exchanged[0])
+    file_exchange.back_up(node, plan)
+    file_exchange.install(node, plan.exchanged[0])
     if back:
-        file_exchange.put_back(node, plan.exchanged[0])
+        file_exchange.restore(node, plan.exchanged[0])
     before = at(root).stat().st_ctime_ns
 
     time.sleep(0.02)  # a clock tick of the filesystem

@@ -14,7 +14,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.facts import gather, kubelet_files
 from nodeupgrade.node.facts.gather import kubelet_layout, running_kubelet
-from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
@@ -153,7 +153,7 @@ def test_the_layout_is_read_from_all_configuration_files_in_their_order() -> Non
     layout = kubelet_layout(seen.ports.files, running)
 
     assert (layout.healthz_url, layout.manifests) == ("http://127.0.0.1:3/healthz", "/etc/kubernetes/manifests")
-    assert list(manifests(seen.ports.files, layout)) == ["/etc/kubernetes/manifests/etcd.yaml"], "no dotfiles"
+    assert list(read_manifests(seen.ports.files, layout)) == ["/etc/kubernetes/manifests/etcd.yaml"], "no dotfiles"
 
 
 def test_a_configuration_that_is_not_there_is_as_good_as_none() -> None:
@@ -162,7 +162,7 @@ def test_a_configuration_that_is_not_there_is_as_good_as_none() -> None:
     layout = kubelet_layout(seen.ports.files, running_kubelet(seen.services, seen.kubelet, UNIT))
 
     assert layout.manifests is None
-    assert manifests(seen.ports.files, layout) == {}
+    assert read_manifests(seen.ports.files, layout) == {}
 
 
 def test_a_configuration_that_cannot_be_read_refuses_the_node() -> None:

@@ -42,7 +42,7 @@ def test_what_the_runtime_made_itself_is_no_change_of_its_configuration(
     monkeypatch.setattr(seen.runtime, "next_start", lambda _unit, _running: following)
     seen.files.touched.update(times)
 
-    looked, _ = runtime.find(seen.ports, unit, seen.runtime.info())
+    looked, _ = runtime.examine_runtime(seen.ports, unit, seen.runtime.info())
 
     assert looked.changed == found
 

@@ -3,7 +3,7 @@
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.node.facts.static_pod_manifests import manifests
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.host.files.host_files import HostFiles
 
 
@@ -26,7 +26,7 @@ def test_manifests_behind_links_are_found_where_they_are(tmp_path: Path) -> None
     }.items():
         (root / folder / name).symlink_to(target)
 
-    found = manifests(files, read_layout((f"--pod-manifest-path=/{folder}",)))
+    found = read_manifests(files, read_layout((f"--pod-manifest-path=/{folder}",)))
 
     assert found == {
         "/srv/elsewhere.yaml": b"srv/elsewhere.yaml",

@@ -14,13 +14,13 @@ from nodeupgrade.node.journal.rescue_state import Rescue
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.state_machine import (
     UNDO_RETRY_SECONDS,
-    AskAgain,
-    Decision,
     Do,
     Finish,
     HoldRollback,
     Observation,
+    RunDecision,
     Undo,
+    Wait,
     decide,
     needs_runtime,
 )
@@ -67,13 +67,13 @@ def written(
     )
 
 
-def said(decision: Decision) -> str:
+def said(decision: RunDecision) -> str:
     match decision:
         case Do(step=step):
             return f"do {step}"
         case Undo(step=step):
             return f"undo {step}"
-        case AskAgain():
+        case Wait():
             return "wait"
         case HoldRollback(undo=undo):
             return f"hold {undo.step}"
@@ -147,9 +147,9 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("..raise-shield", Observation(monotonic=26.0, boot=FIRST), "undo raise-shield"),
         ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
         # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
-        ("", Observation(monotonic=0, boot=SECOND, planned=FIRST), "finish RolledBack NodeRebooted"),
-        ("", Observation(monotonic=0, boot=FIRST, planned=FIRST), "do confirm-binaries"),
-        ("..arm-dead-man", Observation(monotonic=9, boot=FIRST, planned=SECOND), "do stop-kubelet"),
+        ("", Observation(monotonic=0, boot=SECOND, planned_boot=FIRST), "finish RolledBack NodeRebooted"),
+        ("", Observation(monotonic=0, boot=FIRST, planned_boot=FIRST), "do confirm-binaries"),
+        ("..arm-dead-man", Observation(monotonic=9, boot=FIRST, planned_boot=SECOND), "do stop-kubelet"),
         # The rescue script has begun: back, over everything. It is through: only the kubelet has to be started.
         ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.BEGUN), "undo read-back"),
         ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
@@ -188,7 +188,7 @@ def test_the_rest_after_a_failed_undo_is_measured_on_the_same_boot_only() -> Non
 
     rest = decide(journal, Observation(monotonic=failed + 0.5, boot=FIRST), LIMITS)
 
-    assert isinstance(rest, AskAgain)
+    assert isinstance(rest, Wait)
     assert rest.seconds == UNDO_RETRY_SECONDS - 0.5
     assert said(decide(journal, Observation(monotonic=failed + 2.5, boot=FIRST), LIMITS)) == "undo stop-kubelet"
     assert said(decide(journal, Observation(monotonic=0.1, boot=SECOND), LIMITS)) == "undo stop-kubelet"
@@ -218,14 +218,14 @@ class Life:
                 self._write(step, Mark.UNDOING)
                 if fate in {"works", "fails"}:
                     self._write(step, Mark.UNDONE if fate == "works" else Mark.UNDO_FAILED)
-            case AskAgain(seconds=seconds):
+            case Wait(seconds=seconds):
                 self.now += seconds
             case Finish():
                 return decision
         self._suffer(fate)
         return None
 
-    def check(self, decision: Decision) -> None:
+    def check(self, decision: RunDecision) -> None:
         assert not (self.turned_back and isinstance(decision, Do)), "backward turned forward"
         if isinstance(decision, Undo):
             self.turned_back = True
@@ -283,7 +283,7 @@ def test_a_kubelet_that_was_turned_back_is_stopped_however_long_that_takes() -> 
         journal, at = told(f"..{step} {step}:failed"), 500.0
         for _ in range(3 * LIMITS.undo_attempts):
             decision = decide(journal, Observation(monotonic=at, boot=FIRST), LIMITS)
-            if isinstance(decision, AskAgain):
+            if isinstance(decision, Wait):
                 at += decision.seconds
             elif isinstance(decision, Undo) and decision.step is step:
                 journal = written(journal, step, Mark.UNDO_FAILED, boot=FIRST, at=at)
@@ -298,7 +298,7 @@ SILENT = Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
 
 @pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
 @pytest.mark.parametrize(
-    ("lack", "go_on", "next_"),
+    ("obstacle", "go_on", "next_"),
     [
         (None, False, "undo"),
         (LOST, False, "hold"),
@@ -308,11 +308,11 @@ SILENT = Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
     ],
 )
 def test_nothing_is_put_back_into_a_runtime_that_lacks_what_runs(
-    step: Step, lack: Obstacle | None, go_on: bool, next_: str
+    step: Step, obstacle: Obstacle | None, go_on: bool, next_: str
 ) -> None:
     journal = told(f"..{step} {step}:failed")
     for _ in range(LIMITS.undo_attempts + 1):  # however often; waiting is no failure
-        seen = Observation(monotonic=500.0, boot=FIRST, lack=lack, go_on=go_on)
-        assert needs_runtime(decide(journal, replace(seen, lack=None), LIMITS))
+        seen = Observation(monotonic=500.0, boot=FIRST, obstacle=obstacle, go_on=go_on)
+        assert needs_runtime(decide(journal, replace(seen, obstacle=None), LIMITS))
         assert said(decide(journal, seen, LIMITS)) == f"{next_} {step}"
         journal = written(journal, step, Mark.HELD)

@@ -15,7 +15,7 @@ class StepActions(ABC):
     """One step. All methods may raise StepFailed or Transient.
 
     ``prepare`` only reads; its result is in the journal before ``do`` starts, and is all that ``undo`` gets. ``do`` and
-    ``undo`` may be interrupted anywhere and are then run again, so both must be idempotent.
+    ``undo`` may be interrupted anywhere and are then repeated, so both must be idempotent.
     """
 
     def prepare(self, _node: Node, _plan: RunPlan) -> dict[str, JsonValue]:
@@ -27,10 +27,7 @@ class StepActions(ABC):
         """Carry out the step."""
 
     def undo(self, _node: Node, _plan: RunPlan, _payload: Payload) -> str | None:
-        """Reverse the step, wherever it was interrupted; return a sentence about what could not be reversed.
-
-        A step that changes nothing has nothing to reverse.
-        """
+        """Reverse the step, wherever it was interrupted; return a sentence about what could not be reversed."""
         return None
 
     def is_done(self, _node: Node, _plan: RunPlan, _payload: Payload) -> bool:

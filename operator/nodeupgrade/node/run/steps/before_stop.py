@@ -1,4 +1,4 @@
-"""Steps while the old kubelet still runs: programs are confirmed, and what rescues a lost run is armed."""
+"""Steps while the old kubelet still runs: programs are confirmed, and the rescue of a lost run is armed."""
 
 from pathlib import PurePosixPath
 
@@ -10,10 +10,13 @@ from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import file_exchange, lease_keeping, restart_tuning, shield_use
-from nodeupgrade.node.run.before_images import require_digest
-from nodeupgrade.node.run.evidence import require_planned
-from nodeupgrade.node.run.rescue_arming import lay_down
-from nodeupgrade.node.run.start_preconditions import require_cgroups_as_planned, require_files_as_planned
+from nodeupgrade.node.run.inventory_comparison import require_planned
+from nodeupgrade.node.run.rescue_arming import write_script
+from nodeupgrade.node.run.start_preconditions import (
+    require_cgroups_as_planned,
+    require_digest,
+    require_files_as_planned,
+)
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
 SELECTION = "selection"
@@ -23,7 +26,7 @@ class ConfirmBinaries(StepActions):
     """Confirm that every program and file is as planned, and back up the old ones, before anything is touched.
 
     Reading the programs takes longer than the rest of the kubelet's downtime, so it happens while the kubelet runs. The
-    backup stays after a rollback: it costs one directory entry, and shows what ran before.
+    backup stays after a rollback.
     """
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
@@ -34,40 +37,40 @@ class ConfirmBinaries(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Link the old program under its backup name, and check the digests.
 
-        The backup is read, not the old path, on which another program may appear at any time. A program that cannot be
-        swapped, because it has become a symbolic link, is refused here, not with the kubelet down.
+        The backup is read, not the old path, where another program may appear at any time. A program that has become a
+        symbolic link is refused here, not with the kubelet down.
         """
         swap = plan.swap
         node.files.tidy(PurePosixPath(swap.path))
         node.files.replace(PurePosixPath(swap.path), PurePosixPath(swap.backup))
         require_digest(node, swap.backup, {swap.before})
         require_digest(node, swap.staged, {swap.after})
-        file_exchange.keep(node, plan)
+        file_exchange.back_up(node, plan)
         require_files_as_planned(node, plan)
         if (runtime := plan.runtime_start) is not None and runtime.digest is not None:
             require_digest(node, runtime.program, {runtime.digest})
 
 
 class HoldPackage(StepActions):
-    """Hold the package that the kubelet's program belongs to, if that is asked for, so that no upgrade replaces it.
+    """Hold the package that the kubelet's program belongs to, if requested, so that no package upgrade replaces it.
 
-    It happens while the kubelet still runs, and stays after an upgrade. A rollback restores what was on record before.
+    The hold stays after an upgrade. A rollback restores the previous selection.
     """
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-        """Return what is on record about the package."""
+        """Return the package's selection."""
         if plan.hold is None:
             return {}
         state, found = node.packages.state(), node.packages.selection(plan.hold)
         if state.interrupted and not state.user:
             raise StepFailed("dpkg was interrupted after planning", reason=Reason.KUBELET_FROM_PACKAGE)
         if found is None:
-            reason = Reason.KUBELET_FROM_PACKAGE
-            raise StepFailed(f"package {plan.hold.specific} was removed after planning", reason=reason)
+            why = f"package {plan.hold.specific} was removed after planning"
+            raise StepFailed(why, reason=Reason.KUBELET_FROM_PACKAGE)
         return {"package": plan.hold.specific, SELECTION: found}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Hold it, unless it is held; fail if somebody else works with dpkg."""
+        """Hold it, unless it is held; fail if another process uses dpkg."""
         if plan.hold is None or node.packages.selection(plan.hold) == HELD:
             return
         try:
@@ -76,7 +79,7 @@ class HoldPackage(StepActions):
             raise StepFailed(str(error), reason=Reason.NODE_IN_OTHER_HANDS) from error
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
-        """Restore what was on record, where our hold is; leave what somebody else has entered meanwhile, and say so."""
+        """Restore the previous selection where our hold is; leave and report one that was changed since."""
         before = Selection(str(payload.get(SELECTION, HELD)))
         if plan.hold is None or before == HELD:
             return None
@@ -85,19 +88,16 @@ class HoldPackage(StepActions):
             try:
                 node.packages.select(plan.hold, before)
             except (StepFailed, Transient) as error:
-                raise StepFailed(
-                    f"package {name} is still held (apt-mark unhold {name} takes it back): {error}"
-                ) from error
+                raise StepFailed(f"package {name} is still held (run apt-mark unhold {name}): {error}") from error
         elif found != before:
-            done = "removed" if found is None else f"set to {found}"
-            return f"package {name} was {done} by somebody else meanwhile, and left so"
+            return f"package {name} was {'removed' if found is None else f'set to {found}'} during the run, and left so"
         return None
 
 
 class ArmDeadMan(StepActions):
     """Arm the dead man and the rescue script, and prepare everything that needs a ``daemon-reload``.
 
-    The latter are the kubelet's fence and the tuning of the runtime's restart: a reload is too slow without a kubelet.
+    That is the kubelet's fence and the tuning of the runtime's restart: a reload is too slow without a kubelet.
     """
 
     def prepare(self, _node: Node, plan: RunPlan) -> dict[str, JsonValue]:
@@ -107,12 +107,12 @@ class ArmDeadMan(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start the timers, and make systemd load its files while the kubelet still runs.
 
-        Changes since planning are detected here, before the kubelet stops; and the next inventory knows every process.
+        Changes since planning are detected here, before the kubelet stops.
         """
         require_planned(node, plan)
         lease_keeping.keep_lease(node, plan)  # early: its start takes a CPU for a tenth of a second
         shield_use.start(node, plan)
-        lay_down(node, plan)
+        write_script(node, plan)
         node.services.start(DEAD_MAN_TIMER)
         node.services.start(script.TIMER)
         restart_tuning.apply_tuning(node, plan)
@@ -123,8 +123,8 @@ class ArmDeadMan(StepActions):
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet.
 
-        Where systemd cannot read its files, it goes on knowing the tuning, with which the runtime starts as well. That
-        is said, and is no reason to keep the node out of service: the next run removes it.
+        If systemd cannot reload, the tuning stays, with which the runtime starts as well. That is reported, and does
+        not keep the node out of service: the next run removes the tuning.
         """
         shield_use.end(node, plan)
         node.services.unmask(plan.swap.unit)
@@ -138,22 +138,22 @@ class ArmDeadMan(StepActions):
                 restart_tuning.remove_tuning(node.files, node.services, node.runtime.kind)
             except StepFailed as error:
                 return (
-                    f"the temporary settings of {plan.runtime_unit} are still in effect, and go with a `systemctl "
+                    f"the temporary settings of {plan.runtime_unit} are still in effect, until `systemctl "
                     f"daemon-reload` or the next run: {error}"
                 )
         return None
 
 
 def _require_units(node: Node) -> None:
-    """Require what brings a lost executor back, now that systemd has read its files for the last time.
+    """Require the units that restart a lost executor, now that systemd has read its files for the last time.
 
     Raises:
-        StepFailed: somebody has removed a file.
+        StepFailed: a unit file was removed.
     """
     for unit in (EXECUTOR, DEAD_MAN_TIMER, script.TIMER):
         status = node.services.status(unit)
         if status.load_state != "loaded" or status.active_state == "failed":
             raise StepFailed(
-                f"systemd has lost {unit} ({status.load_state}, {status.active_state}), whose file this run had "
-                "written; find out what removes unit files on this node"
+                f"systemd has lost {unit} ({status.load_state}, {status.active_state}), whose file this run wrote; "
+                "find out what removes unit files on this node"
             )

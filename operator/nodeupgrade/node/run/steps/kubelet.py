@@ -10,30 +10,29 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import ended_containers, shield_use, start_preconditions
-from nodeupgrade.node.run.before_images import require_digest
-from nodeupgrade.node.run.evidence import LOOK_SECONDS
+from nodeupgrade.node.run import inventory_comparison, shield_use, start_preconditions
 from nodeupgrade.node.run.kubelet_health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 from nodeupgrade.node.run.kubelet_log import last_errors, read_log
 from nodeupgrade.node.run.shown_containers import require_shown
-from nodeupgrade.node.run.started_program import Running
-from nodeupgrade.node.run.static_pod_return import are_back
+from nodeupgrade.node.run.start_preconditions import require_digest
+from nodeupgrade.node.run.started_program import ProgramWatch
+from nodeupgrade.node.run.static_pod_recreation import are_recreated
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
-from nodeupgrade.node.run.watch import Watch
+from nodeupgrade.node.run.watch import LOOK_SECONDS, Watch
 
 FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
 LOOK_AT_KUBELET_SECONDS = 1.0
 UNHEALTHY_LOOKS_TOLERATED = 5
 OUTCOME_SECONDS = 60.0
-"""How long after the settle period a call may wait at the shield: one that cannot be written down waits for ever."""
+"""How long after the settle period a call may wait at the shield: one that cannot be recorded waits forever."""
 
 
 class StopKubelet(StepActions):
     """Fence and stop the kubelet, so that nothing else can start it."""
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Fence first, so that no automatic restart can happen in between."""
+        """Fence before stopping, so that no automatic restart can happen in between."""
         node.services.mask(plan.swap.unit)
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
@@ -41,10 +40,10 @@ class StopKubelet(StepActions):
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> None:
         """Start the old kubelet again; everything that it reads has been restored.
 
-        If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until this one
-        was quiet for a while (see ArmDeadMan): how it starts may have been changed meanwhile.
+        If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the old
+        kubelet has been quiet for a while (see ArmDeadMan): its start may have been changed meanwhile.
         """
-        running = Running(node, plan, start_preconditions.require_old_program(node, plan))
+        running = ProgramWatch(node, plan, start_preconditions.require_old_program(node, plan))
         shield_use.raise_again(node, plan)
         node.services.unmask(plan.swap.unit)
         try:
@@ -73,13 +72,13 @@ class SwapBinary(StepActions):
         """
         swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
         new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}
-        for path, known, promised in (
+        for path, known, planned in (
             (swap.staged, new, {swap.after}),
             (swap.path, either, {swap.before, swap.after}),  # the new one, if this is a repetition
         ):
             if node.files.stamp(PurePosixPath(path)) not in known - {None}:
-                require_digest(node, path, promised)
-        node.files.replace(PurePosixPath(plan.swap.staged), PurePosixPath(plan.swap.path))
+                require_digest(node, path, planned)
+        node.files.replace(PurePosixPath(swap.staged), PurePosixPath(swap.path))
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Put the backup in place."""
@@ -95,12 +94,12 @@ class StartKubelet(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the containers that ended with the runtime: from now on, a kubelet may start them again."""
-        return ended_containers.note_ended(node, plan)
+        return inventory_comparison.ended_with_runtime(node, plan)
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
         require_shown(node, plan)
-        running = Running(node, plan, start_preconditions.require_new_program(node, plan))
+        running = ProgramWatch(node, plan, start_preconditions.require_new_program(node, plan))
         node.failpoint(LOOKED)
         node.services.unmask(plan.swap.unit)
         node.services.start(plan.swap.unit, wait=False)
@@ -125,8 +124,7 @@ class Verify(StepActions):
     """Verify, for the settle period, that the new kubelet stays healthy and changes no instance.
 
     The first seconds are the most dangerous: every pod is admitted and synchronised again. Damage ends the step at
-    once, so that the kubelet is stopped while little is lost. Nothing on the node shows that a kubelet has synchronised
-    every pod: see docs/decisions/settle-period.md.
+    once. Nothing on the node shows that a kubelet has synchronised every pod: see docs/decisions/settle-period.md.
     """
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
@@ -135,29 +133,27 @@ class Verify(StepActions):
         pid = node.services.status(plan.swap.unit).main_pid
         began = next_look = node.clock.awake()
         end = next_look + plan.limits.settle
-        unwell = 0
+        unhealthy = 0
         waits_since: AwakeTime | None = None
         while True:
             if node.abort():
-                raise StepFailed("the run was asked to abort while it settled", reason=Reason.ABORTED)
+                raise StepFailed("an abort was requested during the settle period", reason=Reason.ABORTED)
             watch()
             if node.clock.awake() >= next_look:
                 require_same_process(node, plan, pid)
-                unwell = 0 if node.kubelet.healthy() else unwell + 1
-                if unwell > UNHEALTHY_LOOKS_TOLERATED:
-                    raise StepFailed(
-                        f"the kubelet was unhealthy in {unwell} looks in a row", reason=Reason.VERIFICATION_FAILED
-                    )
+                unhealthy = 0 if node.kubelet.healthy() else unhealthy + 1
+                if unhealthy > UNHEALTHY_LOOKS_TOLERATED:
+                    why = f"the kubelet failed {unhealthy} health checks in a row"
+                    raise StepFailed(why, reason=Reason.VERIFICATION_FAILED)
                 next_look += LOOK_AT_KUBELET_SECONDS
-            if node.clock.awake() >= end and not unwell and watch.content(thorough=True) and not _waits(node, plan):
+            settled = node.clock.awake() >= end and not unhealthy
+            if settled and watch.is_content(thorough=True) and not _waits(node, plan):
                 watch()  # a call that waited may have been refused
-                if are_back(node, plan, since=began):
+                if are_recreated(node, plan, since=began):
                     return
             waits_since = (waits_since or node.clock.awake()) if _waits(node, plan) else None
             if waits_since is not None and node.clock.awake() >= max(end, waits_since) + OUTCOME_SECONDS:
-                raise StepFailed(
-                    "a call waits at the shield, and whether it was refused is not known", reason=Reason.SHIELD_HELD
-                )
+                raise StepFailed(shield_use.CALL_WAITS, reason=Reason.SHIELD_HELD)
             node.clock.sleep(LOOK_SECONDS)
 
 
@@ -167,7 +163,7 @@ def _waits(node: Node, plan: RunPlan) -> bool:
 
 
 def require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
-    """Check that the kubelet that became healthy still runs.
+    """Require that the kubelet that became healthy still runs.
 
     Raises:
         StepFailed: It does not; the message has its last errors.
@@ -175,8 +171,6 @@ def require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
     status = node.services.status(plan.swap.unit)
     if not pid or status.main_pid != pid:
         since = f", and runs again as process {status.main_pid}" if status.main_pid else ""
-        where = f"see journalctl -u {status.name}{last_errors(read_log(node, status.name))}"
-        raise StepFailed(
-            f"the kubelet became healthy and exited during the settle period{since}; {where}",
-            reason=Reason.VERIFICATION_FAILED,
-        )
+        log = f"see journalctl -u {status.name}{last_errors(read_log(node, status.name))}"
+        why = f"the kubelet became healthy and exited during the settle period{since}; {log}"
+        raise StepFailed(why, reason=Reason.VERIFICATION_FAILED)

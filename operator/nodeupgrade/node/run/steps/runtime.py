@@ -12,8 +12,8 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import FIRST_RESTORED, FIRST_REWRITTEN, RUNTIME_RESTARTED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, RunPlan
-from nodeupgrade.node.run import ended_containers, kept_images, newcomers, start_preconditions
-from nodeupgrade.node.run.evidence import require_planned
+from nodeupgrade.node.run import before_images, inventory_comparison, newcomers, start_preconditions
+from nodeupgrade.node.run.inventory_comparison import require_planned
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.verification.verification import hash_differences
@@ -23,7 +23,7 @@ Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue |
 
 
 class ConfirmInventory(StepActions):
-    """Confirm, with the kubelet down, that exactly the planned containers run. Nothing starts containers any more."""
+    """Confirm, with the kubelet down, that exactly the planned containers run. Nothing starts containers now."""
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Compare the runtime's inventory with the plan."""
@@ -39,16 +39,16 @@ class RewriteHashes(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the stored metadata of every container to be rewritten, byte for byte."""
-        kept = kept_images.images_to_keep(node, plan)
-        images = node.runtime.before_images(c.id for c in kept)
-        for container in kept:
+        containers = before_images.containers_to_record(node, plan)
+        images = node.runtime.before_images(c.id for c in containers)
+        for container in containers:
             image = images.get(container.id)
             if image is None and container.expendable:
                 continue
             if image is None or image.hashes.container != container.before.container:
                 found = "nothing" if image is None else str(image.hashes.container)
                 raise StepFailed(
-                    f"{container.pod}/{container.name} stores {found}, planned for {container.before.container}",
+                    f"{container.label} stores {found}, planned for {container.before.container}",
                     reason=Reason.INVENTORY_CHANGED,
                 )
         return {image.container_id: to_json(image, strict=True) for image in images.values()}
@@ -60,7 +60,7 @@ class RewriteHashes(StepActions):
         """
         if node.runtime.kind.stops_for_rewriting:
             start_preconditions.require_runtime_as_planned(node, plan)
-        images = kept_images.read_images(payload)
+        images = before_images.recorded_images(payload)
         changes = [(images[c.id], c.after) for c in plan.rewrites() if c.id in images]
         node.runtime.rewrite(changes[:1])
         node.failpoint(FIRST_REWRITTEN)
@@ -69,19 +69,19 @@ class RewriteHashes(StepActions):
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore every byte, and make the runtime serve it.
 
-        Containers that the new kubelet created meanwhile carry its hashes: they get the old kubelet's, or that would
-        replace them a second time. For pods that were added after planning, the agent reports the hashes.
+        Containers that the new kubelet created meanwhile get the old kubelet's hashes, or it would replace them a
+        second time. For pods that were added after planning, the agent reports the hashes.
         """
         start_preconditions.require_startable(node, plan)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        for image in kept_images.read_images(payload).values():
+        for image in before_images.recorded_images(payload).values():
             with suppress(ContainerGone):
                 node.runtime.restore(image)
             node.failpoint(FIRST_RESTORED)
-        for container, before in _started_since(node, plan):
+        for container, before in _created_since(node, plan):
             for present in node.runtime.before_images([container.id]).values():
                 node.runtime.rewrite([(present, before)])
-        restored, doubtful = newcomers.take_back(node, plan)
+        restored, doubtful = newcomers.restore_hashes(node, plan)
         hashes = _hashes(plan, restored)
         if _serves_another_era(node, hashes):
             start_preconditions.require_runtime_as_planned(node, plan)
@@ -93,9 +93,7 @@ class RewriteHashes(StepActions):
                 )
         if not doubtful:
             return None
-        return (
-            f"these came after the planning, and begin again if the old kubelet hashes otherwise: {', '.join(doubtful)}"
-        )
+        return f"added after planning, so the old kubelet may restart them: {', '.join(doubtful)}"
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether every stored hash is the planned one."""
@@ -103,8 +101,8 @@ class RewriteHashes(StepActions):
         return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
 
 
-def _started_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
-    """Return the containers that the new kubelet started, with the hashes that the old one would have stored."""
+def _created_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
+    """Return the containers that the new kubelet created, with the hashes that the old one would have stored."""
     known = {c.id for c in plan.containers}
     return ((c, before) for c, before in _with_new_hash(node, _hashes(plan)) if c.id not in known)
 
@@ -133,14 +131,13 @@ def _hashes(plan: RunPlan, restored: Iterable[AwaitedContainer] = ()) -> Hashes:
 class RestartRuntime(StepActions):
     """Restart the runtime, which serves annotations from memory, so that it reads the rewritten hashes.
 
-    Undoing REWRITE_HASHES restarts it again, once the hashes are restored, so there is nothing to undo here.
+    Undoing REWRITE_HASHES restarts it again, once the hashes are restored.
     """
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Restart and wait until the CRI *answers*; an active unit does not mean that it does.
 
-        Fail without a restart if the runtime might come back with another configuration: the running one knows all
-        containers.
+        Fail without a restart if the runtime might come back with another configuration.
         """
         if not plan.rewrites():
             return
@@ -151,10 +148,10 @@ class RestartRuntime(StepActions):
             node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
         except Transient as error:
             raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
-        if taken := kept_images.reinstated(node, plan):
+        if restored := before_images.reinstate(node, plan):
             raise StepFailed(
-                f"the restarted runtime took {len(taken)} containers for ended although they run, first: {taken[0]}; "
-                "what it had written down about them was put back",
+                f"the restarted runtime considered {len(restored)} running containers ended, first: {restored[0]}; "
+                "their records were restored",
                 reason=Reason.VERIFICATION_FAILED,
             )
 
@@ -172,9 +169,9 @@ class ReadBack(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Require the same instances with their new hashes, and every sandbox ready with its address.
 
-        Containers that have ended because the runtime was restarted are the only exception.
+        Only containers that ended because the runtime was restarted may be missing.
         """
-        now, seen = ended_containers.look_without_kubelet(node, plan, addresses=True)
+        now, seen = inventory_comparison.compare_without_kubelet(node, plan, addresses=True)
         if found := (*seen.damage, *hash_differences(plan.containers, now)):
             raise StepFailed(
                 f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",

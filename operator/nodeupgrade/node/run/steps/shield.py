@@ -14,16 +14,13 @@ class RaiseShield(StepActions):
     """Raise the shield: from now on no kubelet can end what ran before the upgrade."""
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-        """Return whether the shield's process is ready, which was started before the kubelet stopped, and the time.
-
-        Whatever is refused after that time turns the run back.
-        """
+        """Return whether the shield's process is ready, and the time from which a refused call turns the run back."""
         if plan.shield is None:
             return {}
         return {"ready": node.shield.ready(), "monotonic": node.clock.awake().seconds}
 
     def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
-        """Raise it. Without its process the run goes on, unless it requires the shield."""
+        """Raise it. Without its process the run continues, unless it requires the shield."""
         if plan.shield is None:
             return
         if not payload["ready"]:
@@ -34,10 +31,7 @@ class RaiseShield(StepActions):
         node.failpoint(SHIELD_RAISED)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Lower it: no kubelet runs, and nothing shall stand between this run and the runtime. It is raised once more.
-
-        See StopKubelet, whose undo starts the old kubelet.
-        """
+        """Lower it: no kubelet runs, and this run needs the runtime itself. StopKubelet's undo raises it again."""
         if plan.shield is not None:
             node.shield.lower()
 
@@ -51,10 +45,9 @@ class LowerShield(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Put the runtime's own socket back by one rename; calls under way are completed."""
-        if plan.shield is None:
-            return
-        node.shield.lower()
-        node.failpoint(SHIELD_LOWERED)
+        if plan.shield is not None:
+            node.shield.lower()
+            node.failpoint(SHIELD_LOWERED)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Raise it again, if it can be: the new kubelet still runs."""

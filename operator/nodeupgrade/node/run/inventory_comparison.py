@@ -1,0 +1,83 @@
+"""Compare the runtime's inventory with the plan's, up to the start of the new kubelet.
+
+Containers that ended with the runtime (see docs/decisions/runtime-clients.md) are recorded in the journal before the
+new kubelet starts: it starts them again, and then they look like containers that it has replaced.
+"""
+
+from collections.abc import Mapping
+
+from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.kubelet_log import read_log
+from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.verification.departures import Departures, divide_without_kubelet, may_end_with_runtime
+from nodeupgrade.node.verification.verification import Difference, DifferenceKind, affected, appeared, unplanned
+
+PENDING_LOOK_SECONDS = 0.05
+"""How often to look again while a process is gone and the runtime has yet to report how its container ended."""
+ENDED = "ended"
+
+
+def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
+    """Return the present inventory, and how it differs from the plan's baseline.
+
+    Process and start time identify an instance, so details, such as the exit code of a container that completed
+    meanwhile, are requested only if something differs.
+    """
+    now = node.runtime.inventory(full=False, addresses=addresses)
+    if unplanned(plan, now):
+        now = node.runtime.inventory(full=True)
+    return now, unplanned(plan, now)
+
+
+def require_planned(node: Node, plan: RunPlan) -> None:
+    """Require that exactly the planned containers run.
+
+    Raises:
+        StepFailed: something changed since planning.
+    """
+    now, lost = _compare(node, plan)
+    if changes := (*lost, *appeared(plan.baseline, now, planned=plan.containers)):
+        raise StepFailed(
+            f"{len(changes)} containers changed since the run was planned, first: {changes[0]}",
+            reason=Reason.INVENTORY_CHANGED,
+            changed=affected(each.label for each in lost),
+        )
+
+
+def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, Departures]:
+    """Compare the inventories while no kubelet runs, and divide the differences by their cause."""
+    deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
+    now, found = _compare(node, plan, addresses=addresses)
+    while any(_is_pending(plan, each) for each in found) and node.clock.awake() < deadline:
+        node.clock.sleep(PENDING_LOOK_SECONDS)
+        now, found = _compare(node, plan, addresses=addresses)
+    if not any(may_end_with_runtime(plan, each) for each in found):
+        return now, Departures(damage=found)
+    asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
+    return now, divide_without_kubelet(plan, now, found, asked)
+
+
+def ended_with_runtime(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+    """Return which containers ended with the runtime, for the journal; ask only if one can have."""
+    if not plan.rewrites() or not any(c.may_end_with_runtime for c in plan.containers):
+        return {}
+    if node.services.status(plan.swap.unit).main_pid:  # what it has done is unknown
+        return {}
+    _, seen = compare_without_kubelet(node, plan)
+    return {ENDED: [each.container for each in seen.ended if each.container is not None]} if seen.ended else {}
+
+
+def recorded_ended(payload: Mapping[str, JsonValue] | None) -> frozenset[ContainerId]:
+    """Return the containers that the journal names as ended with the runtime."""
+    listed = (payload or {}).get(ENDED)
+    return frozenset(ContainerId(str(each)) for each in listed) if isinstance(listed, list) else frozenset()
+
+
+def _is_pending(plan: RunPlan, difference: Difference) -> bool:
+    return difference.kind is DifferenceKind.ENDING and may_end_with_runtime(plan, difference)
