@@ -62,7 +62,7 @@ class Watchdog:
     def _feed(self) -> None:
         while True:
             if time.monotonic() > self._until:
-                log.critical("no progress; ending, to be started again", allowed=self._patience)
+                log.critical("watchdog_expired", allowed=self._patience)
                 self._kill()
                 return
             notify("WATCHDOG=1")
