@@ -52,15 +52,11 @@ def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: No
                 content = opened.read(LARGEST_FILE + 1)
     except (OSError, CopyError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise Refused(
-            Reason.FILE_UNAVAILABLE,
-            f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}",
-        ) from error
+        message = f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}"
+        raise Refused(Reason.FILE_UNAVAILABLE, message) from error
     if len(content) > LARGEST_FILE:
-        raise Refused(
-            Reason.FILE_UNAVAILABLE,
-            f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out",
-        )
+        message = f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out"
+        raise Refused(Reason.FILE_UNAVAILABLE, message)
     return content
 
 

@@ -26,7 +26,6 @@ from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import Host
-from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.task_status.task_status import refusal_status
@@ -73,7 +72,8 @@ class Preparation:
         await self.report(self._progress(TaskPhase.STAGING, "staging the kubelet binary on the node"))
         settings = await self.examiner.complete_settings(task)
         candidate = await asyncio.to_thread(self._stage, settings, task, program)
-        files = await asyncio.to_thread(self._stage_files, settings, task)
+        files = await asyncio.to_thread(read_new_files, settings, self.artifacts, task.spec.files)
+        await asyncio.to_thread(stage_files, self.host.files, files)
         await self.report(self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
         return await self.examiner.examine(
             ExaminationInput(task=task, attempt=attempt, replacement=candidate, files=files)
@@ -82,11 +82,6 @@ class Preparation:
     def _stage(self, settings: AgentSettings, task: Task, program: PurePosixPath) -> Replacement:
         staged = stage(settings, self.artifacts, self.host.files, task.spec.artifact, program)
         return Replacement(program=staged, digest=self.host.files.digest(staged))
-
-    def _stage_files(self, settings: AgentSettings, task: Task) -> tuple[NewFile, ...]:
-        new = read_new_files(settings, self.artifacts, task.spec.files)
-        stage_files(self.host.files, new)
-        return new
 
     def _remove_staged(self, task: Task) -> None:
         try:

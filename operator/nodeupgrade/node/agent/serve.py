@@ -230,14 +230,12 @@ class Agent:
             await self._reporter.report(lingering_status(self._settings.run_id, plan, journal))
             await asyncio.sleep(POLL_SECONDS)
             polls += 1
-            if polls % READ_TASK_EVERY == 0 and await self._called_off():
-                break
+            if polls % READ_TASK_EVERY == 0:
+                task = await self._reporter.read_or_recall()
+                if task is None or self._reporter.is_late(task) or task.spec.action is not TaskAction.UPGRADE:
+                    break
         await self._pods.refresh()
         return clock.now()
-
-    async def _called_off(self) -> bool:
-        task = await self._reporter.read_or_recall()
-        return task is None or self._reporter.is_late(task) or task.spec.action is not TaskAction.UPGRADE
 
     async def _after_previous(self, status: TaskStatus) -> TaskStatus:
         """Return the status after an attempt that never began, including earlier attempts, which did touch the node."""

@@ -161,13 +161,10 @@ def _copy_distribution(dist: Distribution, library: Path) -> None:
     for entry in dist.files:
         if ".." in entry.parts or "__pycache__" in entry.parts or entry.suffix in _FOR_COMPILERS:
             continue
-        if entry.parts[0].endswith(".dist-info") and not _is_licence(entry):
+        is_licence = "licenses" in entry.parts or entry.name == "METADATA" or entry.name.startswith("LICEN")
+        if entry.parts[0].endswith(".dist-info") and not is_licence:
             continue
         _copy(Path(str(entry.locate())), library / entry)
-
-
-def _is_licence(entry: PurePath) -> bool:
-    return "licenses" in entry.parts or entry.name == "METADATA" or entry.name.startswith("LICEN")
 
 
 def extensions(library: Path) -> list[Path]:

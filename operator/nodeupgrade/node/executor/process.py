@@ -50,7 +50,10 @@ def main(arguments: Sequence[str] = ()) -> int:
         log.info("no_unfinished_run")
         return 0
     try:
-        return _carry_out(runs, unfinished)
+        plan = runs.require_plan(unfinished)
+        with Watchdog(os.environ) as watchdog:
+            watchdog.allow(progress_limit.longest_silence(plan.limits))
+            return _carry_out(runs, unfinished, plan, watchdog)
     except BusyError as error:
         log.info("executor_busy", error=str(error))
         return EXIT_BUSY
@@ -62,14 +65,7 @@ def main(arguments: Sequence[str] = ()) -> int:
         notify_ready()
 
 
-def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
-    plan = runs.require_plan(run)
-    with Watchdog(os.environ) as watchdog:
-        watchdog.allow(progress_limit.longest_silence(plan.limits))
-        return _watched(runs, run, plan, watchdog)
-
-
-def _watched(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) -> int:
+def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) -> int:
     host = node_on_host(plan)
     node = replace(
         host,

@@ -130,17 +130,14 @@ class FileJournal:
         except OSError as error:
             if error.errno != errno.ENOSPC or not exists(self._reserve, self._disk):
                 raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
-            self._write_from_reserve(line, deferred=deferred)
+            try:
+                self._disk.unlink(self._reserve)
+                self._write(line, deferred=deferred)
+            except OSError as second:
+                raise StepFailed(f"cannot write the journal {self._path}: {second}") from second
 
     def scrub(self) -> None:
         scrub(self._path, disk=self._disk)
-
-    def _write_from_reserve(self, line: bytes, *, deferred: bool) -> None:
-        try:
-            self._disk.unlink(self._reserve)
-            self._write(line, deferred=deferred)
-        except OSError as error:
-            raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
 
     def _write(self, line: bytes, *, deferred: bool) -> None:
         self._cut()

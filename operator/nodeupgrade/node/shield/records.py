@@ -5,6 +5,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -99,7 +100,11 @@ class ShieldRecords:
             lines = self._by_rule.read_bytes().splitlines()
         except FileNotFoundError:
             return ()
-        return tuple(filter(None, map(_rule_restart, lines)))
+        restarts = []
+        for line in lines:
+            with suppress(ValueError, MalformedFileError):
+                restarts.append(from_json(RuleRestart, json.loads(line), strict=True))
+        return tuple(restarts)
 
     def _parsed(self, line: bytes) -> RefusedCall:
         """Parse a line; one that cannot be read still proves that something was refused, some time before now."""
@@ -114,13 +119,6 @@ class ShieldRecords:
 
 def _line(record: RefusedCall | RuleRestart) -> bytes:
     return json.dumps(to_json(record, strict=True)).encode() + b"\n"
-
-
-def _rule_restart(line: bytes) -> RuleRestart | None:
-    try:
-        return from_json(RuleRestart, json.loads(line), strict=True)
-    except (ValueError, MalformedFileError):
-        return None
 
 
 def append(path: Path, data: bytes) -> None:

@@ -190,7 +190,9 @@ class Shielded:
             case Method.STOP_CONTAINER | Method.REMOVE_CONTAINER:
                 return self._container(call, lives)
             case Method.EXEC_SYNC:
-                return self._container(call, lives) if self._is_hook(call) else None
+                hooks = () if self.plan.shield is None else self.plan.shield.hooks
+                is_hook = any((hook.container, hook.command) == (call.container, call.command) for hook in hooks)
+                return self._container(call, lives) if is_hook else None
             case Method.UPDATE_CONTAINER_RESOURCES:
                 return self._container(call, lives) if _takes_memory(call, memory) else None
             case Method.STOP_POD_SANDBOX | Method.REMOVE_POD_SANDBOX:
@@ -252,10 +254,6 @@ class Shielded:
             if same and lives(found) and not self._is_over(found, lives):
                 return _sandbox_of(found, call.method)
         return None
-
-    def _is_hook(self, call: RuntimeCall) -> bool:
-        hooks = () if self.plan.shield is None else self.plan.shield.hooks
-        return any((hook.container, hook.command) == (call.container, call.command) for hook in hooks)
 
 
 def _takes_memory(call: RuntimeCall, memory: Callable[[ContainerId], int | None]) -> bool:

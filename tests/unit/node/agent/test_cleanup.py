@@ -133,9 +133,10 @@ def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
         (tmp_path / "proc" / str(pid)).mkdir(parents=True)
         (tmp_path / "proc" / str(pid) / "cmdline").write_text(f"{command}\0")
     host = host_from_pod(tmp_path)
-    assert cleanup.agent_runs(host)
+    with pytest.raises(StillNeededError, match="an agent runs on this node"):
+        cleanup.require_no_agent(host)
     (tmp_path / "proc/8/cmdline").unlink()
-    assert not cleanup.agent_runs(host)
+    cleanup.require_no_agent(host)
 
 
 def test_its_pods_have_no_token() -> None:
