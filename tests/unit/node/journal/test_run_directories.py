@@ -114,7 +114,7 @@ def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     runs.write_plan(plan())
 
-    with runs.open_journal(RunId("run-1")), pytest.raises(Inconsistent, match="just being begun"):
+    with runs.open_journal(RunId("run-1")), pytest.raises(Inconsistent, match="just beginning"):
         runs.discard(RunId("run-1"))
     assert runs.read_plan(RunId("run-1")) is not None
 
