@@ -20,8 +20,9 @@ def main(argv: Sequence[str], root: Path = Path("/")) -> int:
     Sources are paths below ``root``, whose links are followed there; none may lead to what the kernel shows as files.
     """
     if not argv or len(argv) % 2:
-        usage = "usage: python -m nodeupgrade.node.agent.copy SOURCE DESTINATION [SOURCE DESTINATION ...]"
-        print(usage, file=sys.stderr)
+        print(
+            "usage: python -m nodeupgrade.node.agent.copy SOURCE DESTINATION [SOURCE DESTINATION ...]", file=sys.stderr
+        )
         return 2
     try:
         for source, destination in zip(argv[::2], argv[1::2], strict=True):
