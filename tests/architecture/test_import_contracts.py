@@ -67,7 +67,7 @@ def test_all_contracts_hold(package: Path) -> None:
         ("fleet/__init__.py", "import kopf", "kopf stays in the control plane"),
         ("node/host/systemd/__init__.py", "import grpc", "gRPC stays where it is spoken"),
         (
-            "node/shield/socket_renaming.py",
+            "node/shield/records.py",
             "import asyncio",
             "The executor raises the shield without what its process needs",
         ),

@@ -65,7 +65,7 @@ def events(source: str) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Attribute(value=logger, attr=level), args=[first, *_]) if ast.unparse(logger).split(
                 "."
-            )[-1] in {"log", "_log"} and level in {"debug", "info", "warning", "error", "exception"}:
+            )[-1] in {"log", "_log"} and level in {"debug", "info", "warning", "error", "exception", "critical"}:
                 yield str(first.value) if isinstance(first, ast.Constant) else ast.unparse(first)
             case _:
                 pass

@@ -1,4 +1,4 @@
-"""Calls to a runtime, and the surroundings in which the shield judges them."""
+"""Calls to a runtime, and the conditions under which the shield judges them."""
 
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -7,7 +7,7 @@ from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, Monoton
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
-from nodeupgrade.node.shield.call_judge import CallGuard, Surroundings
+from nodeupgrade.node.shield.call_judge import CriCallJudge, JudgePorts
 from nodeupgrade.node.shield.rules import RefusedCall, RuleRestart, Shielded
 from tests.builders.shielded import AS_FOUND, WEB, container_of, shielded_plan
 
@@ -48,12 +48,14 @@ class World:
         self.deleted_after: int | None = None
         self.broken = False
         self.shutting_down = False
-        self.around = Surroundings(
-            raised=lambda: self.raised, socket=socket, lives=lambda process: self.alive and process not in self.ended,
-            listed=self.listed,
-            memory=lambda _container: 100, deleted=self.deleted, digest=lambda _path: self.digest,
-            record=self.record, record_rule=self.record_rule, waiting=self.waited.append, clock=Clock(),
-            shuts_down=self.shuts_down, caller=lambda peer: "" if peer == PEER else "crictl (process 7)",
+        self.ports = JudgePorts(
+            is_raised=lambda: self.raised, socket=socket,
+            lives=lambda process: self.alive and process not in self.ended,
+            list_containers=self.listed,
+            memory=lambda _container: 100, deleted_pods=self.deleted, digest=lambda _path: self.digest,
+            record_refusal=self.record, record_rule_restart=self.record_rule, record_waiting=self.waited.append,
+            clock=Clock(),
+            shuts_down=self.shuts_down, client=lambda peer: "" if peer == PEER else "crictl (process 7)",
         )  # fmt: skip
 
     async def shuts_down(self) -> bool:
@@ -76,8 +78,8 @@ class World:
             raise OSError("no space")
         self.refused.append(call)
 
-    def guard(self, patience: float = 0.0) -> CallGuard:
-        return CallGuard(Shielded.of(shielded_plan()), self.around, patience=patience)
+    def guard(self, patience: float = 0.0) -> CriCallJudge:
+        return CriCallJudge(Shielded.of(shielded_plan()), self.ports, patience=patience)
 
 
 TRAIN = ContainerId("container-train")

@@ -14,7 +14,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, Failpoint
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run.run import NodeRun
 from tests.crash.harness import WAYS, World, world, wrongs

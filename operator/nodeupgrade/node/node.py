@@ -14,7 +14,7 @@ from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.packages import Packages, PackagesView
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Newcomers
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet, Kubelet

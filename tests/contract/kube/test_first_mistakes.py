@@ -22,7 +22,7 @@ from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, ARTIFACT_CONTAIN
 from nodeupgrade.node.agent import task_reporter
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.staging import stage
-from nodeupgrade.node.agent.task_reporter import TaskReporter, UnheardError
+from nodeupgrade.node.agent.task_reporter import TaskRefusedError, TaskReporter
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.task_status.task_status import refusal_status
@@ -198,7 +198,7 @@ async def log_without_rights(hour: FirstHour) -> str:
             while True:
                 await TaskReporter(settings, agent, lambda status: status).read()
 
-        with pytest.raises(UnheardError) as unheard:
+        with pytest.raises(TaskRefusedError) as unheard:
             await serve()
     logged = json.dumps({"event": "task_read_failed", "error": str(unheard.value.__cause__)})
     return f"{logged}\nerror: {unheard.value}\n"

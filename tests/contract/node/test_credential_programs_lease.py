@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, keep
+from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, renew
 from nodeupgrade.node.lease_keeper.wiring import lease_of
 from tests.builders.lease_server import NODE, ApiServer, kubeconfig, lease, pair, server
 from tests.contract.node.test_credential_programs import API, place
@@ -43,7 +43,7 @@ def kept(place: Path, server: ApiServer, pair: tuple[Path, Path], life: int, at:
         at(len(looks))
 
     api = lease_of(NODE, PurePosixPath(place / "kubeconfig"), place / "environment")
-    return keep(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
+    return renew(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
 
 
 def test_a_lease_is_kept_with_what_a_program_prints(place: Path, server: ApiServer, pair: tuple[Path, Path]) -> None:

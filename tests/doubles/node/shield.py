@@ -150,9 +150,9 @@ class SimulatedShield:
         return True
 
     def _follows_rule(self, shielded: Shielded, call: RuntimeCall, listed: list[ContainerInstance]) -> bool:
-        target = shielded.may_follow_rule(call)
+        target = shielded.rule_restart_target(call)
         living = self._runtime.living(everywhere=True)
-        ended = None if target is None else shielded.followed(target, living.__contains__, listed)
+        ended = None if target is None else shielded.rule_trigger(target, living.__contains__, listed)
         if target is None or ended is None or ended.exit_code is None or self.unwritable:
             return False
         at = self._timeline.wall.isoformat()

@@ -77,7 +77,7 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.INVENTORY_CHANGED)
-    assert status.message.endswith("not tried again: cannot look at the node: pods is forbidden")
+    assert status.message.endswith("not tried again: cannot examine the node: pods is forbidden")
     assert set(executors) == {False}
     assert list(world.left_behind()) == [BACKUP]
 

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
-from nodeupgrade.node.executor.units import KUBELETS_ENVIRONMENT
+from nodeupgrade.node.executor.units import KUBELET_ENVIRONMENT
 from tests.scenario.agent.guarded import Make
 from tests.scenario.agent.harness import World, untouched, upgraded
 
@@ -128,19 +128,19 @@ async def test_it_is_never_asked_while_no_kubelet_runs(world: World) -> None:
 async def test_the_lease_keeper_gets_the_environment_of_the_kubelet_for_as_long_as_the_run(world: World) -> None:
     found: list[bytes | None] = []
     world.hook = lambda moment: (
-        found.append(world.node.disk.get(str(KUBELETS_ENVIRONMENT))) if moment == "hand_over done" else None
+        found.append(world.node.disk.get(str(KUBELET_ENVIRONMENT))) if moment == "hand_over done" else None
     )
 
     await world.serve()
 
     assert [json.loads(data or b"") for data in found] == [{"PATH": "/usr/bin:/bin"}]
-    assert str(KUBELETS_ENVIRONMENT) not in world.node.disk
+    assert str(KUBELET_ENVIRONMENT) not in world.node.disk
 
 
 async def test_a_kubelet_with_a_certificate_leaves_no_environment(make_guarded: Make) -> None:
     world = make_guarded()
     found: list[bool] = []
-    world.hook = lambda _: found.append(str(KUBELETS_ENVIRONMENT) in world.node.disk)
+    world.hook = lambda _: found.append(str(KUBELET_ENVIRONMENT) in world.node.disk)
 
     await world.serve()
 

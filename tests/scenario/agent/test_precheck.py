@@ -241,7 +241,7 @@ async def test_a_run_that_is_not_over_is_said_so_and_one_that_never_began_left_a
     assert world.runs.unfinished() == unfinished == f"{RUN}.1"
     if phase is TaskPhase.REFUSED:
         assert status.reason == Reason.ROLLBACK_FAILED
-        assert f"run {RUN}.1 has begun and has no end yet" in status.message
+        assert f"run {RUN}.1 has begun and has not ended" in status.message
 
 
 async def test_a_damaged_journal_refuses_and_is_not_the_precheck_s_doing(world: World) -> None:

@@ -8,7 +8,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.cluster.kube_api import ForbiddenError, InvalidError
-from nodeupgrade.node.agent.task_reporter import PATIENCE_SECONDS, READ_PATIENCE_SECONDS, UnheardError
+from nodeupgrade.node.agent.task_reporter import PATIENCE_SECONDS, READ_PATIENCE_SECONDS, TaskRefusedError
 from tests.scenario.agent.harness import World, untouched, upgraded
 
 Refuses = Callable[[TaskStatus], Exception | None]
@@ -58,7 +58,7 @@ async def test_an_agent_that_is_never_heard_touches_nothing_and_makes_room_for_a
 ) -> None:
     moments = let_refuse(world, monkeypatch, lambda _status: error("no"))
 
-    with pytest.raises(UnheardError, match="no"):
+    with pytest.raises(TaskRefusedError, match="no"):
         await world.serve()
 
     assert PATIENCE_SECONDS <= moments[-1] - moments[0] < 2 * PATIENCE_SECONDS
@@ -77,7 +77,7 @@ async def test_an_agent_that_may_not_read_its_task_ends_and_says_why(
         raise ForbiddenError("not you")
 
     monkeypatch.setattr(world.kube, "get_task", refused)
-    with pytest.raises(UnheardError, match="refuses to show the task: not you"):
+    with pytest.raises(TaskRefusedError, match="refuses to show the task: not you"):
         await world.serve()
 
     assert READ_PATIENCE_SECONDS <= world.node.timeline.monotonic - began < 2 * READ_PATIENCE_SECONDS
@@ -87,7 +87,7 @@ async def test_an_agent_that_may_not_read_its_task_ends_and_says_why(
 
 async def test_the_next_agent_tells_how_the_run_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     let_refuse(world, monkeypatch, lambda status: ForbiddenError("no") if status.phase.terminal else None)
-    with pytest.raises(UnheardError):
+    with pytest.raises(TaskRefusedError):
         await world.serve()
 
     monkeypatch.setattr(world.kube, "patch_task_status", type(world.kube).patch_task_status.__get__(world.kube))

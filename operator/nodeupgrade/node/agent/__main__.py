@@ -8,7 +8,7 @@ from nodeupgrade.cluster.connect import connect
 from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.agent.serve import Agent
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.agent.task_reporter import UnheardError
+from nodeupgrade.node.agent.task_reporter import TaskRefusedError
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
 from nodeupgrade.node.journal.run_directories import RunStore
@@ -35,7 +35,7 @@ if __name__ == "__main__":
     log_to_stderr()
     try:
         asyncio.run(_main())
-    except UnheardError as error:
+    except TaskRefusedError as error:
         sys.exit(f"error: {error}")
     except KeyError as error:
         sys.exit(f"error: environment variable {error} is not set; the agent is started by the operator, in a pod")

@@ -1,6 +1,6 @@
 """Removes from a node what runs have left on it, before uninstalling: ``python -m nodeupgrade.node.agent.cleanup``.
 
-Refused as long as anything may still need it. What a kubelet or a pod depends on stays, and is named.
+Refused while anything may still need it. What a kubelet or a pod depends on stays, and is named.
 """
 
 import errno
@@ -35,18 +35,19 @@ class StillNeededError(Exception):
 class Leftovers:
     """What runs have left on a node."""
 
-    removable: tuple[PurePosixPath, ...]  # kubelets that are kept for going back
-    directories: tuple[PurePosixPath, ...]  # those of drop-ins, which go if nothing is in them
+    removable: tuple[PurePosixPath, ...]  # old kubelets, for going back
+    directories: tuple[PurePosixPath, ...]  # directories of drop-ins; removed if they are empty
     staying: tuple[str, ...]  # what stays in place, and why
 
 
-def look(runs: AgentRuns, files: FilesView) -> Leftovers:
-    """Return what can be removed, and what stays.
+def find_leftovers(runs: AgentRuns, files: FilesView) -> Leftovers:
+    """Find what can be removed, and what stays.
 
     Raises:
-        StillNeededError: a run is not over, its units are still there, or its record cannot be read.
+        StillNeededError: a run is not over, its units are still there, or its journal or plan cannot be read.
     """
-    units = [path for directory in _UNIT_DIRECTORIES for path in files.list(directory) if _is_ours(path)]
+    units = [path for directory in _UNIT_DIRECTORIES for path in files.list(directory)]
+    units = [path for path in units if path.name.startswith("nodeupgrade-")]
     if units:
         raise StillNeededError(f"{units[0]} is still there; wait until the run on this node is over")
     try:
@@ -54,18 +55,13 @@ def look(runs: AgentRuns, files: FilesView) -> Leftovers:
         for run in runs.plans_not_begun():
             runs.discard(run)
     except (Inconsistent, StepFailed) as error:
-        raise StillNeededError(f"cannot tell what a run has left here: {error}") from error
-    names = (path for plan in plans for path in (plan.swap.backup, *plan.temporary(keeping_old=False)))
-    backups = set(map(PurePosixPath, names))
-    present = sorted(path for path in backups if files.stamp(path) is not None)
+        raise StillNeededError(f"cannot determine what a run has left here: {error}") from error
+    names = {path for plan in plans for path in (plan.swap.backup, *plan.temporary(keeping_old=False))}
+    present = sorted(path for path in map(PurePosixPath, names) if files.stamp(path) is not None)
     staying = sorted({line for plan in plans for line in _staying(plan)})
     there = (f"{path}: {what}" for path, what in staying if files.stamp(PurePosixPath(path)) is not None)
     drop_ins = sorted({UNIT_DIRECTORY / f"{unit}.d" for plan in plans for unit in (plan.swap.unit, plan.runtime_unit)})
     return Leftovers(tuple(present), tuple(drop_ins), (*there, *_held(plans, files)))
-
-
-def _is_ours(path: PurePosixPath) -> bool:
-    return path.name.startswith("nodeupgrade-")
 
 
 def _ended(runs: AgentRuns, run: RunId) -> RunPlan:
@@ -88,16 +84,16 @@ def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
 
 
 def _held(plans: Iterable[RunPlan], files: FilesView) -> Iterator[str]:
-    """Yield the packages that a run has held, as far as they still are."""
+    """Yield the packages that a run has held and that still are held."""
     ours = {plan.hold for plan in plans if plan.hold is not None and not plan.hold.held}
     for name, architecture in sorted({(package.name, package.architecture) for package in ours}):
         found = record_of(files.read(STATUS) or b"", name, architecture)
         if found is not None and found.selection == HELD:
-            yield f"package {name}: it is held, which apt-mark unhold {name} takes back"
+            yield f"package {name}: it is held; release it with apt-mark unhold {name}"
 
 
 def remove(leftovers: Leftovers, files: Files, root: Path) -> None:
-    """Remove what can be removed; what tells of it comes last, so that an interrupted cleanup can be repeated.
+    """Remove what can be removed; the runs' plans come last, so that an interrupted cleanup can be repeated.
 
     Raises:
         StepFailed: something cannot be removed.
@@ -122,13 +118,13 @@ def _remove_if_empty(directory: Path) -> None:
             raise
 
 
-def agent_runs(host: MountedHost) -> bool:
-    """Report whether an agent or an executor runs on the node, in whatever container."""
-    return any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in host.processes.pids())
+def require_no_agent(host: MountedHost) -> None:
+    """Require that no agent or executor runs on the node, in any container.
 
-
-def _require_no_agent(host: MountedHost) -> None:
-    if agent_runs(host):
+    Raises:
+        StillNeededError: one does.
+    """
+    if any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in host.processes.pids()):
         raise StillNeededError("an agent runs on this node; delete its NodeUpgrade, or wait until the run is over")
 
 
@@ -136,8 +132,8 @@ def main() -> int:
     """Clean the node that is mounted at ``/host`` and print what was done; 1 if it is refused or fails."""
     host = host_from_pod(Path("/host"))
     try:
-        _require_no_agent(host)
-        found = look(RunStore(host.root / RUNS.relative_to("/")), host.files)
+        require_no_agent(host)
+        found = find_leftovers(RunStore(host.root / RUNS.relative_to("/")), host.files)
         remove(found, host.files, host.root)
     except (StillNeededError, StepFailed) as error:
         print(printable(f"error: this node is not clean: {error}"), file=sys.stderr)

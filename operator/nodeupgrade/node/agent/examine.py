@@ -32,7 +32,8 @@ from nodeupgrade.node.checks.drift import find
 from nodeupgrade.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.node.checks.service_endpoints import API_SERVER, addresses_of, answering
 from nodeupgrade.node.checks.traffic import Clients, Risk, namespaces, risk_of
-from nodeupgrade.node.examination.planning import Examination, examine
+from nodeupgrade.node.examination.planning import Examination
+from nodeupgrade.node.examination.planning import examine as examine_facts
 from nodeupgrade.node.facts import drift, gather
 from nodeupgrade.node.facts.as_kubelet import unusable_credentials
 from nodeupgrade.node.facts.next_start import next_start
@@ -52,8 +53,8 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked of the node, and what is there for it."""
+class ExaminationInput:
+    """What the task asks of the node, and what was fetched for it."""
 
     task: Task
     attempt: RunId
@@ -85,11 +86,11 @@ class Examiner:
         """
         return _program(self.running(task))
 
-    async def informed(self, task: Task) -> AgentSettings:
-        """Return the settings with what only node and cluster tell: where the artifact is, and what it must not be.
+    async def complete_settings(self, task: Task) -> AgentSettings:
+        """Return the settings with what only node and cluster know: where the artifact is, and where it must not be.
 
         Raises:
-            Refused: how the kubelet is configured cannot be told.
+            Refused: the kubelet's configuration cannot be determined.
             UnavailableError: the API server's own addresses cannot be read.
         """
         settings, where = self.settings, None
@@ -105,8 +106,8 @@ class Examiner:
             return ()
         return addresses_of(API_SERVER, await self.kube.list_services((API_SERVER.partition("/")[0],)))
 
-    async def settled(self, asked: Asked) -> Examination:
-        """Examine the node, repeatedly for a while if all refusals are of a kind that often passes.
+    async def examine(self, given: ExaminationInput) -> Examination:
+        """Examine the node, repeatedly for a minute if all refusals are of a kind that often passes.
 
         Raises:
             Refused: a fact about the node cannot be determined.
@@ -114,30 +115,28 @@ class Examiner:
         """
         for look in range(1, LOOKS):
             try:
-                examination = await self._look(asked)
+                examination = await self._look(given)
             except Transient as error:
                 log.info("examination_failed", error=str(error), look=look)
             else:
                 if not examination.refusals or not {finding.reason for finding in examination.refusals} <= PASSING:
                     return examination
-                log.info(
-                    "node_not_ready_for_run", findings=[str(finding) for finding in examination.refusals], look=look
-                )
+                log.info("node_not_ready_for_run", findings=[*map(str, examination.refusals)], look=look)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        return await self._look(asked)
+        return await self._look(given)
 
-    async def _look(self, asked: Asked) -> Examination:
-        """Read cluster and node at the same moment; a plan from stale pods proves nothing."""
+    async def _look(self, given: ExaminationInput) -> Examination:
+        """Read cluster and node at one moment; a plan from stale pods proves nothing."""
         began = time.monotonic()
         node_object = await self.kube.get_node(self.settings.node)
         pods = await self.kube.list_pods_on_node(self.settings.node)
-        clients = await self._clients(asked.task, pods)
-        examination = await asyncio.to_thread(self._examine, asked, node_object, pods, clients)
+        clients = await self._clients(given.task, pods)
+        examination = await asyncio.to_thread(self._examine, given, node_object, pods, clients)
         log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(pods))
         return examination
 
     async def _clients(self, task: Task, pods: Iterable[Json]) -> Clients:
-        """Return the Services that depend on the node's pods, if there is a risk to them; failing to is no refusal."""
+        """Return the Services that depend on the node's pods, if there is a risk to them; a failure is no refusal."""
         spec = task.spec
         target = KubeletVersion.parse(spec.to_version)
         risk = risk_of(target, spec.verify.readiness_guard, guarded=spec.guard.wanted)
@@ -155,10 +154,10 @@ class Examiner:
             log.info("dependants_read_failed", error=str(error))
             return replace(clients, unread_dependants=str(error))
 
-    def _examine(self, asked: Asked, node_object: Json, pods: list[Json], clients: Clients) -> Examination:
-        spec = asked.task.spec
+    def _examine(self, given: ExaminationInput, node_object: Json, pods: list[Json], clients: Clients) -> Examination:
+        spec = given.task.spec
         runtime = view_node(dict(node_object)).runtime_name
-        running = replace(self.running(asked.task), runtime=runtime)
+        running = replace(self.running(given.task), runtime=runtime)
         program = _program(running)
         layout = gather.kubelet_layout(self.host.files, running)
         start = drift.look(self.host, running, layout, node_object)
@@ -169,13 +168,13 @@ class Examiner:
         node = self.host.node(layout.endpoint, layout.runtime)
         request = RunRequest(
             spec=spec,
-            run_id=asked.attempt,
-            replacement=asked.replacement,
+            run_id=given.attempt,
+            replacement=given.replacement,
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),
             exposure=exposure_seconds(map(dict, pods)),
             boot=node.clock.boot(),
-            files=asked.files,
+            files=given.files,
         )
         facts = gather.gather(
             node,
@@ -184,7 +183,7 @@ class Examiner:
             node_object=node_object,
             pods=pods,
             clients=clients,
-            then=next_start(self.host.files, running.words, asked.files, start) if asked.files else None,
+            then=next_start(self.host.files, running.words, given.files, start) if given.files else None,
         )
         facts = replace(
             facts,
@@ -192,7 +191,7 @@ class Examiner:
             around=look_at_surroundings(self.host, facts),
             unusable_credentials=unusable_credentials(self.host, facts),
         )
-        return examine(request, facts, layout, read_manifests(self.host.files, layout))
+        return examine_facts(request, facts, layout, read_manifests(self.host.files, layout))
 
 
 def _program(running: gather.RunningKubelet) -> PurePosixPath:
@@ -205,10 +204,10 @@ def _program(running: gather.RunningKubelet) -> PurePosixPath:
     return running.program
 
 
-def given_up(run_id: str, error: Exception) -> TaskStatus:
+def technical_failure_status(run_id: str, error: Exception) -> TaskStatus:
     """Return the status for a technical failure before anything was touched."""
     if isinstance(error, NodeUpgradeError):
-        reason, message = Reason.STEP_FAILED, f"cannot look at the node: {error}"
+        reason, message = Reason.STEP_FAILED, f"cannot examine the node: {error}"
     else:
         reason, message = Reason.INTERNAL_ERROR, f"unexpected {type(error).__name__}: {error}"
     return failed_status(run_id, reason, f"{message}{AND_UNTOUCHED}")

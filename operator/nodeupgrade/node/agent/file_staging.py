@@ -1,8 +1,7 @@
-"""Brings the files of ``spec.files`` onto the node, beside those that they replace.
+"""Stages the files of ``spec.files`` on the node, beside those that they replace.
 
-ConfigMaps and Secrets come with the agent's pod, as volumes, and files of the artifact's image with the pod that takes
-them out of it. So the agent needs no right to read ConfigMaps or Secrets, and a Secret's value is in no object that it
-writes.
+The agent's pod mounts ConfigMaps and Secrets; another pod extracts files of the artifact's image. So the agent needs
+no right to read ConfigMaps or Secrets, and no object that it writes contains a Secret's value.
 """
 
 import hashlib
@@ -22,19 +21,19 @@ from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
 
 
-def take(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
-    """Return the files that the task asks for, as they came.
+def read_new_files(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
+    """Return the files that the task asks for.
 
     Raises:
         Refused: one is missing, too large, or has another digest.
     """
-    return tuple(_taken(settings, artifacts, index, file) for index, file in enumerate(files))
+    return tuple(_read_new_file(settings, artifacts, index, file) for index, file in enumerate(files))
 
 
-def _taken(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> NewFile:
+def _read_new_file(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> NewFile:
     content = _content(settings, artifacts, index, file)
     actual = Digest(hashlib.sha256(content).hexdigest())
-    if actual != file.sha256:  # what it is instead is not told: a digest is good for guessing
+    if actual != file.sha256:  # the message omits it: a digest helps to guess the content
         raise Refused(
             Reason.DIGEST_MISMATCH,
             f"{file.source}, for {file.path}, has another SHA-256 than {file.sha256}, which the NodeUpgrade "
@@ -46,22 +45,18 @@ def _taken(settings: AgentSettings, artifacts: Artifacts, index: int, file: Node
 def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: NodeFile) -> bytes:
     try:
         if file.image_path is not None:
-            taken = settings.taken(file_from_image(index))
-            content = artifacts.read(artifacts.real(taken.parent) / taken.name, LARGEST_FILE + 1)
+            extracted = settings.extracted(file_from_image(index))
+            content = artifacts.read(artifacts.real(extracted.parent) / extracted.name, LARGEST_FILE + 1)
         else:
             with settings.file(index).open("rb") as opened:
                 content = opened.read(LARGEST_FILE + 1)
     except (OSError, CopyError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise Refused(
-            Reason.FILE_UNAVAILABLE,
-            f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}",
-        ) from error
+        message = f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}"
+        raise Refused(Reason.FILE_UNAVAILABLE, message) from error
     if len(content) > LARGEST_FILE:
-        raise Refused(
-            Reason.FILE_UNAVAILABLE,
-            f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out",
-        )
+        message = f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out"
+        raise Refused(Reason.FILE_UNAVAILABLE, message)
     return content
 
 
@@ -78,7 +73,7 @@ def stage(files: Files, new: Iterable[NewFile]) -> None:
         for each in changing if problem is None else ():
             _stage_one(files, each)
     except StepFailed as error:
-        forget(files, (each.path for each in new))
+        remove_staged(files, (each.path for each in new))
         raise _refusal(str(error)) from error
     if problem is not None:
         raise _refusal(problem)
@@ -97,7 +92,7 @@ def _refusal(problem: str) -> Refused:
     return Refused(Reason.FILE_NOT_REPLACEABLE, f"a file of spec.files cannot be exchanged: {problem}")
 
 
-def forget(files: Files, paths: Iterable[str]) -> None:
+def remove_staged(files: Files, paths: Iterable[str]) -> None:
     """Remove what was staged.
 
     Raises:

@@ -1,8 +1,8 @@
 """Obtains the readiness guard before the kubelet is stopped: ask for it, await the answer, check that it is in force.
 
-The control plane raises the guard, but it takes effect only once every API server has loaded it. The guard denies
-requests of kubelets only, so it is checked with dry runs as the node's own kubelet. Nothing has been touched by then,
-and the run can still be called off as usual.
+The control plane raises the guard, which takes effect once every API server has loaded it. The guard denies requests of
+kubelets only, so it is checked with dry runs as the node's kubelet. Nothing is touched by then, and the run can still
+be called off.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ class Guard:
     host: Host
     report: GuardReport = field(default_factory=GuardReport)  # its state, as reported in the task's status
 
-    def lacking(self, task: Task) -> bool:
-        """Report whether the run must not go on because a required guard is not in force."""
+    def forbids_run(self, task: Task) -> bool:
+        """Report whether the run must not begin because a required guard is not in force."""
         required = task.spec.verify.readiness_guard is GuardPolicy.REQUIRE
         return required and task.spec.guard.wanted and self.report.state is not GuardState.IN_FORCE
 
@@ -58,7 +58,7 @@ class Guard:
             The task as read last. If that calls the run off, `report` is inconclusive.
 
         Raises:
-            Released: the task does not ask for the run any more.
+            NoLongerWanted: the task does not ask for the run any more.
         """
         clock = self.host.clock
         while True:
@@ -96,7 +96,7 @@ class Guard:
         self.report = replace(self.report, state=state, detail=detail)
 
     async def _try_until_in_force(self, plan: RunPlan) -> InForce | NotInForce | None:
-        """Try the guard until it is in force or the time is up; return ``None`` if the API server does not answer."""
+        """Try the guard until it is in force or the time is up; ``None`` if the API server does not answer."""
         clock = self.host.clock
         end = clock.monotonic() + TRY_SECONDS
         if plan.kubeconfig is None:
@@ -105,9 +105,8 @@ class Guard:
             answer: InForce | NotInForce | None
             try:
                 pods = await self.kube.list_pods_on_node(self.settings.node)
-                answer = await asyncio.to_thread(
-                    self._try, PurePosixPath(plan.kubeconfig), plan.swap.unit, pod_trials(pods)
-                )
+                path = PurePosixPath(plan.kubeconfig)
+                answer = await asyncio.to_thread(self._try, path, plan.swap.unit, pod_trials(pods))
             except StepFailed as error:
                 return NotInForce(f"it cannot be tried as the kubelet: {error}")
             except UnavailableError as error:
@@ -124,11 +123,11 @@ class Guard:
 
         Raises:
             StepFailed: the kubelet's credentials are not available.
-            Transient: systemd does not tell which process the kubelet is, or that is gone.
+            Transient: systemd does not report the kubelet's process, or that process is gone.
         """
         try:
             pid = self.host.services.status(unit).main_pid
-        except StepFailed as error:  # a busy systemd says nothing about the credentials
+        except StepFailed as error:  # a busy systemd is no objection to the credentials
             raise Transient(str(error)) from error
         kubelet = self.host.as_kubelet(kubeconfig, pid)
         of_node = _any_denied(kubelet, [node_trial(self.settings.node)])

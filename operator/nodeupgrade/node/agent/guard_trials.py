@@ -1,4 +1,4 @@
-"""Trial requests that show whether the readiness guard is in force, and what the answers mean.
+"""Trial requests that show whether the readiness guard is in force, and the meaning of the answers.
 
 The guard denies status updates of the node's kubelet. Only a trial update with the kubelet's own credentials proves
 that all of it works: the policies, their bindings, the parameters, and an API server that has observed them.
@@ -62,7 +62,7 @@ def node_trial(node: str) -> Trial:
 
 
 def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
-    """Return trials that report a pod unready. Any pod that a new kubelet has to probe again will do."""
+    """Return trials that report a pod unready, each with a pod that a new kubelet has to probe again."""
     trials = (_pod_trial(pod) for pod in sorted(pods, key=_name) if _guardable(pod))
     return tuple(trial for trial, _ in zip(trials, range(TRIED_PODS), strict=False))
 

@@ -1,7 +1,7 @@
 """Hands a plan over to the executor and reports the run's progress to the task until its journal ends.
 
-Until the executor writes its first record, the plan can be withdrawn; it is when the task no longer asks for the run,
-its deadline passes, or the executor does not start. After that, only the executor can roll the run back, on request.
+Until the executor writes its first record, the agent withdraws the plan if the task no longer asks for the run, its
+deadline passes, or the executor does not start. After that, only the executor can roll the run back, on request.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from nodeupgrade.kubelethash import HashError
 from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, Released, TaskReporter
+from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.journal.journal import Journal
 from nodeupgrade.node.journal.run_store import AgentRuns
@@ -53,37 +53,37 @@ class Handover:
     async def begin(self, plan: RunPlan) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
 
-        The control plane assumes that a run without any reported status has touched nothing, and may call it off. So
-        report first, and read the task after that.
+        The control plane assumes that a run without a status has touched nothing, and may call it off. So the status is
+        reported before the task is read.
 
         Returns:
             The terminal status if nothing was started and never will be.
 
         Raises:
-            Released: nothing was started, and the task does not ask for the run any more.
+            NoLongerWanted: nothing was started, and the task does not ask for the run any more.
         """
         await self.reporter.report_until_accepted(self._planned_status(plan))
         try:
-            obstacle = await self._obstacle(plan)
-            if obstacle is None:
+            refusal = await self._refusal(plan)
+            if refusal is None:
                 await self._hand_over(plan)
                 return None
-        except Released:
+        except NoLongerWanted:
             await self.executor.withdraw(plan)
             raise
         except NodeUpgradeError as error:
             log.warning("handover_failed", error=str(error))
-            obstacle = self._failed(Reason.STEP_FAILED, str(error))
-        return obstacle if await self.executor.withdraw(plan) else None
+            refusal = self._failed(Reason.STEP_FAILED, str(error))
+        return refusal if await self.executor.withdraw(plan) else None
 
     async def watch(self, plan: RunPlan) -> Journal | TaskStatus:
         """Report what the journal says until the run is over or the executor stops for good.
 
         Returns:
-            The journal, or the terminal status when the plan was taken back.
+            The journal, or the terminal status if the plan was withdrawn.
 
         Raises:
-            Released: the plan was withdrawn, and the task does not ask for the run any more.
+            NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
         """
         await self.pods.begin()
         absent = polls = 0
@@ -101,10 +101,8 @@ class Handover:
                 unit_state = await asyncio.to_thread(self.executor.state) if absent else ""
                 task = await self.reporter.read_or_recall()
                 await self._forward_abort(task, plan.run_id)
-                if (
-                    not journal.records
-                    and (status := await self._withdraw_unwanted(plan, task, unit_state if lost else "")) is not None
-                ):
+                reason = unit_state if lost else ""
+                if not journal.records and (status := await self._withdraw_unwanted(plan, task, reason)) is not None:
                     return status
                 if lost:
                     await self.executor.ensure_running(plan)
@@ -115,13 +113,13 @@ class Handover:
         """Return the status of a run that was called off before it began."""
         return failed_status(self.settings.run_id, Reason.ABORTED, "aborted before anything was touched")
 
-    async def _obstacle(self, plan: RunPlan) -> TaskStatus | None:
-        """Obtain the guard if the task wants it, and return the terminal status if something forbids to go on.
+    async def _refusal(self, plan: RunPlan) -> TaskStatus | None:
+        """Obtain the guard if the task wants it, and return the terminal status if the run must not begin.
 
         A plan that was already handed over is not checked again: an executor may be carrying it out.
 
         Raises:
-            Released: the task does not ask for the run any more.
+            NoLongerWanted: the task does not ask for the run any more.
             StepFailed: the bundle cannot be staged on the node.
         """
         task = await self.reporter.read()
@@ -129,11 +127,11 @@ class Handover:
             return self.never_started()
         if not task.spec.guard.wanted or await asyncio.to_thread(self.executor.handed_over, plan):
             return None
-        await asyncio.to_thread(self.executor.stage_bundle)  # before asking, since an answer expires soon
+        await asyncio.to_thread(self.executor.stage_bundle)  # before asking, since an answer soon expires
         task = await self.guard.obtain(plan, self.reporter)
         if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
-        if self.guard.lacking(task):
+        if self.guard.forbids_run(task):
             return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self.guard.report.detail)
         return None
 
@@ -144,7 +142,7 @@ class Handover:
         await asyncio.to_thread(self.executor.hand_over, plan)
 
     async def _withdraw_unwanted(self, plan: RunPlan, task: Task | None, unit_state: str) -> TaskStatus | None:
-        """Withdraw a plan that no executor has begun, if there is a reason to; a failure is retried at a later poll.
+        """Withdraw a plan that no executor has begun, if there is a reason to; a failure is retried later.
 
         Args:
             unit_state: state of the executor's unit, if it has been absent for too long; else empty.
@@ -153,7 +151,7 @@ class Handover:
             The terminal status if the plan was withdrawn.
 
         Raises:
-            Released: the plan was withdrawn, and the task does not ask for the run any more.
+            NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
         """
         wanted = task is not None and self.reporter.may_begin(task, TaskAction.UPGRADE)
         if wanted and not unit_state:
@@ -165,7 +163,7 @@ class Handover:
             log.warning("run_withdrawal_failed", error=str(error))
             return None
         if task is None:
-            raise Released
+            raise NoLongerWanted
         if wanted:
             return self._failed(Reason.EXECUTOR_UNAVAILABLE, f"systemd did not start the executor: {unit_state}")
         return self.never_started()
@@ -179,7 +177,7 @@ class Handover:
             log.warning("abort_delivery_failed", error=str(error))
 
     async def _answer_executor(self, plan: RunPlan) -> None:
-        """Tell the executor, if it asks, which pods were deleted, and which were created after planning.
+        """Answer the executor, if it asks which pods were deleted or created after planning.
 
         Containers of deleted pods end for a reason other than the upgrade. The hashes of new pods cannot be computed
         on the node, which lacks their specs.
@@ -197,8 +195,7 @@ class Handover:
                 deleted = {PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)}
                 await asyncio.to_thread(self.runs.report_deleted, run, deleted | self.pods.removed)
             if wants_newcomers:
-                new = newcomers(plan, map(parse_pod, pods))
-                await asyncio.to_thread(self.runs.report_newcomers, run, new)
+                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, map(parse_pod, pods)))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
 

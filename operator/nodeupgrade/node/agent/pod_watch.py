@@ -29,27 +29,27 @@ class PodWatch:
     settings: AgentSettings
     kube: NodeSideKube
     flaps: Flaps = field(default_factory=Flaps)  # readiness flaps seen so far
-    # pods that were deleted, on somebody's wish, and are gone. A list cannot tell them from pods whose kubelet failed
-    # them first; the event has their last state. If it is missed, the pod is not counted.
+    # pods that were deleted on request and are gone. A list does not distinguish them from pods that their kubelet
+    # failed first; only the event has their last state. If it is missed, the pod is not counted.
     removed: frozenset[PodUid] = frozenset()
     trouble: str = ""  # why flaps may have been missed; empty if the watch works
-    _following: asyncio.Task[None] | None = None
+    _watch_task: asyncio.Task[None] | None = None
     _since: str = ""
 
     async def begin(self) -> None:
-        """List the pods and start to watch them, unless that is done already."""
-        if self._following is None:
-            await self.look()
-            self._following = asyncio.create_task(self._follow())
+        """List the pods and start to watch them, unless that is already done."""
+        if self._watch_task is None:
+            await self.refresh()
+            self._watch_task = asyncio.create_task(self._follow())
 
     async def end(self) -> None:
         """Stop watching."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
 
-    async def look(self) -> None:
-        """List the pods, if the API server answers soon, to catch up with the watch and with what it missed."""
+    async def refresh(self) -> None:
+        """List the pods, if the API server answers soon, to catch up with events that the watch missed."""
         try:
             listed = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), LIST_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:

@@ -1,7 +1,7 @@
 """Reports what an upgrade of this node would do, and touches nothing.
 
 It examines the node as a real run does, with the same code. It keeps no state: if the agent is lost, the next one
-just starts over.
+starts over.
 """
 
 import asyncio
@@ -15,15 +15,15 @@ from nodeupgrade.api.task.run_id import attempt_of
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.errors import Inconsistent, Refused
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.node.agent.examine import Asked, Examiner, given_up
-from nodeupgrade.node.agent.file_staging import take
+from nodeupgrade.node.agent.examine import ExaminationInput, Examiner, technical_failure_status
+from nodeupgrade.node.agent.file_staging import read_new_files
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.agent.staging import borrow, give_back
+from nodeupgrade.node.agent.staging import fetch_for_examination, remove_fetched
 from nodeupgrade.node.agent.task_reporter import ReportStatus
 from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.examination.preview import preview
-from nodeupgrade.node.executor.control import not_over
+from nodeupgrade.node.executor.control import earlier_run_refusal
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
@@ -46,7 +46,7 @@ class Precheck:
     async def report(self, task: Task) -> TaskStatus:
         """Examine the node and return what an upgrade would do, or everything that forbids it."""
         run = self.settings.run_id
-        message = "looking at the node; nothing is touched"
+        message = "examining the node; nothing is touched"
         await self.report_status(
             TaskStatus(run_id=run, phase=TaskPhase.PRECHECKING, reason=Reason.PROGRESSING, message=message)
         )
@@ -60,37 +60,35 @@ class Precheck:
             return refusal_status(run, (refusal.finding,))
         except Exception as error:
             log.exception("run_given_up")
-            return given_up(run, error)
+            return technical_failure_status(run, error)
         if examination.plan is None or forecast is None:
             return refusal_status(run, examination.findings, forecast, examination.census)
         return prechecked_status(run, examination.plan, forecast)
 
     async def _examine(self, task: Task) -> Examination:
         try:
-            settings = await self.examiner.informed(task)
-            candidate = await asyncio.to_thread(self._borrow, settings, task)
-            files = await asyncio.to_thread(take, settings, self.artifacts, task.spec.files)
+            settings = await self.examiner.complete_settings(task)
+            candidate = await asyncio.to_thread(self._fetch, settings, task)
+            files = await asyncio.to_thread(read_new_files, settings, self.artifacts, task.spec.files)
             attempt = attempt_of(self.settings.run_id, 1)
-            return await self.examiner.settled(Asked(task=task, attempt=attempt, replacement=candidate, files=files))
+            return await self.examiner.examine(
+                ExaminationInput(task=task, attempt=attempt, replacement=candidate, files=files)
+            )
         finally:
-            await asyncio.to_thread(give_back, self.settings)
+            await asyncio.to_thread(remove_fetched, self.settings)
 
-    def _borrow(self, settings: AgentSettings, task: Task) -> Replacement | Finding:
+    def _fetch(self, settings: AgentSettings, task: Task) -> Replacement | Finding:
         """Return the new program; if it cannot be fetched, return that as a finding, and the other checks still run."""
         try:
-            return borrow(settings, self.artifacts, self.host, task.spec.artifact)
+            return fetch_for_examination(settings, self.artifacts, self.host, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
 
     def _require_no_run(self) -> None:
-        """Require that no run is going on: the node would be between two states, and an examination meaningless.
-
-        Raises:
-            Refused: an earlier run has begun and is not over.
-        """
+        """Require that no run is under way: the node would be between two states, and an examination meaningless."""
         try:
             run = self.runs.begun()
         except Inconsistent as error:
-            raise not_over(error) from error
+            raise earlier_run_refusal(error) from error
         if run is not None:
-            raise not_over(Inconsistent(f"run {run} has begun and has no end yet"))
+            raise earlier_run_refusal(f"run {run} has begun and has not ended")

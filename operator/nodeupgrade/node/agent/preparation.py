@@ -15,10 +15,9 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import NodeUpgradeError, Refused
-from nodeupgrade.node.agent.examine import Asked, Examiner, given_up
-from nodeupgrade.node.agent.file_staging import forget as forget_files
+from nodeupgrade.node.agent.examine import ExaminationInput, Examiner, technical_failure_status
+from nodeupgrade.node.agent.file_staging import read_new_files, remove_staged
 from nodeupgrade.node.agent.file_staging import stage as stage_files
-from nodeupgrade.node.agent.file_staging import take
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.staging import stage, staged_path
 from nodeupgrade.node.agent.task_reporter import ReportStatus
@@ -27,7 +26,6 @@ from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import Host
-from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.task_status.task_status import refusal_status
@@ -49,11 +47,7 @@ class Preparation:
     failpoint: Callable[[RunPlan], RunPlan]  # every new plan passes through it; a test may spoil the plan there
 
     async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
-        """Stage and plan.
-
-        Returns:
-            The plan, which is on the node's disk by then, or the status that says why the node was refused.
-        """
+        """Return the plan, which is on the node's disk by then, or the status that says why the node was refused."""
         try:
             examination = await self._prepare(task, attempt)
             if examination.plan is not None:
@@ -66,37 +60,35 @@ class Preparation:
             status = refusal_status(self.settings.run_id, (refusal.finding,))
         except Exception as error:
             log.exception("run_given_up")
-            status = given_up(self.settings.run_id, error)
+            status = technical_failure_status(self.settings.run_id, error)
         log.info("node_left_unchanged", reason=status.reason, message=status.message)
-        await asyncio.to_thread(self._forget_staged, task)
+        await asyncio.to_thread(self._remove_staged, task)
         return status
 
     async def _prepare(self, task: Task, attempt: RunId) -> Examination:
         self.settings.require_approved(task.spec)
-        await asyncio.to_thread(self.executor.rest, task.spec.kubelet.unit)
+        await asyncio.to_thread(self.executor.finish_earlier_cleanup, task.spec.kubelet.unit)
         program = await asyncio.to_thread(self.examiner.program, task)
-        await self.report(self._progress(TaskPhase.STAGING, "bringing the kubelet binary onto the node"))
-        settings = await self.examiner.informed(task)
+        await self.report(self._progress(TaskPhase.STAGING, "staging the kubelet binary on the node"))
+        settings = await self.examiner.complete_settings(task)
         candidate = await asyncio.to_thread(self._stage, settings, task, program)
-        files = await asyncio.to_thread(self._stage_files, settings, task)
+        files = await asyncio.to_thread(read_new_files, settings, self.artifacts, task.spec.files)
+        await asyncio.to_thread(stage_files, self.host.files, files)
         await self.report(self._progress(TaskPhase.PRECHECKING, "proving every stored hash before anything is touched"))
-        return await self.examiner.settled(Asked(task=task, attempt=attempt, replacement=candidate, files=files))
+        return await self.examiner.examine(
+            ExaminationInput(task=task, attempt=attempt, replacement=candidate, files=files)
+        )
 
     def _stage(self, settings: AgentSettings, task: Task, program: PurePosixPath) -> Replacement:
         staged = stage(settings, self.artifacts, self.host.files, task.spec.artifact, program)
         return Replacement(program=staged, digest=self.host.files.digest(staged))
 
-    def _stage_files(self, settings: AgentSettings, task: Task) -> tuple[NewFile, ...]:
-        new = take(settings, self.artifacts, task.spec.files)
-        stage_files(self.host.files, new)
-        return new
-
-    def _forget_staged(self, task: Task) -> None:
+    def _remove_staged(self, task: Task) -> None:
         try:
             program = self.examiner.running(task).program
-            if program is not None and self.executor.unneeded():
+            if program is not None and not self.executor.is_needed():
                 self.host.files.remove(staged_path(program))
-                forget_files(self.host.files, (file.path for file in task.spec.files))
+                remove_staged(self.host.files, (file.path for file in task.spec.files))
         except NodeUpgradeError as error:
             log.warning("staged_kubelet_not_removed", error=str(error))
 

@@ -1,4 +1,4 @@
-"""The agent's main flow: find out how far the run is, carry it on, and report to the task until it is over."""
+"""The agent's main flow: determine the run's progress, continue the run, and report to the task until it is over."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import NodeSideKube
 from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.node.agent.earlier_runs import Attempts, EarlierRuns
-from nodeupgrade.node.agent.examine import Examiner, given_up
+from nodeupgrade.node.agent.examine import Examiner, technical_failure_status
 from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.precheck import Precheck
 from nodeupgrade.node.agent.preparation import Preparation
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.agent.task_reporter import Released, TaskReporter
+from nodeupgrade.node.agent.task_reporter import NoLongerWanted, TaskReporter
 from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.bundle.bundles import Bundles
 from nodeupgrade.node.executor.control import ExecutorService
@@ -110,11 +110,11 @@ class Agent:
             task = await self._reporter.read()
             is_precheck = task.spec.action is TaskAction.PRECHECK
             status = await (self._precheck_only(task) if is_precheck else self._run(task))
-        except Released:
+        except NoLongerWanted:
             log.info("run_no_longer_wanted", run=self._settings.run_id)
             return
         except Inconsistent as error:
-            log.critical("a human is needed", error=str(error))
+            log.critical("run_state_read_failed", error=str(error))
             status = unreadable_status(self._settings.run_id, str(error))
         finally:
             await self._pods.end()
@@ -122,11 +122,6 @@ class Agent:
             await asyncio.to_thread(self._mark_reported)
 
     async def _precheck_only(self, task: Task) -> TaskStatus:
-        """Return the status of a precheck.
-
-        Raises:
-            Released: the task does not ask for it any more.
-        """
         if not self._reporter.may_begin(task, TaskAction.PRECHECK):
             return self._handover.never_started()
         status = await self._precheck.report(task)
@@ -148,7 +143,7 @@ class Agent:
         Returns:
             The terminal status, if that settles the task.
         """
-        begun = await asyncio.to_thread(self._earlier_runs.own)
+        begun = await asyncio.to_thread(self._earlier_runs.has_begun)
         try:
             for run in [] if begun else await asyncio.to_thread(self._earlier_runs.not_begun):
                 await self._executor.forget(run, task.spec.kubelet.unit)
@@ -158,7 +153,7 @@ class Agent:
         except NodeUpgradeError as error:
             if begun or isinstance(error, Inconsistent):
                 raise
-            return given_up(self._settings.run_id, error)
+            return technical_failure_status(self._settings.run_id, error)
         return None if inherited is None else await self._inherit(task, inherited)
 
     async def _inherit(self, task: Task, inherited: Attempts) -> TaskStatus | None:
@@ -175,12 +170,7 @@ class Agent:
         return await self._conclude(task, Attempts(plan, (*inherited.journals[:-1], journal)), last=False)
 
     async def _attempt(self, task: Task, attempt: RunId, *, last: bool) -> TaskStatus | None:
-        """Carry one attempt to its end.
-
-        Returns:
-            The terminal status, or ``None`` if containers changed at the wrong moment and another attempt is
-            worthwhile.
-        """
+        """Carry one attempt to its end; return ``None`` if containers changed and another attempt is worthwhile."""
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
         self._guard.report = await asyncio.to_thread(self._runs.read_guard, attempt)
         if plan is None:
@@ -240,14 +230,12 @@ class Agent:
             await self._reporter.report(lingering_status(self._settings.run_id, plan, journal))
             await asyncio.sleep(POLL_SECONDS)
             polls += 1
-            if polls % READ_TASK_EVERY == 0 and await self._called_off():
-                break
-        await self._pods.look()
+            if polls % READ_TASK_EVERY == 0:
+                task = await self._reporter.read_or_recall()
+                if task is None or self._reporter.is_late(task) or task.spec.action is not TaskAction.UPGRADE:
+                    break
+        await self._pods.refresh()
         return clock.now()
-
-    async def _called_off(self) -> bool:
-        task = await self._reporter.read_or_recall()
-        return task is None or self._reporter.is_late(task) or task.spec.action is not TaskAction.UPGRADE
 
     async def _after_previous(self, status: TaskStatus) -> TaskStatus:
         """Return the status after an attempt that never began, including earlier attempts, which did touch the node."""
@@ -259,7 +247,7 @@ class Agent:
 
     def _mark_reported(self) -> None:
         try:
-            for attempt in (attempt for run in self._runs_to_report for attempt in self._runs.of(run)):
+            for attempt in (attempt for run in self._runs_to_report for attempt in self._runs.attempts(run)):
                 self._runs.mark_reported(attempt)
         except NodeUpgradeError as error:
             log.warning("run_report_repeated", error=str(error))

@@ -32,10 +32,9 @@ class AgentSettings:
     # ``api.task.approval`` of the task for which the operator created this agent; None to trust the task
     approved: str | None = None
     allowed: Allowed | None = None  # what the operator's configuration allows; None to trust the task
-    artifact_pod: PodUid | None = None  # the pod that takes files out of the artifact's image; None if there is none
-    # the directory of the node with these files; None as long as it is not known
-    from_image: PurePosixPath | None = None
-    api_servers: tuple[str, ...] = ()  # addresses of the API server, as far as the environment tells
+    artifact_pod: PodUid | None = None  # the pod that extracts files from the artifact's image
+    from_image: PurePosixPath | None = None  # the directory of the node with these files, once it is known
+    api_servers: tuple[str, ...] = ()  # addresses of the API server, as far as the environment has them
     reach: Reach = field(default_factory=Reach)  # what a kubelet may be downloaded from
 
     @classmethod
@@ -59,28 +58,28 @@ class AgentSettings:
         """Require that the task is still the one for which the operator created this agent.
 
         Raises:
-            Refused: Somebody has changed it since.
+            Refused: it was changed since.
         """
         if self.approved not in {None, approval(spec)}:
             raise Refused(Reason.NOT_ALLOWED, "the NodeUpgradeTask was changed after the operator created its agent")
 
     def require_allowed(self, artifact: TaskArtifact) -> None:
-        """Require that a kubelet may come from where it will really be opened.
+        """Require that a kubelet may come from its resolved source.
 
         Raises:
-            Refused: The operator's configuration does not allow it.
+            Refused: the operator's configuration does not allow it.
         """
         if self.allowed is not None and (problem := forbidden_source(artifact, self.allowed)) is not None:
             raise Refused(Reason.NOT_ALLOWED, f"the operator's configuration does not allow {problem}")
 
-    def taken(self, name: str) -> PurePosixPath:
-        """Return the path on the node of a file that was taken out of the artifact's image.
+    def extracted(self, name: str) -> PurePosixPath:
+        """Return the path on the node of a file that was extracted from the artifact's image.
 
         Raises:
-            Refused: This agent was created without it.
+            Refused: this agent was created without it.
         """
         if self.from_image is None:
-            raise Refused(Reason.ARTIFACT_UNAVAILABLE, "nothing was taken out of the artifact's image for this agent")
+            raise Refused(Reason.ARTIFACT_UNAVAILABLE, "nothing was extracted from the artifact's image for this agent")
         return self.from_image / name
 
     def file(self, index: int) -> Path:

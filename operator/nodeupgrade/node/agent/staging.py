@@ -1,4 +1,4 @@
-"""Stages the new kubelet next to the old one, or fetches it just for an examination. Never affects the old one."""
+"""Stages the new kubelet next to the old one, or fetches it for an examination only. Never affects the old one."""
 
 import errno
 import hashlib
@@ -55,7 +55,9 @@ def stage(
     return staged
 
 
-def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact) -> Replacement:
+def fetch_for_examination(
+    settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact
+) -> Replacement:
     """Make the new program available for an examination: in the agent's own pod, or where it is on the node.
 
     Raises:
@@ -69,7 +71,7 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
             lasts = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
             if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
                 return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
-            # It lacks the permission that staging would give it, or somebody may exchange it before it is run.
+            # It lacks the permission that staging would give it, or it may be exchanged before it is run.
         _require_room(own.parent)
         _fetch(settings, artifacts, artifact, own)
         with own.open("rb") as file:
@@ -79,7 +81,7 @@ def borrow(settings: AgentSettings, artifacts: Artifacts, host: HostView, artifa
         raise _refusal(error) from error
 
 
-def give_back(settings: AgentSettings) -> None:
+def remove_fetched(settings: AgentSettings) -> None:
     """Remove what was fetched for an examination; it would not outlive the pod anyway."""
     settings.copied.unlink(missing_ok=True)
 
@@ -87,7 +89,7 @@ def give_back(settings: AgentSettings) -> None:
 def _fetch(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
     match artifact.kind:
         case ArtifactKind.IMAGE:
-            _take(settings, artifacts, artifact, target)
+            _copy_extracted(settings, artifacts, artifact, target)
         case ArtifactKind.URL:
             settings.require_allowed(artifact)
             artifacts.download(artifact.url or "", target, Digest(artifact.sha256 or ""), settings.reach)
@@ -105,7 +107,7 @@ def _source(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifac
 
 
 def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
-    """Require the digest of the pre-staged file. What it is instead is not told: it may be of any file of the node.
+    """Require the digest of the pre-staged file. The message omits the actual one: it may be of any file of the node.
 
     Raises:
         Refused: its digest differs.
@@ -118,11 +120,11 @@ def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
         )
 
 
-def _take(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
-    """Copy what was taken out of the artifact's image, which is pinned by digest."""
+def _copy_extracted(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact, target: Path) -> None:
+    """Copy the kubelet extracted from the artifact's image, which is pinned by digest."""
     try:
-        taken = settings.taken(KUBELET_FROM_IMAGE)
-        actual = artifacts.copy(artifacts.real(taken.parent) / taken.name, target)
+        extracted = settings.extracted(KUBELET_FROM_IMAGE)
+        actual = artifacts.copy(artifacts.real(extracted.parent) / extracted.name, target)
     except CopyError as error:
         raise Refused(
             Reason.ARTIFACT_UNAVAILABLE,
@@ -144,7 +146,7 @@ def _require_room(directory: Path) -> None:
         raise Refused(
             Reason.INSUFFICIENT_SPACE,
             f"only {free // 1024**2} MiB are free where pods keep their files; {ROOM_TO_FETCH // 1024**2} MiB are "
-            "needed to look at the kubelet; free some space",
+            "needed to examine the kubelet; free some space",
         )
 
 

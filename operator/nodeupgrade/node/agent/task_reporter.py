@@ -18,9 +18,10 @@ from nodeupgrade.node.task_status.task_status import essential_status
 REQUEST_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 60.0
 """Longest pause before a rejected status is sent again."""
-
 PATIENCE_SECONDS = 600.0
 """How long the API server may reject a status before this agent ends, so that another takes its place."""
+READ_PATIENCE_SECONDS = 30.0
+"""How long the API server may refuse to show the task before this agent ends, so that its kubelet reports why."""
 
 ReportStatus = Callable[[TaskStatus], Awaitable[None]]
 """Writes a status of the task."""
@@ -28,18 +29,14 @@ ReportStatus = Callable[[TaskStatus], Awaitable[None]]
 log = structlog.get_logger()
 
 
-READ_PATIENCE_SECONDS = 30.0
-"""How long the API server may refuse to show the task before this agent ends, so that its kubelet reports why."""
-
-
-class Released(Exception):
+class NoLongerWanted(Exception):
     """The task is gone or asks for another run."""
 
 
-class UnheardError(Exception):
+class TaskRefusedError(Exception):
     """The API server refuses to show the task to this agent, or rejects every status of it.
 
-    An agent that stayed would wait forever. One that ends is replaced by an agent with fresh credentials and the
+    An agent that stayed would wait forever. An agent that ends is replaced by one with fresh credentials and the
     operator's current image, which finds plan and journal on the node. No run begins before its first status is
     accepted.
     """
@@ -59,24 +56,24 @@ class TaskReporter:
         """Read the task, with retries for as long as the API server is unavailable.
 
         Raises:
-            Released: the task is gone, released, or asks for another run.
-            UnheardError: the API server was available and kept refusing to show the task.
+            NoLongerWanted: the task is gone, released, or asks for another run.
+            TaskRefusedError: the API server was available and kept refusing to show the task.
         """
         refused = 0.0
         while True:
             try:
                 task = await self.kube.get_task(self.settings.task)
             except NotFoundError as error:
-                raise Released from error
+                raise NoLongerWanted from error
             except NodeUpgradeError as error:
                 if isinstance(error, RejectedError) and refused >= READ_PATIENCE_SECONDS:
-                    raise UnheardError(f"the API server refuses to show the task: {error}") from error
+                    raise TaskRefusedError(f"the API server refuses to show the task: {error}") from error
                 log.warning("task_read_failed", error=str(error))
                 refused = refused + REQUEST_SECONDS if isinstance(error, RejectedError) else 0.0
                 await asyncio.sleep(REQUEST_SECONDS)
                 continue
             if task.spec.run_id != self.settings.run_id or task.spec.action is TaskAction.RELEASE:
-                raise Released
+                raise NoLongerWanted
             self._known = task
             return task
 
@@ -125,7 +122,7 @@ class TaskReporter:
             Whether the status was written for this run; false if the task is gone or asks for another run.
 
         Raises:
-            UnheardError: the API server was available and kept rejecting the status.
+            TaskRefusedError: the API server was available and kept rejecting the status.
         """
         status = self.complete(status)
         refused, pause = 0.0, REQUEST_SECONDS
@@ -137,9 +134,8 @@ class TaskReporter:
                 return False
             except RejectedError as error:
                 if refused >= PATIENCE_SECONDS:
-                    raise UnheardError(
-                        f"the API server has refused every status for {refused:.0f} s: {error}"
-                    ) from error
+                    why = f"the API server has refused every status for {refused:.0f} s: {error}"
+                    raise TaskRefusedError(why) from error
                 log.warning("task_report_refused", error=str(error), again_after=pause)
                 await asyncio.sleep(pause)
                 refused, pause = refused + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
@@ -160,6 +156,5 @@ class TaskReporter:
 
     def _timed(self, status: TaskStatus) -> TaskStatus:
         if status.phase.terminal and status.finished_at is None:
-            finished = self.last.finished_at if self.last else None
-            return replace(status, finished_at=finished or datetime.now(UTC))
+            return replace(status, finished_at=(self.last and self.last.finished_at) or datetime.now(UTC))
         return status

@@ -26,7 +26,7 @@ class Artifacts(Protocol):
         """Return where a path on the node leads, with links followed within the node's root.
 
         Raises:
-            CopyError: that cannot be told.
+            CopyError: a link cannot be followed.
         """
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:

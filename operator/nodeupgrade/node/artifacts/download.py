@@ -1,8 +1,8 @@
 """Downloads a file by HTTP or HTTPS and checks its digest, the only thing that makes it trusted.
 
-Each address is judged before it is connected to, and only that address is connected to: what a name resolves to a
-moment later does not count, nor where a redirect leads. With a proxy, it is the proxy that resolves names; then only
-addresses that stand in URLs are judged, and the proxy's own address is not.
+Each address is checked before the connection, and only that address is connected to, whatever its name resolves to a
+moment later or wherever a redirect leads. A proxy resolves names itself; then only addresses in URLs are checked, and
+the proxy's own address is not.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ def download(
     Args:
         url: http or https; redirects to either are followed.
         target: path as this process sees it; its directory must exist.
-        expected: SHA-256 of the content. What it is instead is not told: nobody may learn what a server answers.
+        expected: SHA-256 of the content. Messages omit the actual one, which would reveal what a server answers.
         reach: what may be connected to.
         limit: maximum size in bytes.
         timeout: maximum seconds without a byte received.
@@ -109,7 +109,7 @@ def _fetch(
         raise _refusal(url, str(error)) from error
     except urllib.error.HTTPError as error:
         with error:
-            # By its standard name: nobody is to learn what a server says.
+            # The status's standard name, since the server's own text must not be revealed.
             answered = f"the server answered {error.code} {http.client.responses.get(error.code, '')}".rstrip()
             if error.code in WORTH_RETRYING:
                 raise Transient(answered) from error
@@ -184,7 +184,7 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 def _guarded(
     kind: "type[_HttpConnection]", reach: Reach, request: urllib.request.Request
 ) -> Callable[..., http.client.HTTPConnection]:
-    """Return what makes connections; that to a proxy, which stands in the environment, is not judged."""
+    """Return a factory of connections; those to a proxy, which the environment names, are not checked."""
     by_proxy = request.has_proxy() or getattr(request, "_tunnel_host", None) is not None
 
     def connection(host: str, **options: Any) -> http.client.HTTPConnection:  # Any: as the base class takes them
@@ -208,7 +208,7 @@ class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
 
 
 def _connecting(reach: Reach | None) -> Callable[..., socket.socket]:
-    """Return a function as socket.create_connection that judges each address, and connects to no other."""
+    """Return a function like socket.create_connection that checks each address, and connects to no other."""
 
     def connect(place: tuple[str, int], timeout: float | None = None, source: Any = None) -> socket.socket:
         problems = list[Exception]()

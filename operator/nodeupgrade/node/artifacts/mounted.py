@@ -1,4 +1,4 @@
-"""The Artifacts port for a node whose root directory is mounted in this process's file system."""
+"""Implements Artifacts for a node whose root directory is mounted in this process's file system."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ from nodeupgrade.sources.download_addresses import Reach
 
 @dataclass(frozen=True, slots=True)
 class NodeArtifacts:
-    """Implements ports.artifacts.Artifacts."""
+    """Implements Artifacts."""
 
     root: Path  # mount point of the node's root directory
 

@@ -1,4 +1,4 @@
-"""Builds a bundle from the Python that runs this. See `domain.bundle` for what a bundle is.
+"""Builds a bundle from the Python that runs this. `nodeupgrade.bundle` defines bundles.
 
 python -m nodeupgrade.node.bundle.build /opt/nodeupgrade/bundle
 """
@@ -40,7 +40,7 @@ _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>.*)$")
 _TIMEOUT_SECONDS = 300
 
 Ignore = Callable[[str, list[str]], set[str]]
-"""Returns which names of a directory are left out."""
+"""Returns the names of a directory to leave out."""
 
 
 def build(destination: Path) -> bundle.Manifest:
@@ -69,12 +69,8 @@ def build(destination: Path) -> bundle.Manifest:
         _copy(path, destination / name)
     for path in [destination, *destination.rglob("*")]:
         path.chmod(0o755 if path.is_dir() or path.relative_to(destination) in executables else 0o644)
-    return write_manifest(
-        destination,
-        version=nodeupgrade.__version__,
-        python=platform.python_version(),
-        machine=platform.machine(),
-    )
+    python, machine = platform.python_version(), platform.machine()
+    return write_manifest(destination, version=nodeupgrade.__version__, python=python, machine=machine)
 
 
 def running_loader() -> Path:
@@ -141,9 +137,7 @@ def _required_by(dist: Distribution) -> Iterator[str]:
     for requirement in dist.requires or ():
         match = _REQUIREMENT.match(requirement)
         if match is None:
-            raise bundle.BundleError(
-                f"cannot bundle {dist.name} because its requirement {requirement!r} is not understood"
-            )
+            raise bundle.BundleError(f"cannot bundle {dist.name} because its requirement {requirement!r} is unreadable")
         marker = match["rest"].partition(";")[2]
         if "extra" in marker:
             continue
@@ -167,13 +161,10 @@ def _copy_distribution(dist: Distribution, library: Path) -> None:
     for entry in dist.files:
         if ".." in entry.parts or "__pycache__" in entry.parts or entry.suffix in _FOR_COMPILERS:
             continue
-        if entry.parts[0].endswith(".dist-info") and not _is_licence(entry):
+        is_licence = "licenses" in entry.parts or entry.name == "METADATA" or entry.name.startswith("LICEN")
+        if entry.parts[0].endswith(".dist-info") and not is_licence:
             continue
         _copy(Path(str(entry.locate())), library / entry)
-
-
-def _is_licence(entry: PurePath) -> bool:
-    return "licenses" in entry.parts or entry.name == "METADATA" or entry.name.startswith("LICEN")
 
 
 def extensions(library: Path) -> list[Path]:
@@ -185,7 +176,7 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
     """Return the file, by name, of every library that the loader would load for `binaries`."""
     found: dict[str, Path] = {}
     for binary in binaries:
-        for needed, path in listed(loader, binary):
+        for needed, path in list_libraries(loader, binary):
             name = PurePath(needed).name
             if path == "not found":
                 raise bundle.BundleError(f"cannot bundle {binary} because its library {name} is missing")
@@ -200,15 +191,10 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
     return found
 
 
-def listed(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
+def list_libraries(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
     """Yield (name, path or "not found") as the loader resolves them, without executing `binary`."""
-    listing = subprocess.run(
-        [str(loader), "--list", str(binary)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=_TIMEOUT_SECONDS,
-    )
+    command = [str(loader), "--list", str(binary)]
+    listing = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS)
     yield from ((match["name"], match["path"]) for match in _LISTED.finditer(listing.stdout))
 
 

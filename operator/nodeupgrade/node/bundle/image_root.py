@@ -27,7 +27,7 @@ UNUSED = (
     *("kubernetes/aio/client/api", "kubernetes/aio/client/models"),
 )
 """Packages of the Kubernetes client of which only ``__init__`` stays. Their modules, one for each API and kind, are
-imported when somebody asks for a class of theirs; nobody does, since we read and write plain JSON."""
+imported on first use of a class; we use none, since we read and write plain JSON."""
 
 _CHANGING = ("bundle", "venv/bin/*nodeupgrade", "venv/lib/python*/site-packages/nodeupgrade*")
 _NEEDED_HERE = frozenset({"wsgiref"})
@@ -105,16 +105,15 @@ def _links_to(interpreter: Path, application: Path) -> Iterator[Path]:
         if link.is_symlink() and not link.is_relative_to(application):
             yield link
     if link.resolve() != interpreter:
-        raise bundle.BundleError(
-            f"cannot assemble the image because {application} has another Python than {interpreter}"
-        )
+        why = f"{application} has another Python than {interpreter}"
+        raise bundle.BundleError(f"cannot assemble the image because {why}")
 
 
 def _libraries(programs: Iterable[Path], base: Path) -> Iterator[Path]:
     """Yield the loader that programs ask for, and every library that it would load for them and for extensions."""
     loader = build.running_loader()
     for binary in (*programs, *build.extensions(base)):
-        yield from (Path(path) for _, path in build.listed(loader, binary) if Path(path).is_absolute())
+        yield from (Path(path) for _, path in build.list_libraries(loader, binary) if Path(path).is_absolute())
     asked = {found for program in programs for found in _ASKED_FOR.findall(program.read_bytes()[:8192])}
     yield from (Path(found.decode()) for found in asked)
 

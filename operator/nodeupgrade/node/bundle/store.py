@@ -32,7 +32,7 @@ class Labels(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBundles:
-    """Implements ports.bundles.Bundles."""
+    """Implements Bundles."""
 
     source: Path  # the bundle in this program's image
     parent: Path  # directory of the bundles on the node, as this process sees it
@@ -42,17 +42,17 @@ class NodeBundles:
         try:
             return self.on_node / stage(self.source, self.parent).name
         except (OSError, BundleError) as error:
-            raise StepFailed(f"cannot bring the executor onto the node: {error}") from error
+            raise StepFailed(f"cannot stage the executor on the node: {error}") from error
 
     def retire(self) -> None:
         try:
-            kept = read_manifest(self.source).name
+            current = read_manifest(self.source).name
         except BundleError as error:
             raise StepFailed(str(error)) from error
-        retire(self.parent, kept=kept)
+        retire(self.parent, keep=current)
 
     def remove(self) -> None:
-        retire(self.parent, kept="")
+        retire(self.parent, keep="")
 
 
 def files(root: Path) -> Iterator[tuple[PurePath, Path]]:
@@ -82,8 +82,7 @@ def read_manifest(root: Path) -> Manifest:
         fields = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
         return Manifest(**fields)
     except (OSError, ValueError, TypeError) as error:
-        message = f"cannot use {root} as a bundle because its {MANIFEST} is unusable: {error}"
-        raise BundleError(message) from error
+        raise BundleError(f"cannot use {root} as a bundle because its {MANIFEST} is unusable: {error}") from error
 
 
 def write_manifest(root: Path, *, version: str, python: str, machine: str) -> Manifest:
@@ -145,10 +144,10 @@ def stage(source: Path, parent: Path, labels: Labels = os) -> Path:
     return target
 
 
-def retire(parent: Path, kept: str) -> None:
-    """Remove all staged bundles in `parent` except `kept`. Call it only when no executor can be running."""
+def retire(parent: Path, keep: str) -> None:
+    """Remove all staged bundles in `parent` except `keep`. Call it only when no executor can be running."""
     for path in parent.glob("*"):
-        if path.name != kept:
+        if path.name != keep:
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -162,7 +161,7 @@ def _is_intact(target: Path, manifest: Manifest) -> bool:
 def _label(root: Path, labels: Labels) -> None:
     """Give the programs an SELinux label with which systemd may execute them, where files have labels at all.
 
-    What cannot be labelled is left as it is: whether systemd can execute the programs is tried before each run.
+    A failure is ignored: before each run, the agent tries whether systemd can execute the programs.
     """
     with contextlib.suppress(OSError):
         fields = labels.getxattr(root, _LABEL).split(b":", 3)

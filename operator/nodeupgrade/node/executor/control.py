@@ -48,7 +48,7 @@ class ExecutorService:
         """
         root = self.bundles.stage()
         if problem := units.try_out(self.host.files, self.host.services, root):
-            if self.unneeded():
+            if not self.is_needed():
                 self.bundles.remove()
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
@@ -57,11 +57,7 @@ class ExecutorService:
             )
 
     def stage_bundle(self) -> None:
-        """Stage the bundle on the node, which may take a while; nothing is started.
-
-        Raises:
-            StepFailed: the bundle cannot be staged.
-        """
+        """Stage the bundle on the node, which may take a while; start nothing. Raises as Bundles.stage()."""
         self.bundles.stage()
 
     def hand_over(self, plan: RunPlan) -> None:
@@ -74,7 +70,7 @@ class ExecutorService:
         units.install(self.host.files, self.host.services, root, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
-        """Return the environment of the kubelet, as far as it runs, if a program prints its credentials."""
+        """Return the environment of the running kubelet if a program prints its credentials."""
         if plan.kubeconfig is None:
             return None
         path = PurePosixPath(plan.kubeconfig)
@@ -82,7 +78,7 @@ class ExecutorService:
             if parse(self.host.files.read(path) or b"", path.parent).program is None:
                 return None
             return self.host.kubelet.environment(self.host.services.status(plan.swap.unit).main_pid)
-        except (ValueError, NodeUpgradeError) as error:  # an earlier hand-over may have kept it; no run depends on it
+        except (ValueError, NodeUpgradeError) as error:  # an earlier handover may have stored it; no run depends on it
             log.info("kubelet_environment_unknown", error=str(error))
             return None
 
@@ -102,11 +98,11 @@ class ExecutorService:
         Raises:
             NodeUpgradeError: systemd does not answer.
         """
-        about_to = self.run_store.handing_over(plan.run_id)
-        return about_to and self.host.services.status(units.EXECUTOR).load_state != "not-found"
+        begun = self.run_store.handing_over(plan.run_id)
+        return begun and self.host.services.status(units.EXECUTOR).load_state != "not-found"
 
     def runs(self) -> bool:
-        """Report whether the executor runs; true if systemd does not answer, false if it is waiting to be restarted."""
+        """Report whether the executor runs; true if systemd does not answer, false while it waits for a restart."""
         try:
             status = self.host.services.status(units.EXECUTOR)
             return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
@@ -131,7 +127,7 @@ class ExecutorService:
             StepFailed: an executor may still be running.
         """
         if await asyncio.to_thread(self._withdraw, plan.run_id, plan.swap.unit):
-            if not self._is_needed_by_others(plan.run_id):
+            if not self.is_needed(plan.run_id):
                 for path in plan.temporary(keeping_old=False):
                     await asyncio.to_thread(self.host.files.remove, PurePosixPath(path))
             return True
@@ -152,7 +148,7 @@ class ExecutorService:
     def _withdraw(self, run: RunId, kubelet_unit: str) -> bool:
         if self.run_store.read_journal(run).records:
             return False
-        if not self._is_needed_by_others(run):
+        if not self.is_needed(run):
             units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
         try:
             self.run_store.discard(run)
@@ -164,8 +160,8 @@ class ExecutorService:
     async def clean_up(self, plan: RunPlan) -> None:
         """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
 
-        The executor does the same at its end, unless it is killed or stopped before. What fails is tried again, since
-        a timer may start a unit while it is being stopped; what then remains is removed by the next run.
+        The executor does the same at its end, unless it is killed or stopped before. A failure is retried, since a
+        timer may start a unit while it is being stopped; the next run removes what then remains.
         """
         for left in reversed(range(CLEAN_UP_TRIES)):
             try:
@@ -178,7 +174,7 @@ class ExecutorService:
                 await asyncio.sleep(CLEAN_UP_PAUSE)
 
     def _clean_up(self, plan: RunPlan) -> None:
-        if self._is_needed_by_others(plan.run_id):
+        if self.is_needed(plan.run_id):
             return
         units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
         ended = report_of(self.run_store.read_journal(plan.run_id))
@@ -187,34 +183,30 @@ class ExecutorService:
             self.host.files.remove(PurePosixPath(path))
         self.bundles.retire()
 
-    def rest(self, kubelet_unit: str) -> None:
-        """Make sure that no executor is still cleaning up after an earlier attempt, and finish that.
+    def finish_earlier_cleanup(self, kubelet_unit: str) -> None:
+        """Make sure that no executor is still cleaning up after an earlier attempt, and finish its cleanup.
 
-        It would remove what is staged next, and what it has left would look like somebody else's change.
+        It would remove what is staged next, and what it has left would look like a foreign change.
 
         Raises:
             Refused: another run is under way.
             StepFailed: the executor may still be running.
         """
-        if not self.unneeded():
-            raise not_over("another executor has begun just now, or a journal cannot be read")
+        if self.is_needed():
+            raise earlier_run_refusal("another executor has just begun, or a journal cannot be read")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
             units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
-    def unneeded(self) -> bool:
-        """Report whether no run on the node needs what is staged."""
-        return not self._is_needed_by_others(None)
-
-    def _is_needed_by_others(self, run: RunId | None) -> bool:
-        """Report whether another run is under way, which needs units and staged program; true if that is unknown."""
+    def is_needed(self, besides: RunId | None = None) -> bool:
+        """Report whether a run, besides this one, needs units and staged programs; true if that is unknown."""
         try:
-            return self.run_store.begun() not in {None, run}
+            return self.run_store.begun() not in {None, besides}
         except Inconsistent as error:
             log.warning("cleanup_skipped", error=str(error))
             return True
 
 
-def not_over(why: Inconsistent | str) -> Refused:
+def earlier_run_refusal(why: Inconsistent | str) -> Refused:
     """Return the refusal for an earlier run on the node that is not over."""
     return Refused(
         Reason.ROLLBACK_FAILED,

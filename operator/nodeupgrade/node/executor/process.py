@@ -1,7 +1,7 @@
 """The executor's entry point on the host: ``python -m nodeupgrade.node.executor.process``, started by systemd.
 
-It has no API credentials and does not use the network. It follows a plan and keeps a journal. If it is killed at any
-moment, it continues when it is started again.
+It has no API credentials and does not use the network. It follows a plan and writes a journal. If it is killed at any
+moment, it continues when it is restarted.
 """
 
 import gc
@@ -35,7 +35,7 @@ EXIT_BUSY = 0
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Carry the unfinished run to its end, if there is one; with TRY_OUT, only show that this program can run."""
+    """Carry the unfinished run to its end, if there is one; with TRY_OUT, only prove that this program can run."""
     if units.TRY_OUT in arguments:
         return exit_codes.EXIT_ABLE
     runs = RunStore(Path(RUNS))
@@ -43,33 +43,29 @@ def main(arguments: Sequence[str] = ()) -> int:
         unfinished = runs.unfinished()
     except Inconsistent as error:
         notify_ready()
-        log.critical("cannot tell whether a run is unfinished", error=str(error))
+        log.critical("unfinished_run_read_failed", error=str(error))
         return exit_codes.EXIT_NEEDS_A_HUMAN
     if unfinished is None:
         notify_ready()
         log.info("no_unfinished_run")
         return 0
     try:
-        return _carry_out(runs, unfinished)
+        plan = runs.require_plan(unfinished)
+        with Watchdog(os.environ) as watchdog:
+            watchdog.allow(progress_limit.longest_silence(plan.limits))
+            return _carry_out(runs, unfinished, plan, watchdog)
     except BusyError as error:
         log.info("executor_busy", error=str(error))
         return EXIT_BUSY
     except Inconsistent as error:
-        log.critical("stopped: a human is needed", run=unfinished, error=str(error))
+        log.critical("run_stopped", run=unfinished, error=str(error))
         runs.report_trouble(unfinished, str(error))
         return exit_codes.EXIT_NEEDS_A_HUMAN
     finally:
         notify_ready()
 
 
-def _carry_out(runs: ExecutorRuns, run: RunId) -> int:
-    plan = runs.require_plan(run)
-    with Watchdog(os.environ) as watchdog:
-        watchdog.allow(progress_limit.longest_silence(plan.limits))
-        return _watched(runs, run, plan, watchdog)
-
-
-def _watched(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) -> int:
+def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) -> int:
     host = node_on_host(plan)
     node = replace(
         host,
@@ -88,7 +84,7 @@ def _watched(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) 
         fence_after_reboot(node, plan, store.load())
         notify_ready()
         log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
-        gc.freeze()  # present objects stay; collecting them would take 10 ms, perhaps while no kubelet runs
+        gc.freeze()  # collecting the objects that stay would take 10 ms, perhaps while no kubelet runs
         report = NodeRun(
             node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
         ).carry_out()

@@ -32,7 +32,7 @@ EXECUTOR = node.EXECUTOR
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY
 TRANSIENT_UNIT_DIRECTORY = PurePosixPath("/run/systemd/system")
 LASTING = frozenset({EXECUTOR, DEAD_MAN_TIMER})
-"""Units that must survive a reboot. The others matter only while the containers from before it still run."""
+"""Units that must survive a reboot, which ends the containers that the others are for."""
 UNIT_MODE = 0o644
 DEAD_MAN_SECONDS = 5
 WATCHDOG_SECONDS = 10
@@ -40,23 +40,22 @@ WATCHDOG_SECONDS = 10
 STOP_SECONDS = 5
 """Until SIGKILL: systemd before 240 knows no WatchdogSignal, and no other signal ends a process that is frozen."""
 SHIELD_SECONDS_MORE = 15.0
-"""What the shield may take to lower itself and to end streams, beyond the calls that it serves to their end."""
+"""Time to lower the shield and to end streams, beyond the calls that it serves to their end."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
-KUBELETS_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
+KUBELET_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
 """For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 TRIAL = "nodeupgrade-trial.service"
 UNITS = (TRIAL, script.TIMER, script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SHIELD)
-"""All of them, in the order in which they are stopped."""
+"""All units, in the order in which they are stopped."""
 TRY_OUT = "--try-out"
-"""Option that makes the executor's program only show that it can run."""
+"""Option that makes the executor's program only prove that it can run."""
 
-
-_MEANINGS = {203: " (systemd may not execute the program)", 226: " (systemd cannot set up its namespaces)"}
+_EXIT_MEANINGS = {203: " (systemd may not execute the program)", 226: " (systemd cannot set up its namespaces)"}
 
 
 def executor_unit(bundle_root: PurePosixPath, runtime_unit: str) -> str:
-    """Return the executor's service. With ``notify`` it counts as started once the kubelet is fenced if necessary."""
+    """Return the executor's service, which counts as started (``notify``) once the kubelet is fenced if necessary."""
     command = " ".join(bundle.command(bundle_root, bundle.EXECUTOR))
     return f"""\
 [Unit]
@@ -83,7 +82,7 @@ Nice=-5
 
 
 def timer(does: str, unit: str, seconds: float, accuracy: str) -> str:
-    """Return a timer that starts a unit after so many seconds without it, again and again."""
+    """Return a timer that starts a unit whenever it has been inactive for so many seconds."""
     return f"""\
 [Unit]
 Description=nodeupgrade: {does}
@@ -96,9 +95,9 @@ AccuracySec={accuracy}
 """
 
 
-DEAD_MAN = timer("brings the executor back while a run is unfinished", EXECUTOR, DEAD_MAN_SECONDS, "1")
+DEAD_MAN = timer("restarts the executor while a run is unfinished", EXECUTOR, DEAD_MAN_SECONDS, "1")
 """The timer that restarts the executor whenever it is gone."""
-RESCUE_TIMER = timer("looks whether the executor still runs", script.UNIT, script.LOOK_SECONDS, "500ms")
+RESCUE_TIMER = timer("checks that the executor still runs", script.UNIT, script.LOOK_SECONDS, "500ms")
 """Starts the rescue service every few seconds; it is started before the kubelet stops."""
 RESCUE = f"""\
 [Unit]
@@ -118,9 +117,9 @@ KUBELET_DROP_IN = f"[Unit]\nWants={EXECUTOR}\nAfter={EXECUTOR}\n"
 
 
 def lease_keeper_unit(bundle_root: PurePosixPath, plan: RunPlan) -> str:
-    """Return the service that renews the Lease. It ends by itself; systemd ends it if it does not."""
+    """Return the service that renews the Lease. systemd ends it if it does not end by itself."""
     seconds = plan.limits.kubelet_down + LEASE_KEEPER_SECONDS_MORE
-    kubelets = ("--kubeconfig", plan.kubeconfig or "/", "--environment", str(KUBELETS_ENVIRONMENT))
+    kubelets = ("--kubeconfig", plan.kubeconfig or "/", "--environment", str(KUBELET_ENVIRONMENT))
     options = ("--node", plan.node, "--seconds", f"{seconds:.0f}")
     command = bundle.command(bundle_root, bundle.LEASE_KEEPER, *kubelets, *options)
     return f"""\
@@ -142,10 +141,8 @@ NoNewPrivileges=yes
 def shield_unit(bundle_root: PurePosixPath, shield: ShieldPlan) -> str:
     """Return the shield's service. It is started once it can be raised, and lowers the shield when it is stopped.
 
-    Then it serves calls under way to their end, which nobody waits for. systemd stops it at once when the node shuts
-    down, as it does with every service.
-
-    It is not restarted where it cannot tell what to protect.
+    Then it serves calls under way to their end, without anyone waiting. systemd stops it at once when the node shuts
+    down, like every service. It is not restarted if it cannot read what to protect.
     """
     command = bundle.command(bundle_root, bundle.SHIELD, "--socket", shield.socket)
     return f"""\
@@ -176,7 +173,7 @@ def install(
     services: ServiceManager,
     bundle_root: PurePosixPath,
     plan: RunPlan,
-    kubelets: Mapping[str, str] | None = None,
+    kubelet_environment: Mapping[str, str] | None = None,
 ) -> None:
     """Install all units and start the executor. Idempotent.
 
@@ -184,8 +181,8 @@ def install(
         files: of the node.
         services: of the node.
         bundle_root: path of the bundle on the node.
-        plan: what is handed over.
-        kubelets: the kubelet's environment, if the lease keeper needs it and it is known now.
+        plan: the plan to carry out.
+        kubelet_environment: for the lease keeper, if it needs it and it is known now.
 
     Raises:
         StepFailed: a file could not be written, or systemd refused.
@@ -201,8 +198,8 @@ def install(
         texts[SHIELD] = shield_unit(bundle_root, plan.shield)
     for name, text in texts.items():
         files.write(_file(name), text.encode(), mode=UNIT_MODE)
-    if kubelets is not None:
-        files.write(KUBELETS_ENVIRONMENT, json.dumps(dict(kubelets)).encode())
+    if kubelet_environment is not None:
+        files.write(KUBELET_ENVIRONMENT, json.dumps(dict(kubelet_environment)).encode())
     with _own_change(files, _drop_in(plan.swap.unit)):
         files.write(_drop_in(plan.swap.unit), KUBELET_DROP_IN.encode(), mode=UNIT_MODE)
     services.reload()
@@ -210,16 +207,15 @@ def install(
 
 
 def trial_unit(bundle_root: PurePosixPath) -> str:
-    """Return a service that runs the executor's program like the executor's service, only to see whether it can run.
+    """Return a service that runs the executor's program like the executor's service, only to check that it can run.
 
-    systemd ignores its failure (``ExecStart=-``), which would otherwise alert the node's monitoring, and the unit
-    remains for inspection. As systemd then reports success even for a program that it could not execute, only the
-    exit status EXIT_ABLE counts.
+    systemd ignores its failure (``ExecStart=-``), which would alert the node's monitoring, and the unit remains for
+    inspection. As systemd then reports success even if it could not execute the program, only EXIT_ABLE counts.
     """
     command = " ".join(bundle.command(bundle_root, bundle.EXECUTOR, TRY_OUT))
     return f"""\
 [Unit]
-Description=nodeupgrade: looks whether the executor could be started
+Description=nodeupgrade: checks that the executor can be started
 CollectMode=inactive-or-failed
 
 [Service]
@@ -235,10 +231,7 @@ Nice=-5
 
 
 def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) -> str:
-    """Check whether systemd can run the executor's program.
-
-    Returns:
-        What is wrong; empty if the program ran and reported success.
+    """Return why systemd cannot run the executor's program; empty if the program ran and reported success.
 
     Raises:
         StepFailed: a file could not be written or removed, or systemd does not answer.
@@ -247,14 +240,14 @@ def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) 
     files.write(path, trial_unit(bundle_root).encode(), mode=UNIT_MODE)
     try:
         services.reload()
-        _end(services, TRIAL)  # left by a lost agent: starting it again would do nothing and show the old result
+        _stop(services, TRIAL)  # left by a lost agent: starting it again would do nothing and show the old result
         services.start(TRIAL)
         status = services.status(TRIAL)
         return "" if status.exit_status == EXIT_ABLE else state(services, TRIAL)
     except StepFailed as error:
         return f"{error}; {state(services, TRIAL)}"
     finally:
-        _end(services, TRIAL)
+        _stop(services, TRIAL)
         files.remove(path)
 
 
@@ -265,15 +258,17 @@ def state(services: ServiceManager, unit: str) -> str:
         StepFailed: systemd does not answer.
     """
     status = services.status(unit)
-    ended = f", exit status {status.exit_status}{_MEANINGS.get(status.exit_status, '')}" if status.exit_status else ""
+    ended = (
+        f", exit status {status.exit_status}{_EXIT_MEANINGS.get(status.exit_status, '')}" if status.exit_status else ""
+    )
     wrote = f"; it wrote: {lines[-1]}" if (lines := services.log(unit)) else ""
     return f"{unit} is {status.active_state} ({status.sub_state}), result {status.result}{ended}{wrote}"
 
 
 def remain(files: FilesView, services: ServicesView, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> bool:
-    """Report whether an executor is installed, anything of a run is active, or systemd still starts anything its way.
+    """Report whether an executor is installed, a unit of a run is active, or systemd still uses a drop-in of a run.
 
-    The last two may be although the files were removed: where systemd could not read its files again.
+    The last two are possible without the files, if systemd could not reload.
     """
     if files.read(_file(EXECUTOR)) is not None or not all(services.status(unit).down for unit in UNITS):
         return True
@@ -292,13 +287,11 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
         StepFailed: the executor may still be running.
     """
     for unit in UNITS:
-        _end(services, unit)
-    _lower(services)
+        _stop(services, unit)
+    _lower_shield(services)
     with _own_change(files, _drop_in(kubelet_unit)):
         files.remove(_drop_in(kubelet_unit))
-    for path in (*(_file(unit) for unit in UNITS), script.SCRIPT, script.LOOK, KUBELETS_ENVIRONMENT):
-        files.remove(path)
-    for path in STATE_FILES:
+    for path in (*map(_file, UNITS), script.SCRIPT, script.LOOK, KUBELET_ENVIRONMENT, *STATE_FILES):
         files.remove(path)
     services.remove_mask(kubelet_unit)
     restart_tuning.remove_tuning(files, services, *runtimes)
@@ -306,10 +299,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
 
 @contextmanager
 def _own_change(files: Files, drop_in: PurePosixPath) -> Iterator[None]:
-    """Record what adding or removing our drop-in does to the time of its directory.
-
-    Nothing is recorded if anything else in the directory came or went meanwhile.
-    """
+    """Record how our drop-in changes its directory's time, unless other files in it came or went meanwhile."""
     directory = drop_in.parent
     others = {*files.walk(directory)} - {drop_in}
     before = files.changed(directory) or 0.0
@@ -321,7 +311,7 @@ def _own_change(files: Files, drop_in: PurePosixPath) -> Iterator[None]:
         files.write(OWN_CHANGE, render_record(own))
 
 
-def _end(services: ServiceManager, unit: str) -> None:
+def _stop(services: ServiceManager, unit: str) -> None:
     if services.status(unit).gone:
         return
     try:
@@ -331,10 +321,10 @@ def _end(services: ServiceManager, unit: str) -> None:
             raise
 
 
-def _lower(services: ServiceManager) -> None:
-    """See that no path of the runtime leads to a shield that has ended without having been lowered.
+def _lower_shield(services: ServiceManager) -> None:
+    """Make sure that the runtime's path does not lead to a shield that has ended without being lowered.
 
-    The process lowers the shield when it is stopped. If it was killed instead, it does so when it is started again.
+    The process lowers the shield when it is stopped. If it was killed, it does so when it is restarted.
 
     Raises:
         StepFailed: the shield cannot be lowered, since the runtime does not answer.

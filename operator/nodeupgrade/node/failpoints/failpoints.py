@@ -12,7 +12,6 @@ from nodeupgrade.api.task.step import Step
 Failpoint = NewType("Failpoint", str)
 """One of FAILPOINTS, or WRONG_HASH."""
 
-
 WRONG_HASH = Failpoint("plan.wrong-hash")
 """The agent has planned. Not one of FAILPOINTS, which the executor passes."""
 
@@ -52,7 +51,7 @@ FIRST_EXCHANGED = Failpoint("swap-files.after-first")
 FIRST_PUT_BACK = Failpoint("swap-files.after-first-back")
 """One file is the old one again, the others are not."""
 LOOKED = Failpoint("start-kubelet.looked")
-"""The last look before the start is over; the new kubelet is not started."""
+"""The last check before the start is over; the new kubelet is not started."""
 KUBELET_STARTED = Failpoint("start-kubelet.started")
 """The new kubelet was started; it may not be healthy yet."""
 
@@ -69,4 +68,3 @@ FAILPOINTS: tuple[Failpoint, ...] = (
     LOOKED,
     KUBELET_STARTED,
 )
-"""All failpoints."""

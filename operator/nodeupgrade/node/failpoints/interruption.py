@@ -1,7 +1,7 @@
 """Interrupts the executor at failpoints, and spoils plans, for tests only.
 
-Does nothing unless the environment variable is set. The variable names a directory on the node. A file there with the
-name of a failpoint says what happens when the executor first passes it:
+Does nothing unless the environment variable names a directory on the node. A file there with the name of a failpoint
+says what happens when the executor first passes it:
 
 =========  ===========================================================================
 ``kill``   the process ends as with ``kill -9``

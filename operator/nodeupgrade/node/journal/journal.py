@@ -1,7 +1,7 @@
 """The journal of one run: what was attempted, what is known to have happened, and how to undo it.
 
-One line per record. A record is on disk before its effect starts, with everything that is needed to reverse it. So
-whatever a crash leaves behind, the journal covers everything that was done.
+It has one line per record. A record is on disk before its effect starts, with everything that is needed to reverse it.
+So the journal covers whatever a crash leaves behind.
 """
 
 import json
@@ -63,7 +63,7 @@ class Record:
 
     @property
     def known_reason(self) -> Reason:
-        """Return its reason; that of any failure where there is none that this version knows."""
+        """Return its reason; STEP_FAILED if it has none that this version knows."""
         return known_reason(self.reason) or Reason.STEP_FAILED
 
     @property
@@ -82,8 +82,8 @@ _REPEATABLE = frozenset({Mark.DONE, Mark.UNDONE, Mark.HELD})
 def may_be_lost(record: Record) -> bool:
     """Report whether a power cut may lose a record without harm, together with everything after it.
 
-    That a step is done, undone or held can be found out again, or the step repeated. An announcement, a failure, the
-    commit and the end must not be lost.
+    Whether a step is done, undone or held can be determined again, or the step repeated. An announcement, a failure,
+    the commit and the end must not be lost.
     """
     return record.mark in _REPEATABLE and record.step is not COMMIT
 
@@ -195,7 +195,3 @@ def _parse_line(line: bytes) -> Record | None:
         return from_json(Record, document, strict=True)
     except MalformedFileError as error:
         raise Inconsistent(f"journal record cannot be read: {error}") from error
-
-
-GO_ON = "go-on"
-"""Name of a file in a run's directory by which a person requests to start the kubelet anyway."""

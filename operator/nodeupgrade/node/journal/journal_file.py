@@ -51,14 +51,14 @@ def scrub(path: Path, *, disk: Disk = os) -> None:
         data = b"".join(read_chunks(path, disk=disk))
     except FileNotFoundError:
         return
-    kept = without_images(data)
-    if kept == data:
+    rest = without_images(data)
+    if rest == data:
         return
     try:
         with fresh_beside(path, mode=0o600, disk=disk) as descriptor:
-            write_all(descriptor, kept, disk=disk)
+            write_all(descriptor, rest, disk=disk)
     except OSError as error:
-        raise StepFailed(f"cannot take before-images out of {path}: {error}") from error
+        raise StepFailed(f"cannot remove before-images from {path}: {error}") from error
 
 
 def drop_reserve(path: Path, *, disk: Disk = os) -> None:
@@ -72,10 +72,10 @@ def _reserve(path: Path) -> Path:
 
 
 class FileJournal:
-    """Implements ports.journal.JournalStore. Use it as a context manager: it holds a lock until it is closed.
+    """Implements JournalStore. Use it as a context manager: it holds a lock until it is closed.
 
-    A full disk must not strand a node without its kubelet. So some space is reserved while the journal is open, and
-    freed when there is no space for a record.
+    A full disk must not strand a node without its kubelet. So space is reserved while the journal is open, and freed
+    when a record does not fit.
 
     Args:
         path: the file; its directory must exist.
@@ -100,7 +100,7 @@ class FileJournal:
         if not existed:
             sync_directory(path.parent, disk)
         self._whole = disk.fstat(self._descriptor).st_size
-        self._hold_reserve()
+        self._allocate_reserve()
 
     def __enter__(self) -> Self:
         return self
@@ -130,17 +130,14 @@ class FileJournal:
         except OSError as error:
             if error.errno != errno.ENOSPC or not exists(self._reserve, self._disk):
                 raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
-            self._write_from_reserve(line, deferred=deferred)
+            try:
+                self._disk.unlink(self._reserve)
+                self._write(line, deferred=deferred)
+            except OSError as second:
+                raise StepFailed(f"cannot write the journal {self._path}: {second}") from second
 
     def scrub(self) -> None:
         scrub(self._path, disk=self._disk)
-
-    def _write_from_reserve(self, line: bytes, *, deferred: bool) -> None:
-        try:
-            self._disk.unlink(self._reserve)
-            self._write(line, deferred=deferred)
-        except OSError as error:
-            raise StepFailed(f"cannot write the journal {self._path}: {error}") from error
 
     def _write(self, line: bytes, *, deferred: bool) -> None:
         self._cut()
@@ -161,7 +158,7 @@ class FileJournal:
             self._disk.fsync(self._descriptor)
         self._disk.lseek(self._descriptor, self._whole, os.SEEK_SET)
 
-    def _hold_reserve(self) -> None:
+    def _allocate_reserve(self) -> None:
         with suppress(OSError):  # a run without a reserve is as safe, but a full disk can make it wait
             descriptor = self._disk.open(self._reserve, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

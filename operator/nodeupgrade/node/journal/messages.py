@@ -1,6 +1,6 @@
 """Messages between agent, executor, rescue script and people about a run: one file for each message.
 
-Files are written atomically. A missing file just means that there is no message, so each side may start late or never.
+Files are written atomically. A missing file means that there is no message, so each side may start late or never.
 """
 
 import json
@@ -18,8 +18,7 @@ from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
 from nodeupgrade.node.host.files.disk import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.journal import GO_ON
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.run_store import GO_ON, Rescue
 from nodeupgrade.node.plan.plan import Newcomers
 
 M = TypeVar("M")
@@ -104,7 +103,7 @@ class Messages:
         return exists(self._directory(run) / GUARD, self.disk)
 
     def rescue(self, run: RunId) -> Rescue:
-        """Return how far the rescue script has come with a run; a word truncated by a crash means that it began."""
+        """Return the rescue script's progress; a word that a crash truncated means that it began."""
         try:
             word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
         except FileNotFoundError:
@@ -127,13 +126,13 @@ class Messages:
 
     def _ask(self, run: RunId, question: str) -> None:
         path = self._directory(run) / question
-        with suppress(OSError):  # an unwritten question just gets no answer
+        with suppress(OSError):  # an unwritten question gets no answer
             if not exists(path, self.disk):
                 self._write(path, b"")
 
     def _directory(self, run: RunId) -> Path:
         if run in {"", ".", ".."} or "/" in run:
-            raise Inconsistent(f"{run!r} cannot be a run because it is no plain name")
+            raise Inconsistent(f"{run!r} cannot be a run because it is not a plain file name")
         return self.root / run
 
     def _read(self, path: Path) -> bytes:

@@ -23,15 +23,15 @@ from nodeupgrade.node.journal.run_store import BusyError
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
 
 PLAN = "plan.json"
-UNTOLD = "untold"
-KEPT = 5
+UNREPORTED = "untold"
+RETAINED_RUNS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStore(Messages):
-    """The runs in one directory. Implements ports.journal.AgentRuns and ExecutorRuns."""
+    """The runs in one directory. Implements AgentRuns and ExecutorRuns."""
 
-    kept: int = KEPT  # how many finished runs to keep
+    retained: int = RETAINED_RUNS  # how many finished runs to keep
     lock: Callable[[int], None] = lock  # locks other processes out of a journal that is being written
 
     def write_plan(self, plan: RunPlan) -> None:
@@ -40,7 +40,7 @@ class RunStore(Messages):
         sealed = {"schema": plan.schema, "checksum": _checksum(document), "plan": document}
         with translate_errors(f"cannot write the plan of run {plan.run_id}"):
             make_directory(directory, mode=0o700, disk=self.disk)
-            self._write(directory / UNTOLD, b"")
+            self._write(directory / UNREPORTED, b"")
             self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
 
     def read_plan(self, run: RunId) -> RunPlan | None:
@@ -67,14 +67,14 @@ class RunStore(Messages):
             return
         try:
             with translate_errors(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
-                # an executor that starts now finds it locked, later finds no plan
+                # an executor that starts now finds it locked; one that starts later finds no plan
                 if journal.load().records:
-                    raise Inconsistent(f"run {run} has begun and cannot be forgotten")
+                    raise Inconsistent(f"run {run} has begun and cannot be discarded")
                 with suppress(FileNotFoundError):
                     self.disk.unlink(directory / PLAN)
                 sync_directory(directory, self.disk)
         except BusyError as error:
-            raise Inconsistent(f"run {run} is just being begun and cannot be forgotten") from error
+            raise Inconsistent(f"run {run} is just beginning and cannot be discarded") from error
 
     def require_plan(self, run: RunId) -> RunPlan:
         plan = self.read_plan(run)
@@ -105,32 +105,31 @@ class RunStore(Messages):
     def plans_not_begun(self) -> list[RunId]:
         return [run for run in self._runs() if not self.read_journal(run).records]
 
-    def of(self, wanted: RunId) -> list[RunId]:
-        return [run for run in self._runs() if task_run(run) == wanted]
+    def attempts(self, run: RunId) -> list[RunId]:
+        return [attempt for attempt in self._runs() if task_run(attempt) == run]
 
     def is_reported(self, run: RunId) -> bool:
-        return not exists(self._directory(run) / UNTOLD, self.disk)
+        return not exists(self._directory(run) / UNREPORTED, self.disk)
 
     def mark_reported(self, run: RunId) -> None:
         directory = self._directory(run)
         with translate_errors(f"cannot write to the directory of run {run}"), suppress(FileNotFoundError):
-            self.disk.unlink(directory / UNTOLD)
+            self.disk.unlink(directory / UNREPORTED)
             sync_directory(directory, self.disk)
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal are kept for a person.
+        """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal stay, for a person.
 
-        From the kept ones, remove the reserve and the before-images that a killed executor, or an earlier version of
-        this program, left behind.
+        From the others, remove the reserve and the before-images that a killed executor, or an earlier version, left.
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
             drop_reserve(self._directory(run) / JOURNAL, disk=self.disk)
             with suppress(StepFailed):
                 scrub(self._directory(run) / JOURNAL, disk=self.disk)
-        for run in finished[: max(0, len(finished) - self.kept)]:
+        for run in finished[: max(0, len(finished) - self.retained)]:
             with suppress(OSError):
-                self._forget(self._directory(run))
+                self._remove(self._directory(run))
 
     def _is_finished(self, run: RunId) -> bool:
         try:
@@ -144,8 +143,8 @@ class RunStore(Messages):
         plans = [plan for name in names if exists(plan := self.root / name / PLAN, self.disk)]
         return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self.disk.stat(p).st_mtime_ns, p))]
 
-    def _forget(self, directory: Path) -> None:
-        """Remove a run: its plan first and durably, since a plan without a journal is a run to be begun."""
+    def _remove(self, directory: Path) -> None:
+        """Remove a run: its plan first and durably, since a plan without a journal would be begun."""
         names = self.disk.listdir(directory)
         if PLAN in names:
             self.disk.unlink(directory / PLAN)

@@ -6,19 +6,56 @@ they exchange is stored on the node's disk, in one directory per run. Each of th
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from typing import Protocol
 
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.node.journal.journal import Journal
-from nodeupgrade.node.journal.journal_storage import JournalStore
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.journal import Journal, Record
 from nodeupgrade.node.plan.plan import Newcomers, RunPlan
+
+GO_ON = "go-on"
+"""Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
 
 
 class BusyError(NodeUpgradeError):
     """Another process is writing this journal."""
+
+
+class Rescue(StrEnum):
+    """The rescue script's progress with a run, as it writes it into the run's directory."""
+
+    NONE = ""
+    BEGUN = "begun"
+    """Anything may be half restored: the executor must roll back, whatever the journal says."""
+    DONE = "done"
+    """Everything is restored, except that the kubelet is fenced and has to be started."""
+
+
+class JournalStore(Protocol):
+    """The journal of one run: an append-only, durable list of records with one writer."""
+
+    def load(self) -> Journal:
+        """Read all records.
+
+        Raises:
+            Inconsistent: the journal is damaged before its last line.
+        """
+
+    def append(self, record: Record) -> None:
+        """Add a record. It is on stable storage on return, unless `journal.may_be_lost` holds for it.
+
+        Raises:
+            StepFailed: it could not be made durable; the effect that it announces must not start.
+        """
+
+    def scrub(self) -> None:
+        """Remove before-images if the run is over. Atomic; nothing is appended afterwards.
+
+        Raises:
+            StepFailed: the journal cannot be written.
+        """
 
 
 class RunsView(Protocol):
@@ -57,7 +94,7 @@ class AgentRuns(RunsView, Protocol):
         """
 
     def discard(self, run: RunId) -> None:
-        """Remove a plan that no executor has begun and none is to begin.
+        """Remove a plan that no executor has begun, so that none ever begins it.
 
         Raises:
             Inconsistent: an executor has begun it.
@@ -77,11 +114,11 @@ class AgentRuns(RunsView, Protocol):
     def plans_not_begun(self) -> list[RunId]:
         """List all runs that have a plan and that no executor has begun; raises as `begun`."""
 
-    def of(self, wanted: RunId) -> list[RunId]:
+    def attempts(self, run: RunId) -> list[RunId]:
         """List the attempts at one run of a task that have a plan, oldest first."""
 
     def is_reported(self, run: RunId) -> bool:
-        """Report whether the API server has accepted the outcome of a run, for the task that asked for it."""
+        """Report whether the API server has accepted the outcome of a run."""
 
     def mark_reported(self, run: RunId) -> None:
         """Record durably that the outcome of a run was reported. Idempotent.
@@ -98,10 +135,10 @@ class AgentRuns(RunsView, Protocol):
         """
 
     def read_guard(self, run: RunId) -> GuardReport:
-        """Return the report recorded when a run's plan was handed over; an empty one if there is none to read."""
+        """Return the report recorded at handover; an empty one if none can be read."""
 
     def handing_over(self, run: RunId) -> bool:
-        """Report whether the plan of a run was handed over, or at least about to be."""
+        """Report whether the handover of a run's plan has begun."""
 
     def trouble(self, run: RunId) -> str | None:
         """Return why the executor stopped before the run was over, if it did."""
@@ -113,16 +150,16 @@ class AgentRuns(RunsView, Protocol):
         """Report whether the executor asks which pods have been deleted."""
 
     def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        """Tell the executor which pods have been deleted since the run began; adds to earlier calls."""
+        """Send the executor the pods that have been deleted since the run began; adds to earlier calls."""
 
     def newcomers_wanted(self, run: RunId) -> bool:
         """Report whether the executor asks which pods were created after planning."""
 
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
-        """Tell the executor which pods were created after planning; replaces earlier calls."""
+        """Send the executor the pods that were created after planning; replaces earlier calls."""
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond the number kept, and whatever the remaining ones no longer need."""
+        """Remove the oldest finished runs beyond the number kept, and what the remaining ones no longer need."""
 
 
 class ExecutorRuns(RunsView, Protocol):

@@ -5,14 +5,14 @@ from dataclasses import replace
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.journal.journal import Journal, Outcome, Record, parse, render
 
-_KEEPING = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})
+_WITH_CONTENT = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})
 """Steps whose before-images hold content: stored metadata of containers, or whole files."""
 
 
 def scrubbed(journal: Journal) -> Journal:
     """Return the journal of a finished run without the content of before-images, which may contain secrets.
 
-    What was done, when, to what and why is kept. A journal of a Degraded run is returned unchanged: a person needs the
+    What was done, when, to what and why stays. The journal of a Degraded run is returned unchanged: a person needs the
     before-images to repair the node.
     """
     finished = journal.finished
@@ -22,7 +22,7 @@ def scrubbed(journal: Journal) -> Journal:
 
 
 def _without_images(record: Record) -> Record:
-    if record.step not in _KEEPING or record.payload is None:
+    if record.step not in _WITH_CONTENT or record.payload is None:
         return record
     images = record.payload.items()  # of files, or of a runtime's containers
     return replace(
@@ -31,17 +31,15 @@ def _without_images(record: Record) -> Record:
 
 
 def without_images(data: bytes) -> bytes:
-    """Return the bytes of a journal without the content of before-images; see scrubbed(). Other lines stay as they are.
-
-    If there is none to remove, the very same bytes are returned.
+    """Return the bytes of a journal without the content of before-images; see scrubbed(). Other lines stay unchanged.
 
     Raises:
         Inconsistent: as parse().
     """
     journal, length = parse(data)
-    kept = scrubbed(journal)
-    if kept == journal:
+    rest = scrubbed(journal)
+    if rest == journal:
         return data
     lines = data[:length].splitlines(keepends=True)
-    both = zip(lines, journal.records, kept.records, strict=True)
+    both = zip(lines, journal.records, rest.records, strict=True)
     return b"".join(line if new is old else render(new) for line, old, new in both)

@@ -1,12 +1,10 @@
-"""Renews the node's Lease while no kubelet does: ``python -m nodeupgrade.node.lease_keeper.process``.
-
-systemd starts it.
+"""Renews the node's Lease while no kubelet does: ``python -m nodeupgrade.node.lease_keeper.process``, by systemd.
 
 The control plane marks a node NotReady, and removes its pods from all Services, if its Lease is not renewed for 40 s
-(50 s from 1.32 on). The containers are fine all the time, so this process renews the Lease on behalf of the kubelet,
-with the kubelet's own credentials, until the kubelet-down budget is spent; a hold that lasts longer starts it again.
-Where a program prints the credentials, it runs here too, from the first look on: that is before the kubelet is stopped.
-It is a separate process: the executor has no credentials, and must not depend on whether this works.
+(50 s from 1.32 on). The containers run all the time, so this process renews the Lease with the kubelet's own
+credentials until the kubelet-down budget is spent; a longer hold starts it again. A program that prints the
+credentials runs here too, from before the kubelet is stopped. The process is separate from the executor, which has no
+credentials and must not depend on it.
 """
 
 import argparse
@@ -30,8 +28,8 @@ STALE = 0.3
 log = structlog.get_logger()
 
 
-def renewed(lease: Json, now: datetime) -> Json | None:
-    """Return the Lease with a new renewTime; ``None`` if it was renewed recently enough."""
+def renewed_if_stale(lease: Json, now: datetime) -> Json | None:
+    """Return the Lease with a new renewTime; ``None`` if it was renewed recently."""
     spec = lease["spec"]
     last = datetime.fromisoformat(spec["renewTime"])
     if (now - last).total_seconds() < STALE * spec["leaseDurationSeconds"]:
@@ -40,7 +38,7 @@ def renewed(lease: Json, now: datetime) -> Json | None:
     return lease | {"spec": spec | {"renewTime": moment}}
 
 
-def keep(
+def renew(
     api: KubeletLease,
     seconds: float,
     *,
@@ -51,7 +49,7 @@ def keep(
     end, count = monotonic() + seconds, 0
     while monotonic() < end:
         try:
-            lease = renewed(api.read(), datetime.now(UTC))
+            lease = renewed_if_stale(api.read(), datetime.now(UTC))
             if lease is not None:
                 api.replace(lease)
                 count += 1
@@ -75,7 +73,7 @@ def main() -> int:
     except (OSError, ValueError) as error:
         log.warning("lease_unavailable", kubeconfig=str(given.kubeconfig), error=str(error))
         return 0
-    count = keep(lease, given.seconds)
+    count = renew(lease, given.seconds)
     log.info("lease_keeper_ended", node=given.node, renewed=count)
     return 0
 

@@ -1,4 +1,4 @@
-"""Access to a node's Lease, from the node itself. Imports no runtime adapters, nor anything that they need."""
+"""Accesses a node's Lease from the node. Imports no runtime adapters, nor anything that they need."""
 
 import json
 import os

@@ -13,7 +13,8 @@ from shlex import quote
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence_paths
-from nodeupgrade.node.journal.journal import GO_ON, Mark
+from nodeupgrade.node.journal.journal import Mark
+from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.plan.plan import ExchangedFile, Limits, RunPlan
 from nodeupgrade.node.rescue.shell import LOGIC
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
@@ -29,12 +30,12 @@ LOOK_SECONDS = 3
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
 LOWERS_WITHIN = 12
-"""Seconds after which a shield that was told to stop is lowered, or has ended with an error; otherwise it is frozen."""
+"""Seconds in which a stopped shield is lowered or ends with an error; otherwise it is frozen."""
 ABSENT_SECONDS = 20
 """A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
 DEATHS = 10
-"""Times that an executor may be gone before its journal says anything more. However short that is each time, such an
-executor brings nothing to an end: where memory is short, for example, it is killed whenever it has begun.
+"""Times that an executor may be gone without a new record. However short each absence is, such an executor makes no
+progress: where memory is short, for example, it is killed whenever it has begun.
 """
 SYSTEMCTL_SECONDS = 120
 
@@ -45,7 +46,7 @@ class FileBefore:
 
     path: str
     content: bytes | None  # its content; None if the file did not exist
-    # restore only if this is its present content; anything else was written by somebody else
+    # restore only if this is its current content; anything else is a change by another tool or a person
     only_if: bytes | None = None
 
 

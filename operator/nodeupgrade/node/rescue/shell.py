@@ -11,7 +11,7 @@ say() {
     echo "$(date -u +%FT%TZ) $*" >> "$run/rescue.log"
 }
 
-# Somebody else may succeed: an executor that can run again, or a person. Until then the node is said to be alive.
+# An executor that can run again, or a person, may succeed. Until then the node's Lease is renewed.
 fail() {
     said="cannot bring kubelet $version back because $*; the kubelet stays fenced, and this is tried again"
     tail -n 1 "$run/rescue.log" 2> /dev/null | grep -qF "$said" || say "$said"
@@ -21,7 +21,7 @@ fail() {
     exit 1
 }
 
-# Nothing is left to do, and nobody shall find this at work on what is somebody else's by then.
+# Nothing is left to do: the files may belong to another run from now on.
 over() {
     rm -f "$look" "$script"
     systemctl --no-block stop "$look_timer"
@@ -33,13 +33,11 @@ uptime_seconds() {
     echo "${seconds%%.*}"
 }
 
-# ── looking ──────────────────────────────────────────────────────────────────
-
 main_pid() {
     systemctl show --property=MainPID "$unit" | cut -d= -f2
 }
 
-# While the shield stands before the runtime and does not serve, no kubelet is well, whatever its own endpoint says.
+# While a raised shield does not serve, no kubelet is well, whatever its own endpoint says.
 well() {
     [ "$(main_pid)" != 0 ] || return 1
     [ -z "$shield" ] || [ ! -S "$runtime_socket" ] || systemctl is-active --quiet "$shield" || return 1
@@ -85,13 +83,11 @@ look_again() {
         echo "$seen $since $size $deaths" > "$look"
         [ "$deaths" -ge "$most_deaths" ] || exit 0
     fi
-    # Never away for long, it brings nothing to an end.
+    # An executor that dies again and again makes no progress, however short it is absent.
     [ "$seen" != absent ] || [ "$deaths" -lt "$most_deaths" ] || patience=0
     [ "$patience" -ge 0 ] && [ $(($(uptime_seconds) - since)) -ge "$patience" ] || exit 0
     [ "$seen" != well ] || over
 }
-
-# ── the runtime ──────────────────────────────────────────────────────────────
 
 wait_for_runtime() {
     deadline=$(($(uptime_seconds) + runtime_seconds))
@@ -101,7 +97,7 @@ wait_for_runtime() {
     done
 }
 
-# What ran when the run was planned and still does, by the word of the kernel, has to be in the answer.
+# The runtime's answer must contain what ran when the run was planned and, according to the kernel, still runs.
 shows_what_runs() {
     [ ! -e "$go_on" ] || return 0
     baseline > "$answers/baseline"
@@ -116,15 +112,15 @@ shows_what_runs() {
     [ "$missing" = 0 ]
 }
 
-# A runtime that lost pods gets neither a hash nor a kubelet: each of them would be made a second time. What it wrongly
-# remembers is put back even if it shows every container: it may take their pod for ended.
+# A runtime that lost pods gets neither a hash nor a kubelet, which would create each pod a second time. Its wrong
+# records are repaired even if it shows every container: it may consider their pod ended.
 require_shown() {
     systemctl is-active --quiet "$runtime_unit" || systemctl start "$runtime_unit"
     wait_for_runtime || fail "the runtime does not answer"
     [ -e "$go_on" ] || ! reinstate || wait_for_runtime || fail "the runtime does not answer"
     shows_what_runs ||
         fail "the runtime does not show $missing of the containers that still run" \
-        "(repair its configuration and restart it; to have them made a second time: touch $go_on)"
+        "(repair its configuration and restart it; to have them created a second time: touch $go_on)"
 }
 
 hashes() {
@@ -146,8 +142,8 @@ stops() {
     esac
 }
 
-# The kubelet is stopped. The shield takes itself away when it is stopped; what it could not do, since it is frozen for
-# example, is done here. A runtime that starts takes its path back.
+# The kubelet is stopped. The shield lowers itself when it is stopped; if it cannot, for example because it is frozen,
+# that is done here. A runtime that starts takes its path back.
 lower_shield() {
     [ -n "$shield" ] || return 0
     systemctl --no-block stop "$shield" 2> /dev/null
@@ -175,8 +171,6 @@ same_file() {
     [ -e "$1" ] && [ "$(stat -c %d:%i "$1")" = "$(stat -c %d:%i "$2" 2> /dev/null)" ]
 }
 
-# ── files ────────────────────────────────────────────────────────────────────
-
 reads() {
     [ "$(sha256sum < "$1" 2> /dev/null | cut -c 1-64)" = "$2" ]
 }
@@ -189,7 +183,7 @@ put() {
     base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1"
 }
 
-# A file that was exchanged, with mode, owner and attributes, unless somebody else has changed it since.
+# Restores an exchanged file with mode, owner and attributes, unless it was changed since.
 put_back() {
     [ ! -e "$1" ] || reads "$1" "$4" || return 0
     fresh=${1%/*}/.${1##*/}.nodeupgrade-new
@@ -203,8 +197,6 @@ restore_program() {
     fresh=${program%/*}/.${program##*/}.nodeupgrade-new
     ln -f "$backup" "$fresh" && mv -f "$fresh" "$program" && sync "${program%/*}"
 }
-
-# ── the rescue ───────────────────────────────────────────────────────────────
 
 note() {
     echo "$1" > "$run/rescue" && sync "$run/rescue" "$run"
@@ -241,11 +233,11 @@ rescue() {
     systemctl kill --signal=KILL nodeupgrade-executor.service 2> /dev/null
     systemctl stop nodeupgrade-executor.service
     flock -w 10 9 || fail "the executor still holds its journal"
-    if ended; then  # it came to its end in the last moment
+    if ended; then  # it ended at the last moment
         systemctl --no-block start nodeupgrade-dead-man.timer
         over
     fi
-    answers=$(mktemp -d /run/nodeupgrade-rescue.XXXXXX) || fail "there is no room in /run"
+    answers=$(mktemp -d /run/nodeupgrade-rescue.XXXXXX) || fail "there is no space in /run"
     trap 'rm -rf "$answers"' EXIT
     lost=$(($(uptime_seconds) - since))
     why="no executor for $lost s ($seen)"
@@ -262,7 +254,7 @@ rescue() {
         require_shown
     fi
     restore_files || fail "a file cannot be put back"
-    restore_program || fail "the program of kubelet $version is not there any more"
+    restore_program || fail "the program of kubelet $version is missing"
     note done || fail "the run's directory cannot be written"
     finish
 }

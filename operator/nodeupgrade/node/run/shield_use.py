@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.journal.journal import GO_ON
+from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.node import SHIELD, Node
 from nodeupgrade.node.own_places import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan

@@ -3,7 +3,7 @@
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.findings.finding import named
-from nodeupgrade.node.journal.journal import GO_ON
+from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.own_places import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan

@@ -13,7 +13,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.budget import undo_seconds
 from nodeupgrade.node.verification.completeness import Obstacle

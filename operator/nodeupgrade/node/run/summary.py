@@ -6,7 +6,7 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import shield_use

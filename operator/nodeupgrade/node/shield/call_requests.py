@@ -1,4 +1,4 @@
-"""Reads the requests of the CRI methods that the shield judges."""
+"""Parses the requests of the CRI methods that the shield judges."""
 
 import re
 from typing import assert_never
@@ -34,25 +34,25 @@ def is_unary(path: str) -> bool:
     return found is not None and found[2] in UNARY
 
 
-def guarded(path: str) -> Method | None:
+def judged_method(path: str) -> Method | None:
     """Return the judged method that a path on the wire names; ``None`` if it names any other."""
     found = PATH.fullmatch(path)
     return METHODS.get(found[2]) if found is not None and found[1] == "RuntimeService" else None
 
 
-def read(method: Method, request: bytes) -> RuntimeCall:
-    """Read a request.
+def parse_request(method: Method, request: bytes) -> RuntimeCall:
+    """Parse a request.
 
     Raises:
         UnreadableRequest: it cannot be decoded.
     """
     try:
-        return _read(method, request)
+        return _parse(method, request)
     except (DecodeError, UnicodeDecodeError) as error:
         raise UnreadableRequest(f"cannot read a request for {method}: {error}") from error
 
 
-def _read(method: Method, request: bytes) -> RuntimeCall:
+def _parse(method: Method, request: bytes) -> RuntimeCall:
     match method:
         case Method.STOP_CONTAINER:
             stopped = pb.StopContainerRequest.FromString(request)

@@ -1,8 +1,8 @@
 """The shield: ``python -m nodeupgrade.node.shield.process``, started by systemd.
 
-Passes on every call of the kubelet to the runtime, except those that would end what ran before the upgrade. The
-executor raises and lowers it. The process raises it again after a restart of the runtime or of itself, and lowers it
-when it is stopped; then it serves the kubelet's calls under way to their end.
+Passes on every call to the runtime, except those that would end what ran before the upgrade. The executor raises and
+lowers the shield. This process raises it again after a restart of the runtime or of itself, and lowers it when it is
+stopped; then it serves the kubelet's calls under way to their end.
 """
 
 import argparse
@@ -21,16 +21,16 @@ from nodeupgrade.node.host.systemd.notify import notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_places import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
-from nodeupgrade.node.shield.call_judge import CallGuard
-from nodeupgrade.node.shield.connections import Front
+from nodeupgrade.node.shield.call_judge import CriCallJudge
+from nodeupgrade.node.shield.connection_relay import ConnectionRelay
 from nodeupgrade.node.shield.proxy import Proxy
 from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
-from nodeupgrade.node.shield.runtime_restarts import raise_after_restarts, raise_again, step_aside, succeeds
+from nodeupgrade.node.shield.runtime_restarts import lowers, raise_after_restarts, raise_again, step_aside
 from nodeupgrade.node.shield.socket_exchange import STATE, Exchange
-from nodeupgrade.node.shield.wiring import front_of, guard_of
+from nodeupgrade.node.shield.wiring import build_judge, build_relay
 
 GRACE = 5.0
-"""Seconds that streams, and calls of others than the kubelet, have to end after the shield was lowered."""
+"""Seconds that streams, and calls of clients other than the kubelet, have to end once the shield is lowered."""
 
 log = structlog.get_logger()
 
@@ -49,31 +49,26 @@ def main() -> int:
         run = runs.unfinished()
         plan = None if run is None else runs.require_plan(run)
     except Inconsistent as error:
-        log.critical("cannot tell what to protect", error=str(error))
-        succeeds(exchange.clear)
+        log.critical("unfinished_run_read_failed", error=str(error))
+        lowers(exchange.clear)
         return EXIT_NEEDS_A_HUMAN
     if plan is None:
         log.info("no_unfinished_run")
-        lowered = succeeds(exchange.clear)
+        lowered = lowers(exchange.clear)
         notify_ready()
         return 0 if lowered else 1
-    front = front_of(plan, exchange)
-    guard = guard_of(plan, runs, exchange, front, state=given.state, patience=given.patience)
-    return asyncio.run(_serve(plan, exchange, front, guard))
+    relay = build_relay(plan, exchange)
+    judge = build_judge(plan, runs, exchange, relay, state=given.state, patience=given.patience)
+    return asyncio.run(_serve(plan, exchange, relay, judge))
 
 
-async def _serve(
-    plan: RunPlan,
-    exchange: Exchange,
-    front: Front,
-    guard: CallGuard,
-) -> int:
-    told = asyncio.Event()
+async def _serve(plan: RunPlan, exchange: Exchange, relay: ConnectionRelay, judge: CriCallJudge) -> int:
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    proxy = Proxy(front.server, exchange.upstream, guard)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    proxy = Proxy(relay.server, exchange.upstream, judge)
     await proxy.start()
-    await front.open()
+    await relay.open()
     await raise_again(exchange)
     notify_ready()
     log.info("shield_serving", run=plan.run_id, node=plan.node, socket=str(exchange.path))
@@ -81,19 +76,19 @@ async def _serve(
     watches = [asyncio.ensure_future(raise_after_restarts(exchange))]
     if plan.shield is not None and plan.shield.steps_aside:
         watches.append(asyncio.ensure_future(step_aside(exchange)))
-    await told.wait()
-    guard.switch_off()
+    await stop.wait()
+    judge.switch_off()
     for watch in watches:
         watch.cancel()
     await asyncio.gather(*watches, return_exceptions=True)
-    lowered = await asyncio.to_thread(succeeds, exchange.lower)
-    front.close()
+    lowered = await asyncio.to_thread(lowers, exchange.lower)
+    relay.close()
     serves_on = ShieldPlan(socket="").serves_on if plan.shield is None else plan.shield.serves_on
-    # Whoever stopped it must learn at once that the runtime's path still leads here, and not when the last call ends.
+    # If it is not lowered, systemd must learn at once, and not when the last call ends.
     await proxy.stop(serves_on if lowered else GRACE, GRACE)
     await asyncio.sleep(0)
-    front.hang_up()
-    front.clear()
+    relay.close_connections()
+    relay.remove_server()
     log.info("shield_ended", run=plan.run_id, lowered=lowered)
     return 0 if lowered else 1
 

@@ -1,7 +1,7 @@
 """A gRPC proxy between two unix sockets: passes on every call as bytes, except those that a judge refuses.
 
-Whatever it does not know it treats as a stream in both directions, which is what any call is on the wire. Only the
-unary methods that kubelets call all the time take a shorter way.
+It treats an unknown method as a stream in both directions, which any call is on the wire. Only known unary methods,
+which kubelets call all the time, take a shorter way.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from typing import Any, Protocol, TypeAlias, TypeVar, cast
 import grpc.aio
 
 from nodeupgrade.node.runtimes.cri.connection import OPTIONS
-from nodeupgrade.node.shield.backend import Upstream
+from nodeupgrade.node.shield.upstream import Upstream
 
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 T = TypeVar("T")
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 Answers: TypeAlias = "grpc.aio.UnaryStreamCall[bytes, bytes] | grpc.aio.StreamStreamCall[bytes, bytes]"
 
-OURS = frozenset({"user-agent"})
+OWN_METADATA = frozenset({"user-agent"})
 """Metadata that every gRPC client sets itself."""
 LOOK_SECONDS = 0.05
 EARLY_SECONDS = 0.02
-"""How long a call of an unknown kind is looked at to see whether its client sends one message only."""
+"""How long the proxy waits to see whether the client of an unknown method sends one message only."""
 DOWNSTREAM: tuple[tuple[str, int | str], ...] = (
     *OPTIONS,
-    # Never close a connection because of pings: what a client may do is for the runtime to say.
+    # Never close a connection because of pings: the runtime decides what a client may do.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
 )
@@ -49,7 +49,7 @@ class CallJudge(Protocol):
         """Report whether a method is known to have one request and one answer."""
 
     def concerns(self, path: str) -> bool:
-        """Report whether judge() wants to see the calls of a method; such a method must be unary."""
+        """Report whether judge() must see the calls of a method; such a method must be unary."""
 
     async def judge(self, path: str, request: bytes, peer: str) -> Rejection | None:
         """Return the answer to a call that is refused; ``None`` for one that is passed on.
@@ -59,7 +59,7 @@ class CallJudge(Protocol):
         """
 
     def awaited(self, peer: str) -> bool:
-        """Report whether the end of the calls of a client is waited for."""
+        """Report whether stop() waits for the calls of a client to end."""
 
 
 class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic when it runs
@@ -68,7 +68,7 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
     Args:
         socket: path to listen on; whatever socket is there is replaced.
         upstream: returns the path of the server's socket.
-        judge: sees the calls that concern it, before the server does.
+        judge: sees the calls that concern it before the server does.
     """
 
     def __init__(self, socket: Path, upstream: Callable[[], Path], judge: CallJudge) -> None:
@@ -87,17 +87,17 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
         await self._server.start()
 
     async def stop(self, patience: float, grace: float) -> None:
-        """Accept no more calls, and serve those that are not over.
+        """Accept no more calls, and serve those under way to their end.
 
         Args:
-            patience: seconds for calls with one answer whose end is waited for.
-            grace: seconds for the others, such as streams, which may have no end; counted from then on.
+            patience: seconds to wait for calls that the judge reports as awaited.
+            grace: seconds that the others, such as streams, which may have no end, have after that.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + patience
-        # Once: gRPC crashes where it is asked a second time.
+        # Once: gRPC crashes if stop() is called a second time.
         ending = asyncio.ensure_future(self._server.stop(patience + grace))
-        while self._awaited and loop.time() < end:  # noqa: ASYNC110  # simpler than an event, and nobody is in a hurry
+        while self._awaited and loop.time() < end:  # noqa: ASYNC110  # simpler than an event
             await asyncio.sleep(LOOK_SECONDS)
         await asyncio.wait((ending,), timeout=grace)
         self._over.set()
@@ -158,7 +158,7 @@ class Proxy(grpc.GenericRpcHandler):  # type: ignore[type-arg]  # not generic wh
             source.close()
 
     async def _while_serving(self, work: Coroutine[Any, Any, T], context: Context) -> T:
-        """Do something until it is done, or until no more calls are served: then the client has to connect again."""
+        """Await work, or abort the call when the proxy serves no more calls: then the client has to connect again."""
         task, over = asyncio.ensure_future(work), asyncio.ensure_future(self._over.wait())
         try:
             await asyncio.wait((task, over), return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +201,7 @@ class _Requests:
     async def only(self) -> bytes | None:
         """Return the message if the client sent exactly one, and at once; ``None`` otherwise.
 
-        A server that fails before it has read what is sent as a stream loses its error to that of the sending.
+        If a server fails before it has read a stream, the client sees the error of sending instead of the server's.
         """
         while len(self._early) < 2 and None not in self._early:
             self._next = self._next or asyncio.ensure_future(self._receive())
@@ -230,7 +230,7 @@ class _Requests:
 
 
 async def _answer(call: Answers, context: Context) -> None:
-    """Pass on everything that the server answers."""
+    """Pass on the server's answers and metadata."""
     try:
         await context.send_initial_metadata(_metadata(await call.initial_metadata()))
         async for message in call:
@@ -248,7 +248,7 @@ def _on(method: Callable[[str, Any, Any], Coroutine[Any, Any, None]], path: str)
 
 
 async def _send(source: _Requests, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
-    # A call that is over takes no more messages; how it ended is told by what it answered.
+    # A call that is over takes no more messages; its answer shows how it ended.
     with suppress(asyncio.InvalidStateError, grpc.aio.AioRpcError):
         while (message := await source.next()) is not None:
             await call.write(message)
@@ -264,4 +264,4 @@ async def _abort(context: Context, error: grpc.aio.AioRpcError) -> bytes:
 
 
 def _metadata(given: Any) -> Metadata:
-    return tuple((key, value) for key, value in given or () if key not in OURS)
+    return tuple((key, value) for key, value in given or () if key not in OWN_METADATA)

@@ -1,10 +1,11 @@
-"""What the shield's process tells the executor: refused calls, restarts by rules of pods, and how many calls wait."""
+"""Records of the shield's process for the executor: refused calls, restarts by rules of pods, waiting calls."""
 
 import errno
 import json
 import os
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -19,14 +20,13 @@ CLOCK = SystemClock(ProcessTable())
 class ShieldRecords:
     """What happened since the node's boot, in files that do not outlive it.
 
-    Calls that are held back are counted by the size of an empty file, so that their number is written by one system
-    call. A refused call whose line cannot be written because there is no space leaves a NUL, by which an existing file
-    can grow all the same: that something was refused must not get lost. Restarts by rules are evidence in favour of the
-    kubelet: a line that cannot be read is none.
+    The number of waiting calls is the size of an empty file, so that one system call writes it. A refused call whose
+    line does not fit on the disk leaves a NUL, by which an existing file can still grow: no refusal must get lost.
+    Restarts by rules are evidence in favour of the kubelet, so a line that cannot be read does not count.
 
     Args:
         state: directory of the files.
-        now: returns the present moment, the time of a refused call that left no line.
+        now: returns the present moment, which becomes the time of a refused call without a line.
     """
 
     def __init__(self, state: Path, now: Callable[[], AwakeTime] = CLOCK.awake) -> None:
@@ -42,10 +42,10 @@ class ShieldRecords:
             OSError: it cannot be created.
         """
         append(self._refused, b"")
-        self.hold_back(0)
+        self.record_waiting(0)
 
-    def hold_back(self, number: int) -> None:
-        """Write down how many calls are held back.
+    def record_waiting(self, number: int) -> None:
+        """Record how many calls wait for an excuse.
 
         Raises:
             OSError: it cannot be written.
@@ -57,14 +57,14 @@ class ShieldRecords:
             os.close(descriptor)
 
     def waiting(self) -> int:
-        """Return how many calls are held back."""
+        """Return how many calls wait for an excuse."""
         try:
             return self._waiting.stat().st_size
         except FileNotFoundError:
             return 0
 
-    def refuse(self, call: RefusedCall) -> None:
-        """Write down a refused call, or at least that there was one.
+    def record_refusal(self, call: RefusedCall) -> None:
+        """Record a refused call, or at least that there was one.
 
         Raises:
             OSError: neither can be written.
@@ -86,8 +86,8 @@ class ShieldRecords:
             return ()
         return self._read
 
-    def allow_by_rule(self, restart: RuleRestart) -> None:
-        """Write down a container that a kubelet was allowed to restart.
+    def record_rule_restart(self, restart: RuleRestart) -> None:
+        """Record a container that a kubelet was allowed to restart.
 
         Raises:
             OSError: it cannot be written.
@@ -100,29 +100,25 @@ class ShieldRecords:
             lines = self._by_rule.read_bytes().splitlines()
         except FileNotFoundError:
             return ()
-        return tuple(filter(None, map(_rule_restart, lines)))
+        restarts = []
+        for line in lines:
+            with suppress(ValueError, MalformedFileError):
+                restarts.append(from_json(RuleRestart, json.loads(line), strict=True))
+        return tuple(restarts)
 
     def _parsed(self, line: bytes) -> RefusedCall:
-        """Parse a line. One that cannot be read still says that something was refused, some time before now."""
+        """Parse a line; one that cannot be read still proves that something was refused, some time before now."""
         try:
             return from_json(RefusedCall, json.loads(line), strict=True)
         except (ValueError, MalformedFileError):
             text = line.decode(errors="replace").strip()
-            label = (
-                f"something (the record cannot be read: {text})" if text else "something (there was no space for more)"
-            )
-            return RefusedCall(at="", monotonic=self._now().seconds, method="", instance="", label=label, wanted="end")
+            why = f"the record cannot be read: {text}" if text else "there was no space for more"
+            now, label = self._now().seconds, f"something ({why})"
+            return RefusedCall(at="", monotonic=now, method="", instance="", label=label, wanted="end")
 
 
 def _line(record: RefusedCall | RuleRestart) -> bytes:
     return json.dumps(to_json(record, strict=True)).encode() + b"\n"
-
-
-def _rule_restart(line: bytes) -> RuleRestart | None:
-    try:
-        return from_json(RuleRestart, json.loads(line), strict=True)
-    except (ValueError, MalformedFileError):
-        return None
 
 
 def append(path: Path, data: bytes) -> None:

@@ -25,14 +25,12 @@ LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
     PurePosixPath("/run/nodeupgrade-shield.waiting"),
     PurePosixPath("/run/nodeupgrade-shield.by-rule"),
 )
-"""Files that do not outlive a boot: the lock of whoever exchanges sockets, the runtime's restarts under the shield, the
-refused calls, the number of calls that wait, and what was restarted by a rule of its pod.
+"""Files that do not outlive a boot: the lock of the socket exchange, the runtime's restarts under the shield, the
+refused calls, the number of calls that wait, and the restarts by a rule of a pod.
 """
 
 EXCUSE_SECONDS = 3.0
-"""How long the end of a container waits for an excuse: from the agent, that its pod was deleted; from the runtime, how
-it ended.
-"""
+"""How long a call waits for an excuse: from the agent, that a pod was deleted; from the runtime, that one is over."""
 
 
 class Method(StrEnum):
@@ -108,7 +106,7 @@ class RuleRestart:
     instance: ContainerId  # id of the container
     label: str
     ended: ContainerId  # id of the container that had ended by itself before; maybe the same
-    exit_code: int  # with which code that one ended
+    exit_code: int  # of the one that had ended
 
 
 class Excuse(Enum):
@@ -125,7 +123,7 @@ class Shielded:
     plan: RunPlan
     containers: dict[ContainerId, ContainerInstance]
     sandboxes: dict[SandboxId, SandboxInstance]
-    # processes of several of them, such as a pod's virtual machine; what ends is known to the runtime only
+    # processes of several of them, such as a pod's virtual machine; only the runtime knows which has ended
     shared: frozenset[Process] = frozenset()
 
     @classmethod
@@ -154,7 +152,7 @@ class Shielded:
         found = self._target(call, runs, memory)
         return None if found is None or found.pod.uid in self._pods_over(runs, listed) else found
 
-    def may_follow_rule(self, call: RuntimeCall) -> ContainerInstance | None:
+    def rule_restart_target(self, call: RuntimeCall) -> ContainerInstance | None:
         """Return the container that a call ends or removes, if its pod has a rule to restart all of its containers."""
         if call.method not in {Method.STOP_CONTAINER, Method.REMOVE_CONTAINER} or call.container is None:
             return None
@@ -162,13 +160,13 @@ class Shielded:
         pods = {each.pod for each in self.plan.ruled if any(rule.whole_pod for rule in each.rules)}
         return found if found is not None and found.pod.uid in pods else None
 
-    def followed(
+    def rule_trigger(
         self, target: ContainerInstance, lives: Callable[[Process], bool], listed: Collection[ContainerInstance]
     ) -> ContainerInstance | None:
         """Return the container whose end makes a rule of the pod restart this one; ``None`` if none is known.
 
-        It must have run before the upgrade and ended by itself: nobody could end it through the shield, nothing killed
-        it, and it did not depend on the runtime, which was restarted. ``listed`` are the sandbox's containers.
+        It must have run before the upgrade and ended by itself: the shield let no call end it, nothing killed it, and
+        it did not depend on the runtime, which was restarted. ``listed`` are the sandbox's containers.
         """
         connected = {c.id for c in self.plan.containers if c.connected or c.sockets}
         for ended in restarting(self.plan.ruled, target.pod.uid, listed):
@@ -179,7 +177,7 @@ class Shielded:
         return None
 
     def may_have_ended(self, harmed: Protected) -> bool:
-        """Report whether only the runtime can tell if what a call would harm has ended."""
+        """Report whether only the runtime knows if what a call would harm has ended."""
         completing = any(pod.pod == harmed.pod.uid for pod in self.plan.completing)
         return completing or any(
             c.process in self.shared for c in self.containers.values() if c.sandbox_id == harmed.sandbox
@@ -192,7 +190,9 @@ class Shielded:
             case Method.STOP_CONTAINER | Method.REMOVE_CONTAINER:
                 return self._container(call, lives)
             case Method.EXEC_SYNC:
-                return self._container(call, lives) if self._is_hook(call) else None
+                hooks = () if self.plan.shield is None else self.plan.shield.hooks
+                is_hook = any((hook.container, hook.command) == (call.container, call.command) for hook in hooks)
+                return self._container(call, lives) if is_hook else None
             case Method.UPDATE_CONTAINER_RESOURCES:
                 return self._container(call, lives) if _takes_memory(call, memory) else None
             case Method.STOP_POD_SANDBOX | Method.REMOVE_POD_SANDBOX:
@@ -226,7 +226,7 @@ class Shielded:
         return _sandbox_of(found, call.method)
 
     def _is_over(self, sandbox: SandboxInstance, lives: "_Lives") -> bool:
-        """Report whether a pod has ended by itself, so that its sandbox is of no more use."""
+        """Report whether a pod has ended by itself, so that its sandbox is useless."""
         own = [c for c in self.containers.values() if c.sandbox_id == sandbox.id]
         may_complete = {c.id for c in self.plan.containers if c.may_complete}
         return bool(own) and not any(lives(c) or c.id not in may_complete for c in own)
@@ -255,17 +255,12 @@ class Shielded:
                 return _sandbox_of(found, call.method)
         return None
 
-    def _is_hook(self, call: RuntimeCall) -> bool:
-        hooks = () if self.plan.shield is None else self.plan.shield.hooks
-        return any((hook.container, hook.command) == (call.container, call.command) for hook in hooks)
-
 
 def _takes_memory(call: RuntimeCall, memory: Callable[[ContainerId], int | None]) -> bool:
     """Report whether the kernel would kill the container to enforce the new limit."""
     if call.memory <= 0 or call.container is None:
         return False
-    used = memory(call.container)
-    return used is None or call.memory < used
+    return (used := memory(call.container)) is None or call.memory < used
 
 
 def _container_of(found: ContainerInstance, method: Method) -> Protected:
@@ -285,7 +280,7 @@ class _Lives:
     ended: frozenset[ContainerId]  # containers that have ended, according to the runtime
 
     def __call__(self, instance: ContainerInstance | SandboxInstance) -> bool:
-        """Report it. A pod without a process of its own does not end unless it is stopped."""
+        # A pod without a process of its own does not end unless it is stopped.
         if instance.process is None and isinstance(instance, SandboxInstance):
             return True
         if instance.process is None or not self.process(instance.process):

@@ -1,4 +1,4 @@
-"""Follows restarts of the runtime: gives its path back when it ends, and raises the shield again afterwards."""
+"""Follows restarts of the runtime: frees its path when it ends, and raises the shield again afterwards."""
 
 import asyncio
 import os
@@ -16,27 +16,27 @@ LOOK_SECONDS = 0.1
 
 
 async def raise_after_restarts(exchange: Exchange) -> None:
-    """Raise the shield again whenever the runtime has taken its path back and is done with it."""
+    """Raise the shield again whenever the runtime has taken its path back and set mode and owner of its socket."""
     seen: tuple[int, ...] | None = None
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        last, seen = seen, exchange.look()
+        last, seen = seen, exchange.foreign_socket()
         if seen is not None and seen == last:
             await raise_again(exchange)
 
 
 async def step_aside(exchange: Exchange) -> None:
-    """Leave the runtime's path as soon as the runtime has ended: it would find it taken when it starts again."""
+    """Leave the runtime's path as soon as the runtime has ended: it could not take the path when it starts again."""
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         if exchange.raised():
             runtime = await asyncio.to_thread(open_listener, exchange.upstream())
             if runtime is not None:
-                await _end_of(runtime)
-            await asyncio.to_thread(succeeds, exchange.step_aside)
+                await _wait_for_end(runtime)
+            await asyncio.to_thread(lowers, exchange.step_aside)
 
 
-async def _end_of(process: int) -> None:
+async def _wait_for_end(process: int) -> None:
     """Wait until a process has ended, by its file descriptor, and close that."""
     over = asyncio.Event()
     asyncio.get_running_loop().add_reader(process, over.set)
@@ -49,7 +49,7 @@ async def _end_of(process: int) -> None:
 
 async def raise_again(exchange: Exchange) -> None:
     """Raise the shield, if the runtime has its path."""
-    if exchange.look() is None:
+    if exchange.foreign_socket() is None:
         return
     try:
         await asyncio.to_thread(exchange.raise_again)
@@ -58,10 +58,10 @@ async def raise_again(exchange: Exchange) -> None:
         log.info("shield_raise_failed", why=str(error))
 
 
-def succeeds(lower: Callable[[], None]) -> bool:
-    """Call it, and report whether that succeeded; a failure is logged."""
+def lowers(action: Callable[[], None]) -> bool:
+    """Lower the shield by an action of its exchange; report whether that succeeded. A failure is logged."""
     try:
-        lower()
+        action()
     except StepFailed as error:
         log.warning("shield_lowering_failed", error=str(error))
         return False

@@ -8,8 +8,8 @@ from nodeupgrade.node.shield.rules import RefusedCall, RuleRestart
 class Shield(Protocol):
     """Raises and lowers the shield by exchanging the socket that a kubelet finds at the runtime's path.
 
-    The shield's process is a unit of its own, which the service manager starts and stops. All methods are idempotent
-    and raise StepFailed on failure.
+    The service manager starts and stops the shield's process, a unit of its own. All methods are idempotent and raise
+    StepFailed on failure.
     """
 
     def ready(self) -> bool:
@@ -19,13 +19,13 @@ class Shield(Protocol):
         """Report whether a kubelet that connects now reaches the shield."""
 
     def stands_by(self) -> bool:
-        """Report whether it left the runtime's path, since the runtime has ended, and takes it again when one starts.
+        """Report whether it has left the runtime's path, since the runtime has ended, until a runtime starts.
 
-        Until then no kubelet reaches anything.
+        Meanwhile a kubelet can connect to nothing.
         """
 
     def raise_up(self) -> None:
-        """Put the shield's socket at the runtime's path, without a moment in which there is none.
+        """Put the shield's socket at the runtime's path, without a moment in which no socket is there.
 
         Raises:
             StepFailed: the shield's process or the runtime does not accept connections.
@@ -35,7 +35,7 @@ class Shield(Protocol):
         """Put the runtime's own socket back, unless the runtime has done so itself; works without the process too."""
 
     def clear(self) -> None:
-        """Lower the shield and remove its own socket, which a process that was killed leaves behind."""
+        """Lower the shield and remove its own socket, which a killed process leaves behind."""
 
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the calls that were refused since the node's boot, oldest first."""
@@ -44,7 +44,7 @@ class Shield(Protocol):
         """Return the containers that the kubelet was allowed to restart since the node's boot, by a rule of the pod."""
 
     def waiting(self) -> int:
-        """Return how many calls are held back until it is known whether they may pass, at most for a few seconds."""
+        """Return how many calls wait for an excuse, which takes a few seconds at most."""
 
     def restarts(self) -> int:
         """Return how often the runtime took its path back by a restart while the shield was raised."""

@@ -1,32 +1,61 @@
 """The exchange of sockets: which socket a kubelet finds at the path of the runtime's.
 
-Three names lie in one directory: the runtime's path, the shield's own socket, and another name of the runtime's
-socket, which exists exactly for as long as the shield is meant to be raised. Each change is one rename, so there is
-no moment without a socket, and whoever is killed between two system calls leaves a state that the next raise or lower
+One directory has three names: the runtime's path, the shield's own socket, and another name of the runtime's socket,
+which exists exactly for as long as the shield is meant to be raised. Each change is one rename, so there is no moment
+without a socket. A process that is killed between two system calls leaves a state that the next raise or lower
 completes.
 """
 
 import contextlib
 import fcntl
 import os
+import socket
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.atomic import carried_attributes
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.shield.records import ShieldRecords, append
 from nodeupgrade.node.shield.rules import LOCK, RESTARTS
-from nodeupgrade.node.shield.socket_renaming import System, accepts
 
 Inode: TypeAlias = tuple[int, int]
 
+STATE = Path("/run")
 PATIENCE = 3.0
 """Seconds for which lower() waits for a runtime that is just being restarted."""
 LOOK_SECONDS = 0.05
+CONNECT_SECONDS = 2.0
+
+
+class System(Protocol):
+    """The system calls that change names and attributes; the module ``os`` is the real implementation."""
+
+    def stat(self, path: Path) -> os.stat_result: ...
+    def link(self, src: Path, dst: Path) -> None: ...
+    def rename(self, src: Path, dst: Path) -> None: ...
+    def unlink(self, path: Path) -> None: ...
+    def chmod(self, path: Path, mode: int) -> None: ...
+    def chown(self, path: Path, uid: int, gid: int) -> None: ...
+    def listxattr(self, path: Path) -> list[str]: ...
+    def getxattr(self, path: Path, attribute: str) -> bytes: ...
+    def setxattr(self, path: Path, attribute: str, value: bytes) -> None: ...
+
+
+def accepts(path: Path) -> bool:
+    """Report whether a process listens on a socket, even if it is too busy to accept a connection now."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(CONNECT_SECONDS)
+        try:
+            connection.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError, NotADirectoryError):
+            return False
+        except (TimeoutError, BlockingIOError):
+            return True
+    return True
 
 
 class Exchange:
@@ -56,22 +85,22 @@ class Exchange:
         return self._inode(self.runtime) is not None
 
     def raised(self) -> bool:
-        """Report whether the runtime's path leads to the shield's socket, even if nobody accepts connections there."""
-        found, kept = self._inode(self.path), self._inode(self.runtime)
-        if found is None or kept is None or found == kept:
+        """Report whether the runtime's path leads to the shield's socket, even if no process listens there."""
+        found, moved = self._inode(self.path), self._inode(self.runtime)
+        if found is None or moved is None or found == moved:
             return False
         return found == self._inode(self.shield) or not accepts(self.path)
 
     def stands_by(self) -> bool:
-        """Report whether the path is free for a runtime that starts, from which it is taken again."""
+        """Report whether the path is free for a runtime that starts."""
         return self.intended() and self.ready() and self._inode(self.path) is None
 
     def upstream(self) -> Path:
         """Return the path at which the runtime's own socket is now."""
         return self.runtime if self._inode(self.path) in {None, self._inode(self.shield)} else self.path
 
-    def look(self) -> tuple[int, ...] | None:
-        """Return the looks of a socket at the runtime's path that should be the shield's; ``None`` if there is none.
+    def foreign_socket(self) -> tuple[int, ...] | None:
+        """Return inode, mode and owner of a socket that is where the shield's should be; ``None`` if there is none.
 
         The runtime sets mode and owner right after it has bound the path.
         """
@@ -104,7 +133,7 @@ class Exchange:
             self._lower()
 
     def step_aside(self) -> None:
-        """Leave the runtime's path, if the runtime has ended, to one that starts; the shield stays meant to be raised.
+        """Leave the runtime's path to the next runtime, if the runtime has ended; the shield stays meant to be raised.
 
         Raises:
             StepFailed: that cannot be done.
@@ -126,22 +155,22 @@ class Exchange:
 
     def _raise(self) -> None:
         self._drop(self._fresh)
-        own, found, kept = self._inode(self.shield), self._inode(self.path), self._inode(self.runtime)
+        own, found, moved = self._inode(self.shield), self._inode(self.path), self._inode(self.runtime)
         if own is None or not accepts(self.shield):
             raise StepFailed("cannot raise the shield because its process does not accept connections")
         if found == own:
-            if kept is None:
+            if moved is None:
                 raise StepFailed(f"the shield is at {self.path}, and the runtime's own socket is gone")
             return
-        if kept is None or not accepts(self.runtime):
-            self._keep(kept)
+        if moved is None or not accepts(self.runtime):
+            self._name_runtime(moved)
         self._adopt()
         self._system.link(self.shield, self._fresh)
         if self._inode(self.path) != found:
             raise StepFailed(f"cannot raise the shield because the runtime has just taken {self.path} back")
         self._system.rename(self._fresh, self.path)
 
-    def _keep(self, earlier: Inode | None) -> None:
+    def _name_runtime(self, earlier: Inode | None) -> None:
         """Give the socket at the runtime's path the name under which the shield finds it."""
         if not accepts(self.path):
             raise StepFailed(f"cannot raise the shield because the runtime does not accept connections at {self.path}")
@@ -160,20 +189,20 @@ class Exchange:
 
     def _is_lowered(self) -> bool:
         """Lower the shield if that is possible now; report whether it is lowered."""
-        found, kept, own = (self._inode(path) for path in (self.path, self.runtime, self.shield))
-        if kept is None:
+        found, moved, own = (self._inode(path) for path in (self.path, self.runtime, self.shield))
+        if moved is None:
             return found is None or found != own
         # Renaming one name of a file over another one of its names would change nothing, and leave both.
-        if found != kept and accepts(self.runtime):
+        if found != moved and accepts(self.runtime):
             self._system.rename(self.runtime, self.path)
-        elif found is None or found == kept or (found != own and accepts(self.path)):
+        elif found is None or found == moved or (found != own and accepts(self.path)):
             self._system.unlink(self.runtime)
         else:
             return False
         return True
 
     def _adopt(self) -> None:
-        """Give the shield's socket mode, owner and security label of the runtime's."""
+        """Give the shield's socket the mode, owner and security label of the runtime's."""
         pattern, own = self._system.stat(self.runtime), self._system.stat(self.shield)
         if (own.st_uid, own.st_gid) != (pattern.st_uid, pattern.st_gid):
             self._system.chown(self.shield, pattern.st_uid, pattern.st_gid)
@@ -194,7 +223,7 @@ class Exchange:
 
     @contextlib.contextmanager
     def _locked(self, what: str) -> Iterator[None]:
-        """Keep others from exchanging sockets meanwhile; the kernel ends the lock of a process that dies."""
+        """Lock out other processes; the kernel releases the lock of a process that dies."""
         try:
             descriptor = os.open(self._state / LOCK.name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -206,21 +235,18 @@ class Exchange:
             raise StepFailed(f"cannot {what} because {error}") from error
 
 
-STATE = Path("/run")
-
-
 class HostShield(Exchange, ShieldRecords):
-    """Implements ports.shield.Shield.
+    """Implements Shield.
 
     Args:
-        socket: path of the runtime's socket, as this process sees it.
+        path: path of the runtime's socket, as this process sees it.
         state: the node's ``/run``, as this process sees it.
     """
 
-    def __init__(self, socket: Path, state: Path = STATE) -> None:
-        Exchange.__init__(self, socket, state)
+    def __init__(self, path: Path, state: Path = STATE) -> None:
+        Exchange.__init__(self, path, state)
         ShieldRecords.__init__(self, state)
 
     def waiting(self) -> int:
         waiting = super().waiting()
-        return waiting if waiting and self.ready() else 0  # a process that ended holds none
+        return waiting if waiting and self.ready() else 0  # a process that has ended holds no calls back

@@ -123,8 +123,8 @@ def test_files_come_with_the_pod_each_where_the_agent_looks_for_it(action: TaskA
 
     assert [str(settings.file(index)) for index in (0, 2)] == ["/files/0/content", "/files/2/content"]
     staging = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/staging"
-    assert str(settings.taken(file_from_image(1))) == f"{staging}/file-1"
-    assert str(settings.taken(KUBELET_FROM_IMAGE)) == f"{staging}/kubelet"
+    assert str(settings.extracted(file_from_image(1))) == f"{staging}/file-1"
+    assert str(settings.extracted(KUBELET_FROM_IMAGE)) == f"{staging}/kubelet"
     volumes = {volume["name"]: volume for volume in spec["volumes"]}
     item = {"items": [{"key": "k", "path": "content"}], "optional": True}
     assert volumes["file-0"] == {"name": "file-0", "configMap": {"name": "cm", **item}}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from nodeupgrade.node.agent import cleanup
-from nodeupgrade.node.agent.cleanup import StillNeededError, look, remove
+from nodeupgrade.node.agent.cleanup import StillNeededError, find_leftovers, remove
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.dpkg import STATUS, Package
@@ -49,7 +49,7 @@ class Host:
         return self.root / path.relative_to("/")
 
     def clean(self) -> cleanup.Leftovers:
-        found = look(self.runs, self.files)
+        found = find_leftovers(self.runs, self.files)
         remove(found, self.files, self.root)
         return found
 
@@ -72,7 +72,7 @@ def test_a_package_that_a_run_has_held_is_named_as_long_as_it_is(tmp_path: Path,
     host = Host(tmp_path, "Upgraded", package=PACKAGE)
     status = PACKAGES.replace(b"kubelet\nStatus: install", b"kubelet\nStatus: " + selection.encode())
     host.files.write(STATUS, status)
-    kept = "package kubelet: it is held, which apt-mark unhold kubelet takes back"
+    kept = "package kubelet: it is held; release it with apt-mark unhold kubelet"
     assert host.clean().staying == ((kept,) if selection == "hold" else ())
     assert host.files.read(STATUS) == status
 
@@ -110,7 +110,7 @@ def test_as_long_as_something_may_be_needed_nothing_goes(tmp_path: Path, needed:
 
 def test_whatever_tells_of_it_goes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(tmp_path, "Upgraded")
-    found = look(host.runs, host.files)
+    found = find_leftovers(host.runs, host.files)
 
     def power_cut(path: Path) -> None:
         assert not host.files.stamp(host.backup)
@@ -133,9 +133,10 @@ def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
         (tmp_path / "proc" / str(pid)).mkdir(parents=True)
         (tmp_path / "proc" / str(pid) / "cmdline").write_text(f"{command}\0")
     host = host_from_pod(tmp_path)
-    assert cleanup.agent_runs(host)
+    with pytest.raises(StillNeededError, match="an agent runs on this node"):
+        cleanup.require_no_agent(host)
     (tmp_path / "proc/8/cmdline").unlink()
-    assert not cleanup.agent_runs(host)
+    cleanup.require_no_agent(host)
 
 
 def test_its_pods_have_no_token() -> None:

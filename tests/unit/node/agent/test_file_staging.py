@@ -12,7 +12,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused
-from nodeupgrade.node.agent.file_staging import forget, stage
+from nodeupgrade.node.agent.file_staging import remove_staged, stage
 from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.node import Node
@@ -99,7 +99,7 @@ def test_staging_again_is_as_good_as_once_and_forgetting_leaves_nothing(root: Pa
     for content in (b"first", b"second"):
         stage(files, [new(content)])
     assert at(root, staged_path(CONFIG)).read_bytes() == b"second"
-    forget(files, [CONFIG, "/etc/kubernetes/never-staged"])
+    remove_staged(files, [CONFIG, "/etc/kubernetes/never-staged"])
 
     assert tree(root) == before
 

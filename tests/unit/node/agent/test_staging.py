@@ -81,11 +81,11 @@ class Host:
         """Programs are run where this process sees them, as the node would in its own root."""
         return HostKubelet(ProcessTable(), prefix=("/bin/sh", "-c", f'exec "{self.settings.host}$0" "$@"'))
 
-    def borrow(self, artifact: TaskArtifact) -> Replacement:
+    def fetch(self, artifact: TaskArtifact) -> Replacement:
         """Borrow the program; nothing may come or go on the node."""
         before = self.tree()
         try:
-            return staging.borrow(self.settings, self.artifacts, self, artifact)
+            return staging.fetch_for_examination(self.settings, self.artifacts, self, artifact)
         finally:
             assert self.tree() == before
 
@@ -202,20 +202,20 @@ def test_what_is_only_looked_at_stays_in_the_pod(
     if artifact is IMAGE:
         host.put(VOLUME / "kubelet", NEW)
 
-    found = host.borrow(artifact)
+    found = host.fetch(artifact)
 
     assert (found.digest, found.takes) == (DIGEST, len(NEW))
     assert Path(found.program).read_bytes() == NEW, "the node finds it by way of the agent's process"
     assert Path(found.program).samefile(host.settings.copied)
-    staging.give_back(host.settings)
-    staging.give_back(host.settings)
+    staging.remove_fetched(host.settings)
+    staging.remove_fetched(host.settings)
     assert not host.settings.copied.exists()
 
 
 def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
 
-    found = host.borrow(IN_PLACE)
+    found = host.fetch(IN_PLACE)
 
     assert (found.program, found.digest, found.takes) == (
         PurePosixPath("/opt/kubelet"), IN_PLACE.sha256, len(RUNNABLE),
@@ -229,18 +229,18 @@ def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Ho
     for allowed in (Allowed(paths=(), digests=(str(IN_PLACE.sha256),)), Allowed(paths=("/opt",))):
         host.settings = replace(host.settings, allowed=allowed)
 
-        found = host.borrow(IN_PLACE)
+        found = host.fetch(IN_PLACE)
 
         assert (found.program == PurePosixPath("/opt/kubelet")) is bool(allowed.paths)
         assert found.digest == IN_PLACE.sha256
-        staging.give_back(host.settings)
+        staging.remove_fetched(host.settings)
 
 
 def test_what_cannot_be_run_where_it_lies_is_run_in_the_pod(host: Host) -> None:
     """Staging would give it the permissions of the running kubelet."""
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o600)
 
-    found = host.borrow(IN_PLACE)
+    found = host.fetch(IN_PLACE)
 
     assert found.program == host.settings.in_pod(host.settings.copied)
     assert host.settings.copied.stat().st_mode & 0o111
@@ -256,7 +256,7 @@ def test_what_cannot_be_had_cannot_be_looked_at(host: Host, artifact: TaskArtifa
     host.put(PurePosixPath("/opt/kubelet"), b"another one")
 
     with pytest.raises(Refused) as refusal:
-        host.borrow(artifact)
+        host.fetch(artifact)
 
     assert refusal.value.finding.reason is reason
 
@@ -266,7 +266,7 @@ def test_fetching_is_never_what_fills_the_disk(host: Host, monkeypatch: pytest.M
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=staging.ROOM_TO_FETCH - 1))
 
     with pytest.raises(Refused, match="255 MiB are free") as refusal:
-        host.borrow(URL)
+        host.fetch(URL)
 
     assert refusal.value.finding.reason is Reason.INSUFFICIENT_SPACE
 
@@ -278,7 +278,7 @@ def test_a_pod_s_disk_may_fail_too(host: Host, monkeypatch: pytest.MonkeyPatch, 
     fetched(monkeypatch, OSError(number, os.strerror(number)))
 
     with pytest.raises(Refused) as refusal:
-        host.borrow(URL)
+        host.fetch(URL)
 
     assert refusal.value.finding.reason is reason
 

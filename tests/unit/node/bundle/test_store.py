@@ -74,7 +74,7 @@ def test_bundles_of_other_versions_are_retired(small: Path, tmp_path: Path) -> N
     for name in ("0.0.1-older", ".incoming-0.0.2-broken"):
         (node / name / "lib").mkdir(parents=True)
 
-    store.retire(node, kept=staged.name)
+    store.retire(node, keep=staged.name)
 
     assert list(node.iterdir()) == [staged]
 

@@ -67,12 +67,12 @@ def test_a_plan_that_cannot_be_trusted_is_refused(tmp_path: Path, damage: "type[
 
 @pytest.mark.parametrize("run", ["", "..", "../run-1", "a/b"])
 def test_a_run_is_a_plain_name(tmp_path: Path, run: str) -> None:
-    with pytest.raises(Inconsistent, match="no plain name"):
+    with pytest.raises(Inconsistent, match="not a plain file name"):
         RunStore(tmp_path).read_journal(RunId(run))
 
 
 def test_the_oldest_finished_runs_go_and_nothing_else(tmp_path: Path) -> None:
-    runs = RunStore(tmp_path, kept=2)
+    runs = RunStore(tmp_path, retained=2)
     for number in range(1, 7):
         run = RunId(f"run-{number}")
         runs.write_plan(replace(plan(), run_id=run))
@@ -114,7 +114,7 @@ def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     runs.write_plan(plan())
 
-    with runs.open_journal(RunId("run-1")), pytest.raises(Inconsistent, match="just being begun"):
+    with runs.open_journal(RunId("run-1")), pytest.raises(Inconsistent, match="just beginning"):
         runs.discard(RunId("run-1"))
     assert runs.read_plan(RunId("run-1")) is not None
 
@@ -135,4 +135,4 @@ def test_runs_are_told_apart_by_whether_they_were_begun(tmp_path: Path) -> None:
 
     assert runs.begun_runs() == ["a-1.1", "b-1.1"]
     assert runs.plans_not_begun() == ["a-1.2"]
-    assert runs.of(RunId("a-1")) == ["a-1.1", "a-1.2"]
+    assert runs.attempts(RunId("a-1")) == ["a-1.1", "a-1.2"]

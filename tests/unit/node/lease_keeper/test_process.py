@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.kubelet.kubeconfig import parse
 from nodeupgrade.node.lease_keeper import process
-from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, keep, renewed
+from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, renew, renewed_if_stale
 from nodeupgrade.node.running_kubelet.requests import KubeconfigCredentials, KubeletLease
 from tests.builders.lease_server import NODE, NOW, ApiServer, b64, kubeconfig, lease, pair, server
 
@@ -20,7 +20,7 @@ __all__ = ["pair", "server"]
 def test_it_leaves_a_lease_alone_that_a_kubelet_renews(age: float, duration: int, renews: bool) -> None:
     before = lease(age, duration)
 
-    after = renewed(before, NOW)
+    after = renewed_if_stale(before, NOW)
 
     assert (after is not None) is renews
     if after is not None:
@@ -59,7 +59,7 @@ def test_it_renews_again_and_again_and_ends(server: ApiServer, pair: tuple[Path,
         if len(looks) == 6:
             server.lease["spec"]["renewTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    count = keep(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
+    count = renew(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
 
     assert count == 2
     assert looks == [LOOK_SECONDS] * 8

@@ -137,7 +137,7 @@ def test_a_runtime_that_serves_old_hashes_anyway_is_not_restarted(node: Node) ->
     [
         ("stubborn", "", "still serves hashes of the new kubelet"),
         ("features", "Features: SSL", "a curl that speaks HTTP2"),
-        ("backup", "something else", "the program of kubelet v1.30.14 is not there"),
+        ("backup", "something else", "the program of kubelet v1.30.14 is missing"),
     ],
 )
 def test_a_kubelet_is_never_started_on_what_cannot_be_made_right(node: Node, file: str, text: str, why: str) -> None:

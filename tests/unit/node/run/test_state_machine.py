@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
-from nodeupgrade.node.journal.rescue_state import Rescue
+from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.state_machine import (
     UNDO_RETRY_SECONDS,

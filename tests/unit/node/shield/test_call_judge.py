@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.api.values import PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
-from nodeupgrade.node.shield.call_judge import CallGuard
+from nodeupgrade.node.shield.call_judge import CriCallJudge
 from nodeupgrade.node.shield.rules import Method, RefusedCall, Shielded
 from tests.builders.guarded_calls import PEER, STOP, STOP_WEB, World
 from tests.builders.shielded import EDITED, WEB, container_of, shielded_plan
@@ -71,7 +71,7 @@ async def test_whoever_waits_for_an_excuse_is_let_through_once_it_is_not_needed(
                 world.alive = False
         return set()
 
-    world.around = replace(world.around, deleted=look)
+    world.ports = replace(world.ports, deleted_pods=look)
     guard = world.guard(patience=60)
     assert await guard.judge(STOP, STOP_WEB, PEER) is None
     assert world.refused == []
@@ -126,9 +126,9 @@ async def test_calls_that_wait_are_counted_until_they_are_refused_or_gone(world:
 
 async def test_a_refusal_is_written_down_before_the_call_counts_as_over(world: World) -> None:
     known: list[int] = []
-    around = replace(world.around, waiting=lambda _number: known.append(len(world.refused)))
+    ports = replace(world.ports, record_waiting=lambda _number: known.append(len(world.refused)))
 
-    await CallGuard(Shielded.of(shielded_plan()), around, patience=0).judge(STOP, STOP_WEB, PEER)
+    await CriCallJudge(Shielded.of(shielded_plan()), ports, patience=0).judge(STOP, STOP_WEB, PEER)
 
     assert known == [0, 1]
 
@@ -163,7 +163,7 @@ async def test_what_has_ended_in_a_shared_process_the_runtime_knows(world: World
     async def listed(_service: str, _sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
         return tuple(ended)
 
-    guard = CallGuard(Shielded.of(plan), replace(world.around, listed=listed), patience=0)
+    guard = CriCallJudge(Shielded.of(plan), replace(world.ports, list_containers=listed), patience=0)
     assert await guard.judge(STOP, STOP_WEB, PEER) is not None
     ended.append(replace(web, process=None, state=ContainerState.EXITED, exit_code=1))
     assert await guard.judge(STOP, STOP_WEB, PEER) is None

@@ -11,7 +11,7 @@ from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
-from nodeupgrade.node.shield.call_judge import CallGuard
+from nodeupgrade.node.shield.call_judge import CriCallJudge
 from nodeupgrade.node.shield.rules import RuleRestart, Shielded
 from tests.builders.guarded_calls import PEER, STOP, STOP_WEB, TRAIN, World
 from tests.builders.shielded import WEB, container, container_of, shielded_plan
@@ -40,8 +40,8 @@ def world(tmp_path: Path) -> World:
     return found
 
 
-def guard(world: World, plan: RunPlan | None = None) -> CallGuard:
-    return CallGuard(Shielded.of(plan or ruled_plan()), world.around, patience=0)
+def guard(world: World, plan: RunPlan | None = None) -> CriCallJudge:
+    return CriCallJudge(Shielded.of(plan or ruled_plan()), world.ports, patience=0)
 
 
 async def test_what_a_rule_restarts_is_let_through_and_written_down_with_the_end_that_explains_it(world: World) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.shield.call_requests import UnreadableRequest, guarded, is_unary, read
+from nodeupgrade.node.shield.call_requests import UnreadableRequest, is_unary, judged_method, parse_request
 from nodeupgrade.node.shield.rules import Method, RuntimeCall
 
 
@@ -29,9 +29,9 @@ def test_each_request_is_read() -> None:
         (pb.ExecSyncRequest(container_id="c1", cmd=["a", "b"]),
          RuntimeCall(method=Method.EXEC_SYNC, container=container, command=("a", "b"))),
     ):  # fmt: skip
-        assert read(expected.method, request.SerializeToString()) == expected
+        assert parse_request(expected.method, request.SerializeToString()) == expected
         with pytest.raises(UnreadableRequest):
-            read(expected.method, b"\x0a\x05x")
+            parse_request(expected.method, b"\x0a\x05x")
 
 
 @pytest.mark.parametrize(
@@ -41,18 +41,18 @@ def test_each_request_is_read() -> None:
 def test_a_limit_may_be_set_in_two_ways(memory: int, unified: dict[str, str], limit: int) -> None:
     resources = pb.LinuxContainerResources(memory_limit_in_bytes=memory, unified=unified)
     request = pb.UpdateContainerResourcesRequest(container_id="c1", linux=resources).SerializeToString()
-    assert read(Method.UPDATE_CONTAINER_RESOURCES, request).memory == limit
+    assert parse_request(Method.UPDATE_CONTAINER_RESOURCES, request).memory == limit
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha2"])
 def test_methods_are_known_by_their_path(version: str) -> None:
     for method in Method:
         path = f"/runtime.{version}.RuntimeService/{method}"
-        assert guarded(path) is method
+        assert judged_method(path) is method
         assert is_unary(path), "or its request would never be complete"
-    assert guarded(f"/runtime.{version}.RuntimeService/StartContainer") is None
-    assert guarded(f"/runtime.{version}.ImageService/StopContainer") is None
-    assert guarded("/containerd.services.tasks.v1.Tasks/Kill") is None
+    assert judged_method(f"/runtime.{version}.RuntimeService/StartContainer") is None
+    assert judged_method(f"/runtime.{version}.ImageService/StopContainer") is None
+    assert judged_method("/containerd.services.tasks.v1.Tasks/Kill") is None
     assert is_unary(f"/runtime.{version}.ImageService/PullImage")
     assert not is_unary(f"/runtime.{version}.RuntimeService/GetContainerEvents")
     assert not is_unary("/containerd.services.content.v1.Content/Write")

@@ -12,9 +12,9 @@ import grpc.aio
 import pytest
 
 from nodeupgrade.node.shield import proxy
-from nodeupgrade.node.shield.backend import Upstream
 from nodeupgrade.node.shield.call_requests import is_unary
 from nodeupgrade.node.shield.proxy import Proxy, Rejection
+from nodeupgrade.node.shield.upstream import Upstream
 from tests.builders.runtime_server import BAD, RUNTIME, Runtime, connected, running, stream, unary
 
 BOTH_WAYS = pytest.mark.parametrize("method", ["Version", "Unheard"])

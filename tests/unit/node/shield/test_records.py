@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> ShieldRecords:
 def test_a_line_for_which_there_is_no_space_leaves_a_trace(
     log: ShieldRecords, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
-    log.refuse(CALL)
+    log.record_refusal(CALL)
     write = os.write
 
     def full(descriptor: int, data: bytes) -> int:
@@ -39,10 +39,10 @@ def test_a_line_for_which_there_is_no_space_leaves_a_trace(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", full)
-        log.refuse(CALL)
-        log.refuse(CALL)
+        log.record_refusal(CALL)
+        log.record_refusal(CALL)
     assert [call.monotonic for call in log.refused()] == [5.0, 77.0, 77.0]
-    log.refuse(CALL)
+    log.record_refusal(CALL)
 
     for reader in (log, ShieldRecords(tmp_path, now=lambda: AwakeTime(99.0))):
         found = reader.refused()
@@ -52,7 +52,7 @@ def test_a_line_for_which_there_is_no_space_leaves_a_trace(
 
 
 def test_a_line_that_is_being_written_is_read_later(log: ShieldRecords, tmp_path: Path) -> None:
-    log.refuse(CALL)
+    log.record_refusal(CALL)
     whole = (tmp_path / REFUSED.name).read_bytes()
     with (tmp_path / REFUSED.name).open("ab") as stream:
         stream.write(whole[:7])
@@ -64,7 +64,7 @@ def test_a_line_that_is_being_written_is_read_later(log: ShieldRecords, tmp_path
 
 def test_where_nothing_at_all_can_be_written_it_fails(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
-        ShieldRecords(tmp_path / "gone").refuse(CALL)
+        ShieldRecords(tmp_path / "gone").record_refusal(CALL)
 
 
 def test_a_line_that_cannot_be_read_excuses_nothing(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_line_that_cannot_be_read_excuses_nothing(tmp_path: Path) -> None:
     assert restarts.restarted_by_rule() == ()
     known = RuleRestart(at="now", instance=TRAIN, label="a/web/train", ended=TRAIN, exit_code=88)
 
-    restarts.allow_by_rule(known)
+    restarts.record_rule_restart(known)
     with (tmp_path / BY_RULE.name).open("ab") as file:
         file.write(b'{"instance": "x"}\n{"at"')
 
@@ -88,14 +88,14 @@ def test_refused_calls_are_read_as_they_were_written(tmp_path: Path) -> None:
     written, read = ShieldRecords(tmp_path), HostShield(tmp_path / RUNTIME, tmp_path)
     assert read.refused() == ()
     for count in range(1, 4):
-        written.refuse(STOP_CALL)
+        written.record_refusal(STOP_CALL)
         assert read.refused() == (STOP_CALL,) * count
     assert (tmp_path / REFUSED.name).stat().st_mode & 0o777 == 0o600
 
 
 def test_the_log_is_read_only_when_it_has_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = ShieldRecords(tmp_path)
-    log.refuse(STOP_CALL)
+    log.record_refusal(STOP_CALL)
     assert log.refused() == (STOP_CALL,)
     monkeypatch.setattr(Path, "read_bytes", lambda _path: pytest.fail("it was read again"))
     assert log.refused() == (STOP_CALL,)

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.shield.socket_exchange import Exchange
-from nodeupgrade.node.shield.socket_renaming import accepts
+from nodeupgrade.node.shield.socket_exchange import Exchange, accepts
 from tests.builders.shield_sockets import KEPT, RUNTIME, SHIELD, Killed, Mortal, Rig, fresh
 
 LOCKING = """
@@ -144,12 +143,12 @@ def test_it_is_lowered_while_its_process_starts_again(rig: Rig, *, known: bool) 
 def test_a_runtime_that_restarts_takes_its_path_and_the_shield_takes_it_again(rig: Rig) -> None:
     exchange = rig.exchange()
     exchange.raise_up()
-    assert exchange.look() is None
+    assert exchange.foreign_socket() is None
     rig.listening["runtime"].close()
     second = rig.listen("runtime", RUNTIME)
 
     assert (exchange.raised(), exchange.upstream().name) == (False, RUNTIME)
-    assert exchange.look() == exchange.look() is not None
+    assert exchange.foreign_socket() == exchange.foreign_socket() is not None
     exchange.raise_again()
 
     assert (rig.inode(), rig.inode(KEPT), exchange.restarts()) == (rig.shield, second, 1)
@@ -171,7 +170,7 @@ def test_a_runtime_that_stopped_and_removed_its_path(rig: Rig) -> None:
     exchange.raise_up()
     rig.listening["runtime"].close()
     rig.path.unlink()
-    assert (exchange.raised(), exchange.look()) == (False, None)
+    assert (exchange.raised(), exchange.foreign_socket()) == (False, None)
     exchange.lower()
     assert rig.sockets() == {SHIELD}
 
@@ -186,7 +185,7 @@ def test_a_path_that_somebody_removed_is_put_back(rig: Rig) -> None:
 
 def test_what_was_not_intended_is_not_raised_again(rig: Rig) -> None:
     exchange = rig.exchange()
-    assert exchange.look() is None
+    assert exchange.foreign_socket() is None
     exchange.raise_again()
     assert (rig.inode(), rig.inode(KEPT)) == (rig.runtime, None)
 

@@ -18,8 +18,8 @@ Inode: TypeAlias = tuple[int, int]
 UNLIMITED = 2**31 - 1
 UPSTREAM: tuple[tuple[str, int | str], ...] = (
     *OPTIONS,
-    # How soon the next attempt to connect follows on one that failed. There is a "minimum" too, which is something
-    # else: how long an attempt may take. It stays at gRPC's 20 s, since a busy runtime accepts late.
+    # Pauses between attempts to connect. gRPC's "minimum" is something else: how long one attempt may take. It stays
+    # at 20 s, since a busy runtime accepts late.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
     ("grpc.client_idle_timeout_ms", UNLIMITED),
@@ -30,9 +30,8 @@ UPSTREAM: tuple[tuple[str, int | str], ...] = (
 class Upstream:
     """The server's socket, wherever it is now: one channel for as long as it is the same socket.
 
-    A channel connects to an inode and not to a path, so that it never follows the path to somebody else, and a server
-    that was restarted gets a new channel, which has no back-off to sit out. Calls under way on the old one end as
-    its server ends them.
+    A channel connects to an inode, so it never follows the path to another server. A restarted server gets a new
+    channel, which has no back-off to wait for. Calls under way on the old channel end as its server ends them.
     """
 
     find: Callable[[], Path]  # returns the path of the server's socket
@@ -43,7 +42,7 @@ class Upstream:
     _retired: set[asyncio.Task[None]] = field(default_factory=set)
 
     def channel(self) -> grpc.aio.Channel:
-        """Return the channel to the server's present socket.
+        """Return the channel to the server's current socket.
 
         Raises:
             OSError: there is no socket.
@@ -66,7 +65,7 @@ class Upstream:
         return method
 
     async def ask(self, path: str, request: bytes, seconds: float) -> bytes:
-        """Return the server's answer to a call of our own.
+        """Return the server's answer to a call of our own, within so many seconds.
 
         Raises:
             Transient: it does not answer, or with an error.
@@ -98,7 +97,7 @@ class Upstream:
 
 
 async def _drain(channel: grpc.aio.Channel, descriptor: int) -> None:
-    # A call that is cancelled from here would never be answered: gRPC's server takes it for one whose client left.
+    # Cancelled here, a call would never be answered: gRPC's server would take it for one whose client left.
     try:
         await channel.close(grace=UNLIMITED)
     finally:
