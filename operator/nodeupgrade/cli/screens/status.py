@@ -103,9 +103,9 @@ def one(seen: Overview, now: datetime, *, verbose: bool = False) -> Iterator[Ren
     if status.failures:
         yield heading("Last failures")
         yield _failures(seen, now)
-    if told := [each for each in status.conditions if verbose or is_bad(each)]:
+    if shown := [each for each in status.conditions if verbose or is_bad(each)]:
         yield heading("Conditions")
-        yield _conditions(told, now)
+        yield _conditions(shown, now)
 
 
 def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
