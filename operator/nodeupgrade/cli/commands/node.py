@@ -34,7 +34,7 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     """List the nodes of a rollout that failed, were rolled back or refused, and what to do.
 
     Nodes are grouped by reason. The exit code is 1 when there are any, 0 when there are none. After the cause is
-    removed, `nodeupgrade retry` has all of them tried again.
+    removed, `nodeupgrade retry` tries all of them again.
     """
     upgrade = await cluster_objects.upgrade(kube, name)
     found = failures(upgrade, await cluster_objects.tasks_of(kube, name))
