@@ -110,8 +110,8 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
             document(**{PAUSE_ANNOTATION: "yes"}),
             [
                 (
-                    'warning: metadata.annotations[nodeupgrade.dev/pause]: only "true" pauses; write that, or remove the '
-                    "annotation"
+                    'warning: metadata.annotations[nodeupgrade.dev/pause]: only "true" pauses; write that, or remove '
+                    "the annotation"
                 )
             ],
         ),
