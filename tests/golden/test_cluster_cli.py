@@ -390,7 +390,7 @@ def test_a_task_that_cannot_be_read_costs_its_own_node_only(cluster: Cluster, mo
 
     planned = cluster.run("nodeupgrade plan databases.yaml --nodes")
 
-    assert "ObjectUnreadable: node db-1 has a task for which holds" in " ".join(planned.split())
+    assert "ObjectUnreadable: the task of node db-1 cannot be read" in " ".join(planned.split())
     assert "exit code 2" not in planned
     assert len(planned.splitlines()) > 0.8 * len(before[0].splitlines())
     assert cluster.run("nodeupgrade explain-node web-b-1") == before[1]

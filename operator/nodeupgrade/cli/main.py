@@ -18,11 +18,11 @@ COMMANDS = {
         Lazy("hashes", "census", "Show how many running containers carry the hash of which kubelet."),
     ),
     "Steer": (
-        Lazy("approve", "pause_retry_abort", "Let a wave begin that waits for approval."),
-        Lazy("pause", "pause_retry_abort", "Start no further node until the rollout is resumed."),
-        Lazy("resume", "pause_retry_abort", "Take back a pause."),
-        Lazy("retry", "pause_retry_abort", "Try nodes once more that failed, were rolled back or refused."),
-        Lazy("abort", "pause_retry_abort", "End a rollout for good."),
+        Lazy("approve", "steering", "Let a wave begin that waits for approval."),
+        Lazy("pause", "steering", "Start no further node until the rollout is resumed."),
+        Lazy("resume", "steering", "Take back a pause."),
+        Lazy("retry", "steering", "Try nodes once more that failed, were rolled back or refused."),
+        Lazy("abort", "steering", "End a rollout for good."),
     ),
     "Without a cluster": (
         Lazy("new", "new", "Write a NodeUpgrade to VERSION that lint accepts."),

@@ -40,10 +40,5 @@ def in_yaml(document: object) -> str:
 def output_option(help_text: str = "For people, or for programs.") -> Callable[[F], F]:
     """Add the option ``--output``."""
     return click.option(
-        "--output",
-        "-o",
-        type=click.Choice(["text", "json", "yaml"]),
-        default="text",
-        show_default=True,
-        help=help_text,
+        "--output", "-o", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help=help_text
     )

@@ -11,7 +11,7 @@ import pytest
 from e2e.lab.process import CommandError
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import FINALIZER, PAUSE_ANNOTATION
-from nodeupgrade.cli.commands.pause_retry_abort import MANAGER
+from nodeupgrade.cli.commands.steering import MANAGER
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES
 from tests.contract.gitops.examples import EXAMPLES, files, upgrades

@@ -18,7 +18,7 @@ from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.program import CannotError
 from nodeupgrade.cli.reports.failures import failures
-from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, seat
+from nodeupgrade.cli.reports.node import NodeReport, active_for, choose_upgrade, cordon_of, membership
 from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, node, status
 from nodeupgrade.cli.screens.failures import by_reason
@@ -68,15 +68,15 @@ async def tell_everything(scene: Scene, told_already: set[str]) -> None:
         its_task = next((task for task in tasks if task.name == view.name), None)
         about = choose_upgrade(upgrades, view, its_task)
         rollout = None if about is None else await survey_of(scene, about.name)
-        told = Story(
+        told = NodeReport(
             node=view,
             upgrade=about,
-            seat=None if rollout is None else seat(rollout, view.name, scene.now),
+            membership=None if rollout is None else membership(rollout, view.name, scene.now),
             task=its_task,
             selected_by=tuple(each.name for each in active_for(upgrades, view)),
             cordon=cordon_of(view, upgrades),
         )
-        assert view.name in draw(node.story(told, scene.now))
+        assert view.name in draw(node.node_report(told, scene.now))
         told.document()
 
 
@@ -95,8 +95,8 @@ async def compare_with_decisions(scene: Scene, name: str) -> int:
     """A node is told to be started next exactly if it is, unless its slot is only given back now; how many are."""
     if (rollout := await survey_of(scene, name)) is None:
         return 0
-    seats = {node: seat(rollout, node, scene.now) for node in rollout.fleet.nodes}
-    started = {node for node, place in seats.items() if place is not None and place.waits.startswith("nothing")}
+    members = {node: membership(rollout, node, scene.now) for node in rollout.fleet.nodes}
+    started = {node for node, place in members.items() if place is not None and place.waits.startswith("nothing")}
     planned = plan(rollout.fleet, scene.now).actions
     admitted = {action.node for action in planned if isinstance(action, Admit)}
     if any(isinstance(action, FreeSlot) for action in planned):

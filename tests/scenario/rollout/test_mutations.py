@@ -158,7 +158,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "timeout_passes_with_a_node_in_flight",
     ),
     "failures on record": (
-        with_function(failures, "kept", lambda _status: failures.Kept()),
+        with_function(failures, "read_record", lambda _status: failures.FailureRecord()),
         "failed_node_is_deleted_and_still_counts",
     ),
     "waiting for a Node that is gone": (

@@ -60,7 +60,7 @@ _STARTING = frozenset({"", "PodInitializing", "ContainerCreating"})
 
 
 class State(StrEnum):
-    """What was found; what cannot be told is no problem of the installation."""
+    """The result of a check; UNKNOWN is no problem of the installation."""
 
     OK = "ok"
     PROBLEM = "problem"
@@ -105,7 +105,7 @@ async def _in_flight(kube: KubeApi) -> Found:
     more = sum(len(each) for _, each in flying) - 1
     others = f" and {counted(more, 'other node')}" if more else ""
     remedy = f"wait, or roll them back: kubectl nodeupgrade abort {name}"
-    return State.PROBLEM, f"{where}{others}: without the operator nobody would finish their runs; {remedy}"
+    return State.PROBLEM, f"{where}{others}: without the operator their runs would not finish; {remedy}"
 
 
 async def _objects(kube: KubeApi) -> Found:
@@ -135,7 +135,7 @@ async def _operator(world: World, kube: KubeApi) -> Found:
     try:
         lease = read(await kube.get(LEASES.within(INSTALLED_IN), LEASE_NAME))
         if lease.holder and not _is_recent(lease, world.now()):
-            # Clocks differ: only a renewal that is seen to change proves that somebody is there.
+            # Clocks differ: only a renewal that is seen to change proves that an operator is alive.
             await world.sleep(2 * RETRY.total_seconds())
             before, lease = lease, read(await kube.get(LEASES.within(INSTALLED_IN), LEASE_NAME))
             lease = lease if lease != before else LeaseRecord(holder="", duration=DURATION)
@@ -221,7 +221,7 @@ async def _agent(kube: ReviewingKube, node: str | None) -> Found:
 
 
 def _agent_image(deployment: Json) -> str:
-    """Return the image of agents, which the operator is told in its environment."""
+    """Return the image of agents, from the operator's environment."""
     containers: list[Json] = deployment["spec"]["template"]["spec"]["containers"]
     variables = (variable for container in containers for variable in container.get("env") or ())
     return next((str(each.get("value", "")) for each in variables if each["name"] == "AGENT_IMAGE"), "")
@@ -261,7 +261,7 @@ async def check_command(
     does, why its pods do not start; whether the admission policies are there; and, with --node, whether an agent pod
     would be admitted on that node, by quotas, pod security and webhooks. It changes nothing.
 
-    With --before-uninstall, it only says whether nodes are in flight, which nobody would finish without an operator.
+    With --before-uninstall, it only says whether nodes are in flight, whose runs would not finish without an operator.
 
     The exit code is 1 when there is a problem. What you may not look at is no problem.
     """

@@ -11,10 +11,10 @@ from nodeupgrade.cli.commands.pod_options import (
     PODS_OPTION,
     Entry,
     Row,
-    containers_of,
     known_version,
     known_versions,
     report,
+    specs_by_name,
 )
 from nodeupgrade.cli.program import command
 from nodeupgrade.cli.reports.restarts import pod_forecast
@@ -91,7 +91,7 @@ def explain_command(from_: KubeletVersion, to: KubeletVersion, stream: TextIO, o
 
 def _hashes(pod: Mapping[str, object], version: str) -> dict[str, str]:
     """Return the hash of each container by name, in the pod's order, init containers first."""
-    return {name: hash_container(each, version) for name, each in containers_of(pod).items()}
+    return {name: hash_container(each, version) for name, each in specs_by_name(pod).items()}
 
 
 def _change_entry(change: HashChange) -> Entry:

@@ -12,7 +12,7 @@ from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.reports.failures import failures
-from nodeupgrade.cli.reports.node import Story, active_for, choose_upgrade, cordon_of, event, is_ours, seat
+from nodeupgrade.cli.reports.node import NodeReport, active_for, choose_upgrade, cordon_of, event, is_ours, membership
 from nodeupgrade.cli.screens import evidence, evidence_digest
 from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.failures import by_reason
@@ -34,7 +34,7 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     """List the nodes of a rollout that failed, were rolled back or refused, and what to do.
 
     Nodes are grouped by reason. The exit code is 1 when there are any, 0 when there are none. After the cause is
-    removed, `nodeupgrade retry` has all of them tried again.
+    removed, `nodeupgrade retry` tries all of them again.
     """
     upgrade = await cluster_objects.upgrade(kube, name)
     found = failures(upgrade, await cluster_objects.tasks_of(kube, name))
@@ -48,16 +48,14 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
 
 
 @command(
-    "explain-node",
-    "nodeupgrade explain-node node-17",
-    "nodeupgrade explain-node node-17 --upgrade kubelet-1-33-13",
+    "explain-node", "nodeupgrade explain-node node-17", "nodeupgrade explain-node node-17 --upgrade kubelet-1-33-13"
 )
 @click.argument("node", shell_complete=nodes)
 @click.option(
     "--upgrade",
     "chosen",
     shell_complete=rollouts,
-    help="The rollout to tell it for.  [default: the one that holds the node]",
+    help="The rollout to show it in.  [default: the one that holds the node]",
 )
 @output_option()
 @on_cluster
@@ -68,15 +66,15 @@ async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen
     found by asking exactly what the operator asks; its phase, steps and hazards; whose cordon it carries; how
     earlier runs ended; recent events.
     """
-    story = await _story(world, kube, node, chosen)
+    report = await _node_report(world, kube, node, chosen)
     if output == "text":
-        show(screen.story(story, world.now()))
+        show(screen.node_report(report, world.now()))
     else:
-        dump(story.document(), output)
+        dump(report.document(), output)
     return OK
 
 
-async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> Story:
+async def _node_report(world: World, kube: KubeApi, name: str, chosen: str | None) -> NodeReport:
     view = view_node(await cluster_objects.node(kube, name))
     task, upgrades = await cluster_objects.task(kube, view.name), await cluster_objects.upgrades(kube)
     upgrade = await cluster_objects.upgrade(kube, chosen) if chosen else choose_upgrade(upgrades, view, task)
@@ -85,7 +83,7 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
         *await cluster_objects.events_about(kube, "NodeUpgradeTask", name),
     ]
     events = sorted((event(body) for body in found if is_ours(body)), key=lambda each: each.time)
-    story = Story(
+    report = NodeReport(
         node=view,
         upgrade=upgrade,
         task=task,
@@ -94,11 +92,11 @@ async def _story(world: World, kube: KubeApi, name: str, chosen: str | None) -> 
         events=tuple(events),
     )
     if upgrade is None or upgrade.spec is None:
-        return story
+        return report
     pods = [parse_pod(pod) for pod in await kube.list(PODS, fields={"spec.nodeName": name})]
     fleet = replace(await read_fleet(kube, upgrade), pods={view.name: tuple(pods)})
     now = world.now()
-    return replace(story, seat=seat(view_rollout(fleet, upgrade.spec, now), view.name, now))
+    return replace(report, membership=membership(view_rollout(fleet, upgrade.spec, now), view.name, now))
 
 
 @command(
@@ -116,7 +114,7 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     Steps with their times, the kubelet's binary before and after with its digest, the seconds without a kubelet,
     how many containers were counted, rewritten and restarted (each by name), what the node said and what the
     control plane found when it looked for itself, and how earlier runs ended. All of it is in the node's
-    NodeUpgradeTask; where the journal lies on the node itself is said at the end.
+    NodeUpgradeTask; the end says where the journal is on the node.
 
     With -o json or yaml, a digest covers everything else that is printed. It shows that a copy was not changed; it does
     not show who printed it. For that, sign the file, for example with `cosign sign-blob` or `ssh-keygen -Y sign`.

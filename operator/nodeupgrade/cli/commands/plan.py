@@ -47,8 +47,8 @@ def plan_command(connection: ClusterConnection, file: TextIO, long: bool, output
     Which nodes are selected, skipped and refused, and why; how the waves would fall and when windows allow them;
     what would be started first; and which containers a plain kubelet swap would restart, and why,
     computed from the nodes' pods. It only reads: nodes, pods, NodeUpgrades, NodeUpgradeTasks. What only a node
-    itself can tell (stored hashes, flags, disk space) an object with `action: Plan` finds out; if FILE has been
-    applied with it, what the nodes reported is shown too.
+    itself knows (stored hashes, flags, disk space), an object with `action: Plan` finds out; if FILE has been
+    applied with it, the reports of the nodes are shown too.
 
     The exit code is 1 when the file is not valid, selects nothing, or a node would be refused.
     """

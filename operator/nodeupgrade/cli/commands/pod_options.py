@@ -91,7 +91,7 @@ def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[s
     if not number:
         raise CannotError(
             f"cannot {wanted} anything because there is no pod in the input; "
-            "look whether the command that writes it has failed"
+            "check whether the command that writes it failed"
         )
 
 
@@ -183,7 +183,7 @@ def print_tables(columns: Row, rows: Iterable[Row]) -> None:
 Specs = Mapping[str, Mapping[str, object]]
 
 
-def containers_of(pod: Mapping[str, object]) -> Specs:
+def specs_by_name(pod: Mapping[str, object]) -> Specs:
     """Return the containers of a pod by name, init containers first."""
     every = (*init_containers(pod), *regular_containers(pod))
     return {container_name(pod, each): each for each in every}

@@ -24,7 +24,6 @@ from nodeupgrade.cluster.kube_api import KubeApi, UnavailableError
 Look = Callable[[], Awaitable[Sequence[Overview]]]
 Draw = Callable[[Sequence[Overview]], RenderableType]
 
-
 SECONDS_BETWEEN_LOOKS = 2.0
 
 
@@ -55,7 +54,7 @@ def _lines(world: World, *, named: bool) -> Callable[[Sequence[Overview]], None]
     """Return what prints a line for each rollout whenever it differs from the last one."""
     last: dict[str, str] = {}
 
-    def tell(rollouts: Sequence[Overview]) -> None:
+    def print_changes(rollouts: Sequence[Overview]) -> None:
         for seen in rollouts:
             name, text = seen.upgrade.name, status.line(seen)
             if text != last.get(name):
@@ -63,14 +62,14 @@ def _lines(world: World, *, named: bool) -> Callable[[Sequence[Overview]], None]
                 say(f"{moment} {text}" if named else f"{moment} {name}: {text}")
             last[name] = text
 
-    return tell
+    return print_changes
 
 
 async def _follow(
     world: World, look: Look, show: Callable[[Sequence[Overview]], None], until: Until, *, named: bool
 ) -> int:
     end = None if until.limit is None else world.now() + timedelta(seconds=until.limit)
-    silent, seen_going_on = False, set[str]()
+    silent, seen_active = False, set[str]()
     while True:
         try:
             rollouts = await look()
@@ -81,12 +80,12 @@ async def _follow(
         else:
             silent = False
             show(rollouts)
-            seen_going_on |= {each.upgrade.name for each in rollouts if named or not each.ended}
+            seen_active |= {each.upgrade.name for each in rollouts if named or not each.ended}
             if all(_is_over(each, until) for each in rollouts):
-                counted = (each for each in rollouts if each.upgrade.name in seen_going_on)
+                counted = (each for each in rollouts if each.upgrade.name in seen_active)
                 return OK if all(each.succeeded for each in counted) else NO
         if end is not None and world.now() >= end:
-            say("error: cannot wait any longer because --timeout is over; the rollout goes on", err=True)
+            say("error: cannot wait any longer because --timeout is over; the rollout continues", err=True)
             return TIME_IS_OVER
         await world.sleep(SECONDS_BETWEEN_LOOKS if until.interval is None else until.interval)
 
@@ -110,19 +109,12 @@ def _is_over(seen: Overview, until: Until) -> bool:
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: give up after so long.")
 @click.option("--interval", type=Seconds(), help="With --watch: time between looks.  [default: 2s]")
 @click.option(
-    "--stop-when-stalled", is_flag=True, help="With --watch: end, with exit code 1, when somebody has to act."
+    "--stop-when-stalled", is_flag=True, help="With --watch: end, with exit code 1, when a person has to act."
 )
 @output_option()
 @on_cluster
 async def status_command(
-    world: World,
-    kube: KubeApi,
-    *,
-    name: str | None,
-    watched: bool,
-    verbose: bool,
-    output: str,
-    **until: Any,
+    world: World, kube: KubeApi, *, name: str | None, watched: bool, verbose: bool, output: str, **until: Any
 ) -> int:
     """Show how rollouts stand.
 

@@ -12,10 +12,10 @@ from nodeupgrade.cli.commands.pod_options import (
     Entry,
     Specs,
     checked_pod,
-    containers_of,
     known_versions,
     named_pods,
     print_tables,
+    specs_by_name,
 )
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs.pod_stream import read_pods
@@ -172,7 +172,7 @@ def _specs(stream: TextIO) -> dict[str, Specs]:
     for name, given in named_pods(stream, "verify"):
         try:
             pod: Mapping[str, Any] = checked_pod(given, name)
-            found[_uid(pod)] = containers_of(pod)
+            found[_uid(pod)] = specs_by_name(pod)
         except HashError as error:
             say(f"{name.label}: {error}", err=True)
     return found

@@ -135,11 +135,11 @@ def command_error(error: NodeUpgradeError) -> CannotError:
         case NoClusterError():
             return NoClusterAnswerError(f"{error}; give --kubeconfig and --context, or set KUBECONFIG")
         case UnavailableError():
-            return NoClusterAnswerError(f"{error}; look whether kubectl reaches the cluster, then try again")
+            return NoClusterAnswerError(f"{error}; check that kubectl reaches the cluster, then try again")
         case ForbiddenError():
             return NoClusterAnswerError(f"{error}; ask a cluster administrator for this permission")
         case NotFoundError():
-            return NoClusterAnswerError(f"{error}; look whether nodeupgrade is installed in this cluster")
+            return NoClusterAnswerError(f"{error}; check that nodeupgrade is installed in this cluster")
         case ConflictError():
             return CannotError(f"{error}; try again")
         case _:

@@ -42,10 +42,10 @@ def read_pods(stream: Readable) -> Iterator[object]:
 
 
 def _no_json(error: json.JSONDecodeError) -> str:
-    """Return what is wrong; positions would be those of a piece of the input, and mean nothing to anybody."""
+    """Return what is wrong; positions would be those of a piece of the input, and help no reader."""
     rest = error.doc[error.pos :].strip()
     if not rest or error.msg.startswith("Unterminated"):
-        return "the input ends in the middle of an object; look whether the command that writes it has failed"
+        return "the input ends in the middle of an object; check whether the command that writes it failed"
     return f"the input is neither JSON nor YAML: {error.msg.lower()} before {rest[:20]!r}"
 
 

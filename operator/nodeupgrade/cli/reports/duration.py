@@ -34,7 +34,7 @@ LEFT = frozenset({Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED})
 def expect(
     spec: UpgradeSpec, waves: Sequence[WaveRoster], concurrency: int, tasks: Iterable[Task], now: datetime
 ) -> Expectation | None:
-    """Return the expected duration of what is left; None if nothing is. Finished runs among the tasks tell how long."""
+    """Return the expected duration of what is left, by the finished runs among the tasks; None if nothing is left."""
     node, runs = _time_of_a_node(spec, tasks)
     moment: datetime | None = now
     due = [(wave, left) for wave in waves if (left := [each for each in wave.members if each.place in LEFT])]

@@ -59,12 +59,12 @@ class NodeMembership:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class NodeReport:
     """Everything that is shown about one node."""
 
     node: NodeView
     upgrade: Upgrade | None = None  # the rollout that it is shown for
-    seat: NodeMembership | None = None  # None if the node is not a member of it
+    membership: NodeMembership | None = None  # None if the node is not a member of it
     task: Task | None = None
     selected_by: tuple[str, ...] = ()  # rollouts that have not ended and select the node, oldest first
     cordon: str = ""  # who cordoned it, in words
@@ -87,7 +87,7 @@ class Story:
             "cordon": self.cordon,
             "selectedBy": list(self.selected_by),
             "upgrade": None if self.upgrade is None else self.upgrade.name,
-            "seat": to_json(self.seat),
+            "seat": to_json(self.membership),
             "task": None if task is None else {"spec": to_json(task.spec), "status": to_json(task.reported)},
             "recordedContainers": self.recorded,
             "events": to_json(self.events),
@@ -109,7 +109,7 @@ def active_for(upgrades: Sequence[Upgrade], node: NodeView) -> list[Upgrade]:
     return sorted(meant, key=lambda u: (timestamp(u.created_at) if u.created_at else "", u.name))
 
 
-def seat(rollout: RolloutView, name: NodeName, now: datetime) -> NodeMembership | None:
+def membership(rollout: RolloutView, name: NodeName, now: datetime) -> NodeMembership | None:
     """Find a node's place in a rollout, and what it waits for; None if it is not a member."""
     member = rollout.members.get(name)
     if member is None:
@@ -135,7 +135,7 @@ def cordon_of(node: NodeView, upgrades: Sequence[Upgrade]) -> str:
     if not node.unschedulable:
         return "not cordoned"
     if not node.cordoned_by:
-        return "cordoned by somebody else; nodeupgrade leaves that alone"
+        return "cordoned by another user or tool; nodeupgrade leaves it so"
     name = next((upgrade.name for upgrade in upgrades if upgrade.uid == node.cordoned_by), None)
     return f"cordoned for {name}" if name else f"cordoned for a NodeUpgrade that is gone (UID {node.cordoned_by})"
 
@@ -169,7 +169,7 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     decision = decide_start(rollout)
     chosen = [each.node for each in decision.nodes]
     if member.node in chosen:
-        return "nothing: it is started when the operator looks next"
+        return "nothing: the operator starts it with its next pass"
     if rollout.spec.action is not RolloutAction.PLAN and number - 1 > rollout.position.index >= 0:
         return _wave_waits(rollout, number - 1, decision)
     if chosen:

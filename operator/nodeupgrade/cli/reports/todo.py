@@ -59,17 +59,17 @@ def todo(
 
 
 def _found(member: NodeState, findings: tuple[Finding, ...], hazards: tuple[ReportedHazard, ...]) -> Iterator[Todo]:
-    """Yield what speaks against a member's upgrade in its present place, and all warnings."""
-    told = [_reported(member.node, hazard) for hazard in hazards]
-    seen = {each.check for each in told}
+    """Yield the objections to a member's upgrade in its present place, and all warnings."""
+    reported = [_reported(member.node, hazard) for hazard in hazards]
+    seen = {each.check for each in reported}
     judged = [each for each in _judged(member.node, findings) if each.check not in seen]
-    against = [each for each in (told if _refused_by_itself(member) else judged) if each.severity != _WARN]
+    against = [each for each in (reported if _is_refused_by_agent(member) else judged) if each.severity != _WARN]
     if member.place in {Place.REFUSED, Place.HELD, Place.SKIPPED}:
         yield from against or (_of_state(member),)
-    yield from (each for each in (*told, *judged) if each.severity == _WARN)
+    yield from (each for each in (*reported, *judged) if each.severity == _WARN)
 
 
-def _refused_by_itself(member: NodeState) -> bool:
+def _is_refused_by_agent(member: NodeState) -> bool:
     verdict = None if member.task is None else member.task.verdict
     return verdict is not None and verdict.outcome is Verdict.REFUSED and member.reason == verdict.reason
 

@@ -97,16 +97,16 @@ def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
             (task.name, "bold"), f" waits for its turn in {task.spec.upgrade_ref.name}; nothing was done."
         )
     else:
-        run = f"run {task.spec.run_id} of {task.spec.upgrade_ref.name}"
-        yield Text.assemble((task.name, "bold"), f", {run}: ", coloured(report.phase.value))
-    yield from told(task, now)
+        title = f"run {task.spec.run_id} of {task.spec.upgrade_ref.name}"
+        yield Text.assemble((task.name, "bold"), f", {title}: ", coloured(report.phase.value))
+    yield from run(task, now)
     if report.steps:
         yield heading("On the node")
         yield Text(f"{journal(task)} holds the plan and the journal; only root can read it.")
 
 
-def told(task: Task, now: datetime, *known: tuple[str, str | Text]) -> Iterator[RenderableType]:
-    """Draw what the task tells of its run, after other facts that are ``known`` about it."""
+def run(task: Task, now: datetime, *known: tuple[str, str | Text]) -> Iterator[RenderableType]:
+    """Draw the run that the task reports, after other facts that are ``known`` about it."""
     report = task.reported
     if task.spec.action is not TaskAction.WAIT or task.verdict is not None:
         yield facts(*known, *_facts(task, now))
@@ -213,7 +213,7 @@ def _cordon(task: Task) -> str:
     """Return who cordoned the node, for the run or before it."""
     record = task.spec.cordon
     if record.was_unschedulable:
-        return "somebody else's, from before the run; left as it is"
+        return "of another user or tool, from before the run; left as it is"
     return "by nodeupgrade, for the run" if record.by_us else "none"
 
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.task.spec import HookResult, HookRun, TaskAction
 from nodeupgrade.api.upgrade.status import ConditionType, UpgradeStatus
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
-from nodeupgrade.cli.reports.node import NodeMembership, Story
+from nodeupgrade.cli.reports.node import NodeMembership, NodeReport
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens.formatting import (
     BAD,
@@ -32,29 +32,29 @@ EVENTS_SHOWN = 10
 
 
 @group()
-def story(shown: Story, now: datetime) -> Iterator[RenderableType]:
-    """Draw it."""
+def node_report(shown: NodeReport, now: datetime) -> Iterator[RenderableType]:
+    """Draw the node, its place in a rollout, its run and its events."""
     node = shown.node
     ready = Text("Ready", GOOD) if node.ready else Text("not Ready", BAD)
     yield Text.assemble((node.name, "bold"), f": kubelet {node.kubelet_version}, ", ready, f", {shown.cordon}")
     yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(shown))
-    if shown.seat is not None and shown.upgrade is not None:
+    if shown.membership is not None and shown.upgrade is not None:
         yield heading(f"In {shown.upgrade.name}")
-        yield facts(*_seat(shown.seat, shown.upgrade.status, shown.task))
+        yield facts(*_membership(shown.membership, shown.upgrade.status, shown.task))
     if (task := shown.task) is not None:
         yield heading("Its task")
-        yield from evidence.told(task, now, *_task_facts(shown, task))
+        yield from evidence.run(task, now, *_task_facts(shown, task))
     if shown.events:
         yield heading("Events")
         yield _events(shown)
 
 
-def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
+def _rollouts(shown: NodeReport) -> Iterator[tuple[str, str | Text]]:
     if shown.upgrade is None:
         yield "Rollout", "no NodeUpgrade selects this node, and none has claimed it"
     elif shown.upgrade.problem:
         yield "Rollout", Text(f"{shown.upgrade.name} is not accepted: {shown.upgrade.problem}", BAD)
-    elif shown.seat is None:
+    elif shown.membership is None:
         yield (
             "Rollout",
             f"the node is not a member of {shown.upgrade.name}: it is not selected, is excluded, or joined too late",
@@ -63,24 +63,27 @@ def _rollouts(shown: Story) -> Iterator[tuple[str, str | Text]]:
         yield "Wanted by", f"{', '.join(shown.selected_by)}; the oldest goes first"
 
 
-def _seat(seat: NodeMembership, status: UpgradeStatus, task: Task | None) -> Iterator[tuple[str, str | Text]]:
-    yield "Wave", f"{seat.wave} ({seat.wave_number} of {seat.waves}), node {seat.order} of {seat.wave_size} in it"
-    verdict = task.verdict if task is not None and seat.place is Place.FINISHED else None
-    state = seat.place.value if verdict is None else verdict.outcome.value
-    yield "State", Text(spaced(state), BAD if seat.place is Place.REFUSED else "")
-    if seat.place is Place.IN_FLIGHT and status.holds(ConditionType.IMPEDED):
+def _membership(member: NodeMembership, status: UpgradeStatus, task: Task | None) -> Iterator[tuple[str, str | Text]]:
+    yield (
+        "Wave",
+        f"{member.wave} ({member.wave_number} of {member.waves}), node {member.order} of {member.wave_size} in it",
+    )
+    verdict = task.verdict if task is not None and member.place is Place.FINISHED else None
+    state = member.place.value if verdict is None else verdict.outcome.value
+    yield "State", Text(spaced(state), BAD if member.place is Place.REFUSED else "")
+    if member.place is Place.IN_FLIGHT and status.holds(ConditionType.IMPEDED):
         impeded = status.condition(ConditionType.IMPEDED)
         yield "Impeded", Text(f"{impeded.reason}: {impeded.message}", BAD)
-    if seat.waits:
-        yield "Waits for", Text(seat.waits, BUSY)
-    if seat.reason:
-        yield "Because", f"{seat.reason}: {seat.message}" if seat.message else seat.reason
-        known = known_reason(seat.reason)
-        if seat.place is Place.FINISHED and known is not None and known is not Reason.SUCCEEDED:
+    if member.waits:
+        yield "Waits for", Text(member.waits, BUSY)
+    if member.reason:
+        yield "Because", f"{member.reason}: {member.message}" if member.message else member.reason
+        known = known_reason(member.reason)
+        if member.place is Place.FINISHED and known is not None and known is not Reason.SUCCEEDED:
             yield "Do", known.remedy
 
 
-def _task_facts(shown: Story, task: Task) -> Iterator[tuple[str, str | Text]]:
+def _task_facts(shown: NodeReport, task: Task) -> Iterator[tuple[str, str | Text]]:
     spec, waits = task.spec, task.spec.action is TaskAction.WAIT
     yield "Claimed by", f"{spec.upgrade_ref.name}, to go from {spec.from_version} to {spec.to_version}"
     asked = f"{spec.action.value}, run {spec.run_id}" if spec.run_id and not waits else spec.action.value
@@ -102,7 +105,7 @@ def _hook(hook: HookRun) -> Text:
     return Text(f"{hook.template}: {hook.result.value}{said}", GOOD if hook.result is HookResult.SUCCEEDED else BAD)
 
 
-def _events(shown: Story) -> RenderableType:
+def _events(shown: NodeReport) -> RenderableType:
     drawn = Columns("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
     for each in shown.events[-EVENTS_SHOWN:]:
         drawn.add_row(each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), each.message)

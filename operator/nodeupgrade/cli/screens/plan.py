@@ -66,8 +66,8 @@ def _node_document(report: PlanReport, member: NodeState) -> Json:
     reasoned = member.place in {Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED}
     known = {"reason": member.reason, "message": member.message} if reasoned else {}
     found = {"forecast": report.forecasts.get(node), "preview": report.previews.get(node)}
-    told = {**known, **found, "hazards": report.hazards.get(node)}
-    named = {name: value for name, value in told.items() if value is not None}
+    fields = {**known, **found, "hazards": report.hazards.get(node)}
+    named = {name: value for name, value in fields.items() if value is not None}
     return {"node": node, "wave": member.wave, "place": member.place, **named}
 
 

@@ -1,35 +1,38 @@
-"""Draw rollouts on a screen."""
+"""Draw rollouts on a screen: all in a table, one as a tree, or one as a line for logs."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
 from nodeupgrade.cli.reports.overview import Flying, Overview
-from nodeupgrade.cli.reports.tree import tree
+from nodeupgrade.cli.reports.tree import Branch, tree
 from nodeupgrade.cli.screens.formatting import (
     BAD,
+    BAR_WIDTH,
     BUSY,
     FAINT,
     GOOD,
+    MARKS,
     NOTHING,
     SHORT_BAR,
     Columns,
     ahead,
+    bar,
     coloured,
     facts,
     heading,
     is_bad,
     lasting,
+    mark,
     since,
     spaced,
     to_the_second,
 )
-from nodeupgrade.cli.screens.tree import draw_tree, progress
 
 FAILURES_SHOWN = 5
 FLYING_SHOWN = 20
@@ -52,7 +55,7 @@ def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             each.upgrade.name,
             each.version,
             coloured(status.phase or "Pending"),
-            progress(status.counts, SHORT_BAR),
+            _progress(status.counts, SHORT_BAR),
             _alarming(status.counts.all_failed),
             _alarming(status.containers.restarted),
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
@@ -96,13 +99,13 @@ def one(seen: Overview, now: datetime, *, verbose: bool = False) -> Iterator[Ren
     yield from _headline(seen, now)
     if branches := tree(seen, now, whole=verbose):
         yield Text()
-        yield draw_tree(branches)
+        yield _tree(branches)
     if status.failures:
         yield heading("Last failures")
         yield _failures(seen, now)
-    if told := [each for each in status.conditions if verbose or is_bad(each)]:
+    if shown := [each for each in status.conditions if verbose or is_bad(each)]:
         yield heading("Conditions")
-        yield _conditions(told, now)
+        yield _conditions(shown, now)
 
 
 def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
@@ -117,7 +120,7 @@ def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
 
 def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[str, str | Text]]:
     upgrade, status, totals = seen.upgrade, seen.status, seen.status.containers
-    yield "Nodes", Text.assemble(progress(status.counts), f"  {_counts(status.counts)}")
+    yield "Nodes", Text.assemble(_progress(status.counts), f"  {_counts(status.counts)}")
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
     if upgrade.braked:
@@ -185,3 +188,45 @@ def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
         drawn.add_row(each.type, status, each.reason, since(each.last_transition_time, now), message)
         said = each.message
     return drawn
+
+
+def _progress(counts: Counts | WaveStatus, width: int = BAR_WIDTH) -> Text:
+    """Draw the progress of a rollout or a wave as a bar with numbers."""
+    done = counts.succeeded + counts.skipped
+    failed = counts.failed if isinstance(counts, WaveStatus) else counts.all_failed
+    drawn = bar(done, counts.in_progress, failed + counts.refused, counts.total, width)
+    return Text.assemble(drawn, f" {done}/{counts.total}")
+
+
+_FORK, _LAST, _LINE, _GAP = "├─ ", "└─ ", "│  ", "   "
+
+
+def _tree(branches: Iterable[Branch]) -> RenderableType:
+    """Draw the waves with their nodes and steps, and what the marks and bars mean."""
+    drawn = Columns("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
+    for guide, branch in _lines(tuple(branches), ""):
+        drawn.add_row(
+            Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
+            coloured(branch.state),
+            Text() if branch.wave is None else _progress(branch.wave, SHORT_BAR),
+            NOTHING if branch.took is None else lasting(branch.took),
+            branch.about,
+        )
+    return Group(drawn, _legend())
+
+
+def _legend() -> Text:
+    """Return the meaning of marks and bars."""
+    meanings = (("done", GOOD, "█"), ("in flight", BUSY, "▒"), ("failed or refused", BAD, "▚"), ("to come", "", ""))
+    drawn = Text()
+    for words, style, filling in meanings:
+        drawn.append(f"{MARKS[style]} {filling}".strip(), style).append(f" {words}   ", FAINT)
+    drawn.rstrip()
+    return drawn
+
+
+def _lines(branches: tuple[Branch, ...], before: str) -> Iterator[tuple[str, Branch]]:
+    for number, branch in enumerate(branches, 1):
+        last = number == len(branches)
+        yield before + (_LAST if last else _FORK), branch
+        yield from _lines(branch.branches, before + (_GAP if last else _LINE))

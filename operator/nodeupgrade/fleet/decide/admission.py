@@ -22,7 +22,7 @@ from nodeupgrade.sources.allowlist import Allowed, forbidden
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a NodeUpgrade asks for."""
+    """The request of a NodeUpgrade."""
 
     upgrade: Upgrade
     spec: UpgradeSpec
@@ -39,7 +39,7 @@ def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> U
 
 
 def spec_is_unchanged(request: Request) -> Finding | None:
-    """No field is changed that may not be once the spec was accepted."""
+    """Fields that are frozen once the spec is accepted have not changed."""
     accepted = request.upgrade.status.accepted_spec_digest
     if not accepted or accepted == request.upgrade.spec_digest:
         return None
@@ -47,7 +47,7 @@ def spec_is_unchanged(request: Request) -> Finding | None:
 
 
 def configuration_allows_it(request: Request) -> Finding | None:
-    """The operator's configuration allows what the spec asks for, for every platform."""
+    """The operator's configuration allows the artifact, files and hooks of the spec, for every platform."""
     spec, allowed = request.spec, request.allowed
     if allowed is None:
         return None
@@ -73,8 +73,8 @@ def some_window_opens(request: Request) -> Finding | None:
     """Windows and blackouts leave a moment to start a node."""
     if next_opening(request.spec.windows, request.spec.blackouts, request.now) is not None:
         return None
-    because = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
-    return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=because)
+    detail = "spec.windows and spec.blackouts leave no moment to start a node in the next ten years"
+    return Finding(reason=Reason.WINDOW_NEVER_OPENS, detail=detail)
 
 
 OF_SPEC: tuple[Callable[[Request], Finding | None], ...] = (
@@ -91,7 +91,7 @@ def judge(candidate: Candidate) -> Finding | None:
 
 
 def findings(candidate: Candidate) -> Iterator[Finding]:
-    """Yield what the checks find whose facts are known, up to the first check that forbids the upgrade."""
+    """Yield the findings of checks whose facts are known, up to the first check that forbids the upgrade."""
     for check in BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS):
         found = ask((check,), candidate, candidate.spec.preflight.accept)
         yield from found

@@ -25,15 +25,13 @@ from nodeupgrade.fleet.decide.waves import WaveRoster
 
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
-
-
 UNDECIDED = StartDecision()
 
 Budget = Callable[[RolloutView, Nodes], StartDecision]
 
 
 def decide_start(rollout: RolloutView) -> StartDecision:
-    """Return the nodes that may be started now, or why none may: what is closed first, or the tightest budget."""
+    """Return the nodes that may be started now, or why none may: the first closed gate, or the tightest budget."""
     if (behind := queued(rollout.fleet, rollout.spec)) is not None:
         return behind
     planning = rollout.spec.action is RolloutAction.PLAN
@@ -114,7 +112,7 @@ def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
         own = wave.terms.max_concurrent
         limit = limit if own is None else min(limit, own.of(len(wave.members)))
         limit = slots(rule, limit, _successes(wave))
-    return _as_many(nodes, limit, len(rollout.flying), ", as strategy.growth has it so far")
+    return _as_many(nodes, limit, len(rollout.flying), " now, by strategy.growth")
 
 
 def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -130,14 +128,7 @@ def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     return StartDecision(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
 
 
-BUDGETS: tuple[Budget, ...] = (
-    node_interval,
-    topology,
-    wave_concurrency,
-    max_concurrent,
-    growth,
-    max_unavailable,
-)
+BUDGETS: tuple[Budget, ...] = (node_interval, topology, wave_concurrency, max_concurrent, growth, max_unavailable)
 
 
 def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -191,7 +182,6 @@ def _in_flight(rollout: RolloutView) -> list[NodeState]:
 
 
 def _successes(wave: WaveRoster) -> list[bool]:
-    """Return whether each finished node of a wave succeeded, in the order of the verdicts."""
     ends = [(str(each.decided_at), each.outcome is Verdict.SUCCEEDED) for each in _decided(wave.members)]
     ends += [(str(each.time), False) for each in wave.departed.listed]
     return [succeeded for _, succeeded in sorted(ends, key=lambda end: end[0])]

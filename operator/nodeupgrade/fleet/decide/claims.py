@@ -1,4 +1,4 @@
-"""The writes by which a rollout claims and releases its nodes: they concern only tasks of nodes without a slot."""
+"""The writes of a rollout besides its status: claims and their release, admissions, and what ends it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ from nodeupgrade.fleet.actions import (
 from nodeupgrade.fleet.decide.admission import warnings
 from nodeupgrade.fleet.decide.candidate import Candidate, is_claimable, past_runs, task_spec
 from nodeupgrade.fleet.decide.events import accepted_events, impediment_events, reported
-from nodeupgrade.fleet.decide.failures import on_record
+from nodeupgrade.fleet.decide.failures import record_failures
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.start_decision import StartDecision
@@ -46,8 +46,8 @@ WRITES_AT_ONCE = 250
 def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, ...]:
     """Return the writes that must precede the start of any node; none if everything is prepared.
 
-    A rollout that waits for an older one gives back its claims. Nothing is retried automatically as long as a person
-    is needed before the rollout continues.
+    A rollout that waits for an older one releases its claims. Nothing is retried automatically while the rollout needs
+    a person.
     """
     if rollout.upgrade.finished and not rollout.upgrade.retry_asked:
         return ()
@@ -55,14 +55,14 @@ def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, 
         return release_all(rollout.fleet)
     if rollout.is_called_off:
         return ()
-    due: list[NodeAction] = [*_reopened(rollout, by_itself=rollout.may_claim and not decision.stalls)]
+    due: list[NodeAction] = [*_reopenings(rollout, automatic=rollout.may_claim and not decision.stalls)]
     if rollout.upgrade.status.accepted_spec_digest and rollout.may_claim:
-        due += _claimed(rollout)
-    due += _held(rollout)
+        due += _claims(rollout)
+    due += _hold_notes(rollout)
     return tuple(due[:WRITES_AT_ONCE])
 
 
-def _held(rollout: RolloutView) -> Iterable[NoteHold]:
+def _hold_notes(rollout: RolloutView) -> Iterable[NoteHold]:
     """Return the notes on nodes that are found held by a pod for the first time."""
     for member in rollout.waiting:
         if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
@@ -75,25 +75,23 @@ def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
     idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
     return tuple(
-        Release(task=task, reason=Reason.CLAIMED, message=f"node {task.name}: the claim is given back")
+        Release(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
         for task in islice(idle, WRITES_AT_ONCE)
     )
 
 
 def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
     """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
-    stale = (
-        task
-        for task in (member.task for member in rollout.waiting)
-        if task is not None and task.spec.action is TaskAction.WAIT and task.status.run_id not in {"", task.spec.run_id}
-    )
+    tasks = (member.task for member in rollout.waiting if member.task is not None)
+    waiting = (task for task in tasks if task.spec.action is TaskAction.WAIT)
+    stale = (task for task in waiting if task.status.run_id not in {"", task.spec.run_id})
     return tuple(
         Blank(task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
         for task in islice(stale, WRITES_AT_ONCE)
     )
 
 
-def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
+def _claims(rollout: RolloutView) -> Iterable[NodeAction]:
     order = {name: index for index, name in enumerate(rollout.members)}
     for member in rollout.unclaimed[:WRITES_AT_ONCE]:
         if (node := member.view) is None or node.name in rollout.freed:
@@ -103,11 +101,8 @@ def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
             message = f"node {node.name} was replaced by another one of the same name"
             yield DropTask(task=held, reason=Reason.NODE_NOT_FOUND, message=message)
             continue
-        if (
-            held is not None
-            and held.spec.upgrade_ref.uid != rollout.upgrade.uid
-            and not is_claimable(held, rollout.fleet.active_upgrades)
-        ):
+        foreign = held is not None and held.spec.upgrade_ref.uid != rollout.upgrade.uid
+        if held is not None and foreign and not is_claimable(held, rollout.fleet.active_upgrades):
             continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         candidate = Candidate(fleet=rollout.fleet, spec=rollout.spec, node=node, now=rollout.now)
@@ -115,7 +110,7 @@ def _claimed(rollout: RolloutView) -> Iterable[NodeAction]:
         yield Claim(node=node.name, spec=spec, claims=held, reason=Reason.CLAIMED, message=message)
 
 
-def _reopened(rollout: RolloutView, *, by_itself: bool) -> Iterable[Reopen]:
+def _reopenings(rollout: RolloutView, *, automatic: bool) -> Iterable[Reopen]:
     """Reopen prechecked nodes once the action is Run, nodes to retry on request, and nodes to retry automatically.
 
     A reopened node waits for its turn like any other.
@@ -123,9 +118,9 @@ def _reopened(rollout: RolloutView, *, by_itself: bool) -> Iterable[Reopen]:
     for member in rollout.waiting:
         if (task := member.task) is None or task.verdict is None:
             continue
-        if (asked := rollout.reopening(member)) is not None:
-            yield _reopen(rollout, task, *asked)
-        elif by_itself and member.again is not None and member.again <= rollout.now:
+        if (requested := rollout.reopening(member)) is not None:
+            yield _reopen(rollout, task, *requested)
+        elif automatic and member.again is not None and member.again <= rollout.now:
             yield _reopen(rollout, task, task.spec.retry, f"{task.verdict.reason} may have passed")
 
 
@@ -146,16 +141,16 @@ def _reopen(rollout: RolloutView, task: Task, retry: str, because: str) -> Reope
     return Reopen(task=task, spec=spec, reason=Reason.REOPENED, message=message)
 
 
-def find_wave_ends(rollout: RolloutView) -> bool:
-    """Report whether a slot was freed with which a wave is over, so that a wave has its turn that has not begun."""
+def completes_wave(rollout: RolloutView) -> bool:
+    """Report whether freeing slots completes a wave, so that the next one to start nodes has not begun yet."""
     if not rollout.freed or rollout.spec.action is RolloutAction.PLAN:
         return False
     begun = {wave.name for wave in rollout.upgrade.status.waves if wave.started_at is not None}
     return not any(wave.name in begun for wave in rollout.waves[rollout.position.index :])
 
 
-def plan_entries(rollout: RolloutView, ready: Sequence[NodeState], decision: StartDecision) -> tuple[Admit | Hold, ...]:
-    """Return the admissions; if there is none, but some nodes are pending, the reason."""
+def admissions(rollout: RolloutView, ready: Sequence[NodeState], decision: StartDecision) -> tuple[Admit | Hold, ...]:
+    """Return the admissions; if there is none although nodes are pending, why."""
     if ready or not decision.message:
         return tuple(_admit(rollout, member.view) for member in ready if member.view is not None)
     if not any(member.place in {Place.PENDING, Place.HELD} for member in rollout.members.values()):
@@ -166,7 +161,7 @@ def plan_entries(rollout: RolloutView, ready: Sequence[NodeState], decision: Sta
 def _admit(rollout: RolloutView, node: NodeView) -> Admit:
     facts = Candidate(fleet=rollout.fleet, spec=rollout.spec, node=node, now=rollout.now)
     notes = "".join(f" ({note.reason}: {note.message})" for note in warnings(facts))
-    purpose = "be looked at for" if rollout.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
+    purpose = "be examined for" if rollout.spec.action is RolloutAction.PLAN else f"go from {facts.current} to"
     message = f"node {node.name} takes a slot to {purpose} {facts.target}{notes}"
     return Admit(node=node.name, reason=Reason.ADMITTED, message=message)
 
@@ -175,11 +170,11 @@ def reject(
     fleet: FleetSnapshot, freed: Sequence[FreeSlot], objection: Finding, now: datetime
 ) -> tuple[NodeAction, ...]:
     """Start nothing, let nodes in flight finish, and report why."""
-    upgrade, told = fleet.upgrade, on_record(fleet, freed)
+    upgrade, later = fleet.upgrade, record_failures(fleet, freed)
     if upgrade.finished:
-        status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
+        status = retry_refused(later.upgrade, objection, now) if upgrade.retry_asked else later.upgrade.status
         return (*freed, *accepted_events(upgrade.status, status), *reported(upgrade, status))
-    status = rejected(fleet, told, objection, now)
+    status = rejected(fleet, later, objection, now)
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 

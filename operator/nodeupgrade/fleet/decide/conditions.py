@@ -7,6 +7,7 @@ everything is done, only Ready is True.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
@@ -29,17 +30,17 @@ from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
 QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
-"""Reasons for which another rollout is waited for, or is in the way."""
+"""Reasons why a rollout waits for another one, or cannot continue because of it."""
 
 _HINDERING = frozenset(
     {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
 )
 
 _NO_RIGHTS = "cannot get resource"
-"""Words of an API server for whoever lacks a permission to read."""
+"""Words of the API server's answer to a read without permission."""
 
 IMPEDED_AFTER = timedelta(minutes=5)
-"""How long after its deadline, at which it is asked to roll back, a node is told of."""
+"""How long after its deadline, at which it is asked to roll back, a node is reported."""
 
 STALLED_AFTER = timedelta(minutes=15)
 """How long after its deadline a person is needed."""
@@ -49,7 +50,7 @@ _UNHEALTHY = {
     HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_BROKEN),
     HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH),
 }
-"""What the Healthy condition says of each state, the worst first."""
+"""The Healthy condition for each state, the worst first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,33 +66,22 @@ class RolloutState:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What a condition says."""
+class UndatedCondition:
+    """A condition without its type, transition time and generation."""
 
     status: ConditionStatus
     reason: Reason | str  # a string if an operator of another version has reported it, and this one only keeps it
     message: str
 
 
-def _true(reason: Reason, message: str) -> Told:
-    return Told(ConditionStatus.TRUE, reason, message)
-
-
-def _false(reason: Reason, message: str) -> Told:
-    return Told(ConditionStatus.FALSE, reason, message)
-
-
-def _unknown(reason: Reason, message: str) -> Told:
-    return Told(ConditionStatus.UNKNOWN, reason, message)
-
-
-def _whether(holds: bool) -> ConditionStatus:
-    return ConditionStatus.TRUE if holds else ConditionStatus.FALSE
+_true = partial(UndatedCondition, ConditionStatus.TRUE)
+_false = partial(UndatedCondition, ConditionStatus.FALSE)
+_unknown = partial(UndatedCondition, ConditionStatus.UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How a rollout stands: what its conditions are derived from."""
+class ConditionInput:
+    """The input of the conditions of a rollout whose spec is accepted."""
 
     rollout: RolloutView
     tally: Tally
@@ -99,10 +89,10 @@ class Standing:
     impeded_by: tuple[Finding, ...]
 
 
-def of_rollout(at: Standing) -> Mapping[ConditionType, Told]:
+def of_rollout(at: ConditionInput) -> Mapping[ConditionType, UndatedCondition]:
     """Return the conditions of a rollout whose spec is accepted."""
     return {
-        **{kind: told for kind, rule in RULES.items() if (told := rule(at)) is not None},
+        **{kind: found for kind, rule in RULES.items() if (found := rule(at)) is not None},
         **_of_state(at.state, at.impeded_by),
         **_of_impediments(at.rollout.upgrade.status, at.impeded_by),
     }
@@ -110,40 +100,40 @@ def of_rollout(at: Standing) -> Mapping[ConditionType, Told]:
 
 def of_rejected(
     before: UpgradeStatus, objection: Finding, state: RolloutState, impeded_by: tuple[Finding, ...]
-) -> Mapping[ConditionType, Told]:
+) -> Mapping[ConditionType, UndatedCondition]:
     """Return the conditions for a spec that is rejected; what was reported about the rollout itself is kept."""
 
-    def kept(kind: ConditionType, new: Told) -> dict[ConditionType, Told]:
+    def unless_known(kind: ConditionType, new: UndatedCondition) -> dict[ConditionType, UndatedCondition]:
         known = before.condition(kind)
-        return {kind: Told(known.status, known.reason, known.message) if known.reason else new}
+        return {kind: UndatedCondition(known.status, known.reason, known.message) if known.reason else new}
 
     rejected = _false(objection.reason, objection.message)
     untouched = _unknown(Reason.NOT_YET_VERIFIED, "no node was touched")
     return {
         ConditionType.ACCEPTED: rejected,
-        **kept(ConditionType.PLANNED, rejected),
+        **unless_known(ConditionType.PLANNED, rejected),
         **_of_state(state, impeded_by),
-        **kept(ConditionType.DEGRADED, _false(Reason.NOT_YET_VERIFIED, untouched.message)),
-        **kept(ConditionType.ZERO_RESTART, untouched),
-        **kept(ConditionType.READINESS_GUARDED, untouched),
+        **unless_known(ConditionType.DEGRADED, _false(Reason.NOT_YET_VERIFIED, untouched.message)),
+        **unless_known(ConditionType.ZERO_RESTART, untouched),
+        **unless_known(ConditionType.READINESS_GUARDED, untouched),
         **_of_impediments(before, impeded_by),
     }
 
 
-def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Mapping[ConditionType, Told]:
+def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Mapping[ConditionType, UndatedCondition]:
     """Return the condition that says why a retry of a rollout that has ended is not carried out."""
     message = f"retry {upgrade.retry} waits, and is carried out once the spec is accepted: {objection.message}"
     return {ConditionType.ACCEPTED: _false(objection.reason, message)}
 
 
-def _accepted(at: Standing) -> Told:
+def _accepted(at: ConditionInput) -> UndatedCondition:
     if not (unknown := at.rollout.unknown_waves):
         return _true(Reason.VALID, "the spec is valid")
-    because = f"the spec is valid, but approved and not a wave of it: {', '.join(unknown)}"
+    because = f"the spec is valid, but approves waves that it does not have: {', '.join(unknown)}"
     return _true(Reason.VALID, sentence(Reason.UNKNOWN_WAVE, because))
 
 
-def _planned(at: Standing) -> Told:
+def _planned(at: ConditionInput) -> UndatedCondition:
     rollout, state, nodes = at.rollout, at.state, counted(at.tally.counts.total, "node")
     if not at.tally.counts.total:
         return _false(Reason.NO_MATCHING_NODES, state.message)
@@ -158,21 +148,21 @@ def _planned(at: Standing) -> Told:
     return _true(Reason.PLAN_READY, f"{nodes} selected{waves}")
 
 
-def _degraded(at: Standing) -> Told:
+def _degraded(at: ConditionInput) -> UndatedCondition:
     if failed := at.tally.counts.all_failed:
         return _true(Reason.NODES_FAILED, f"{counted(failed, 'node')} failed or rolled back")
     return _false(Reason.PROGRESSING, "no node failed")
 
 
-def _zero_restart(at: Standing) -> Told:
+def _zero_restart(at: ConditionInput) -> UndatedCondition:
     totals = at.tally.containers
     if totals.restarted:
         return _false(Reason.RESTARTS_DETECTED, f"{counted(totals.restarted, 'container')} restarted")
     if unknown := at.tally.unknown_containers:
-        message = f"of {counted(unknown, 'container')} it is not known whether they restarted"
+        message = f"it is unknown whether {counted(unknown, 'container')} restarted"
         return _unknown(Reason.NOT_YET_VERIFIED, message)
     if unknown := at.tally.unknown_nodes:
-        message = f"of {counted(unknown, 'node')} it is not known whether containers restarted"
+        message = f"it is unknown whether containers restarted on {counted(unknown, 'node')}"
         return _unknown(Reason.NOT_YET_VERIFIED, message)
     if not totals.baseline or at.rollout.spec.action is RolloutAction.PLAN:
         return _unknown(Reason.NOT_YET_VERIFIED, "no node has been verified yet")
@@ -185,22 +175,22 @@ def _zero_restart(at: Standing) -> Told:
     return _true(Reason.VERIFIED, "no container was restarted")
 
 
-def _guarded(at: Standing) -> Told:
+def _guarded(at: ConditionInput) -> UndatedCondition:
     fleet, spec, target = at.rollout.fleet, at.rollout.spec, KubeletVersion.parse(at.rollout.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
         return _false(Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
     if probe_delay.keeps_probes(target):
-        return _false(Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps what probes have found")
+        return _false(Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps the results of probes")
     if problem := requirement.obstacle(fleet.server, fleet.guard):
-        without = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
+        without = "nodes are upgraded without it, and their tasks list the pods that were reported unready meanwhile"
         required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
         reason = Reason.READINESS_GUARD_UNAVAILABLE
         return _false(reason, sentence(reason, problem) if required else f"{problem}; {without}")
     return _true(Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them")
 
 
-def _healthy(at: Standing) -> Told | None:
-    """Return the Healthy condition, on which the worst check decides; without health checks there is none."""
+def _healthy(at: ConditionInput) -> UndatedCondition | None:
+    """Return the Healthy condition, which reports the worst health check; None if there is no health check."""
     rollout = at.rollout
     known = [status_of(check, rollout.fleet.health, rollout.now) for check in rollout.spec.health_checks]
     if not known:
@@ -208,12 +198,14 @@ def _healthy(at: Standing) -> Told | None:
     for state, (status, reason) in _UNHEALTHY.items():
         if those := [each for each in known if each.state is state]:
             more = f" ({counted(len(those) - 1, 'more health check')} likewise)" if len(those) > 1 else ""
-            return Told(status, reason, sentence(reason, f"health check {those[0].name}: {those[0].message}{more}"))
-    hold = "holds" if len(known) == 1 else "hold"
-    return _true(Reason.HEALTH_CHECKS_HOLD, f"{counted(len(known), 'health check')} {hold}")
+            return UndatedCondition(
+                status, reason, sentence(reason, f"health check {those[0].name}: {those[0].message}{more}")
+            )
+    message = f"{counted(len(known), 'health check')} {'holds' if len(known) == 1 else 'hold'}"
+    return _true(Reason.HEALTH_CHECKS_HOLD, message)
 
 
-RULES: Mapping[ConditionType, Callable[[Standing], Told | None]] = {
+RULES: Mapping[ConditionType, Callable[[ConditionInput], UndatedCondition | None]] = {
     ConditionType.ACCEPTED: _accepted,
     ConditionType.PLANNED: _planned,
     ConditionType.DEGRADED: _degraded,
@@ -223,25 +215,25 @@ RULES: Mapping[ConditionType, Callable[[Standing], Told | None]] = {
 }
 
 
-def _of_state(state: RolloutState, impeded_by: tuple[Finding, ...]) -> Mapping[ConditionType, Told]:
-    """Return the conditions that tell how the rollout as a whole stands.
+def _of_state(state: RolloutState, impeded_by: tuple[Finding, ...]) -> Mapping[ConditionType, UndatedCondition]:
+    """Return the conditions about the rollout as a whole.
 
-    Ready says what matters most, and so ``kubectl get`` does: that a person is needed, else what is in the way, else
-    how far the rollout is.
+    Ready, and so ``kubectl get``, reports what matters most: that a person is needed, else what impedes the rollout,
+    else how far it is.
     """
     active = not (state.stalled or state.over or state.ready)
-    ended = ConditionStatus.UNKNOWN if not state.over else _whether(state.ready)
+    ready = _true if state.ready else _false
     impeded = active and impeded_by
     reason, message = (impeded_by[0].reason, _summed_up(impeded_by)) if impeded else (state.reason, state.message)
     return {
-        ConditionType.RECONCILING: Told(_whether(active), state.reason, state.message),
-        ConditionType.STALLED: Told(_whether(state.stalled), state.reason, state.message),
-        ConditionType.READY: Told(_whether(state.ready), reason, message),
-        ConditionType.SUCCEEDED: Told(ended, state.reason, state.message),
+        ConditionType.RECONCILING: (_true if active else _false)(state.reason, state.message),
+        ConditionType.STALLED: (_true if state.stalled else _false)(state.reason, state.message),
+        ConditionType.READY: ready(reason, message),
+        ConditionType.SUCCEEDED: (ready if state.over else _unknown)(state.reason, state.message),
     }
 
 
-def _of_impediments(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> Mapping[ConditionType, Told]:
+def _of_impediments(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> Mapping[ConditionType, UndatedCondition]:
     """Return the Impeded condition; it is absent until something has impeded the rollout."""
     if impeded_by:
         return {ConditionType.IMPEDED: _true(impeded_by[0].reason, _summed_up(impeded_by))}
@@ -252,9 +244,9 @@ def _of_impediments(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> M
 
 
 def impediments(fleet: FleetSnapshot, late: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return what keeps nodes from making progress, one finding per node, sorted by node; ``late`` go last.
+    """Return one finding per node that makes no progress, sorted by node; of several, one of ``late`` comes last.
 
-    Until all nodes in flight have been looked at, that is also what did before.
+    Until all nodes in flight have been examined, what the condition said before remains.
     """
     flying = fleet.in_flight
     waits = [fleet.waiting[name] for name in flying if name in fleet.waiting]
@@ -274,7 +266,7 @@ def impediments(fleet: FleetSnapshot, late: Iterable[Finding]) -> tuple[Finding,
 
 
 def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose last agent has ended and told why, before it reported anything."""
+    """Return a finding for each node in flight whose last agent gave a reason for its end, and reported nothing."""
     found = list[Finding]()
     for name in fleet.in_flight:
         task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
@@ -287,7 +279,7 @@ def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
 
 
 def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose run is not over so long after its deadline, sorted by node."""
+    """Return a finding for each node in flight whose run is not over ``after`` its deadline, sorted by node."""
     found = list[Finding]()
     for name in fleet.in_flight:
         task = fleet.own_task(name)
@@ -308,11 +300,13 @@ def _summed_up(findings: tuple[Finding, ...]) -> str:
 
 def of_internal_error(problem: str, generation: int, now: datetime) -> Condition:
     """Return the condition for a pass that ended in an unexpected error; the next pass that succeeds revises it."""
-    told = _true(Reason.INTERNAL_ERROR, sentence(Reason.INTERNAL_ERROR, problem))
-    return _dated(ConditionType.IMPEDED, told, now, generation)
+    undated = _true(Reason.INTERNAL_ERROR, sentence(Reason.INTERNAL_ERROR, problem))
+    return _dated(ConditionType.IMPEDED, undated, now, generation)
 
 
-def dated(upgrade: Upgrade, told: Mapping[ConditionType, Told], now: datetime) -> tuple[Condition, ...]:
+def dated(
+    upgrade: Upgrade, conditions: Mapping[ConditionType, UndatedCondition], now: datetime
+) -> tuple[Condition, ...]:
     """Add transition times: they change only when the status does, as the API conventions require."""
 
     def since(kind: ConditionType, status: ConditionStatus) -> datetime:
@@ -322,16 +316,16 @@ def dated(upgrade: Upgrade, told: Mapping[ConditionType, Told], now: datetime) -
     return tuple(
         _dated(kind, each, since(kind, each.status), upgrade.generation)
         for kind in ConditionType
-        if (each := told.get(kind))
+        if (each := conditions.get(kind))
     )
 
 
-def _dated(kind: ConditionType, told: Told, since: datetime, generation: int) -> Condition:
+def _dated(kind: ConditionType, undated: UndatedCondition, since: datetime, generation: int) -> Condition:
     return Condition(
         type=kind.value,
-        status=told.status,
-        reason=str(told.reason),
-        message=shorten(printable(told.message), CONDITION_MESSAGE_LENGTH),
+        status=undated.status,
+        reason=str(undated.reason),
+        message=shorten(printable(undated.message), CONDITION_MESSAGE_LENGTH),
         last_transition_time=since,
         observed_generation=generation,
     )

@@ -17,17 +17,10 @@ from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import Preview
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import (
-    ContainerTotals,
-    Counts,
-    NodeFailure,
-    PlanSummary,
-    WaveState,
-    WaveStatus,
-)
+from nodeupgrade.api.upgrade.status import ContainerTotals, Counts, NodeFailure, PlanSummary, WaveState, WaveStatus
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
-from nodeupgrade.fleet.decide.failures import NONE, Departed, kept, step_of
+from nodeupgrade.fleet.decide.failures import NO_FAILURES, DepartedFailures, read_record, step_of
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.waves import approved_by, needs_approval
@@ -35,14 +28,14 @@ from nodeupgrade.fleet.decide.waves import approved_by, needs_approval
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
 
-_TOLD = 3
+_CHECKS_NAMED = 3
 
 _FINE = frozenset({None, Verdict.SUCCEEDED, Verdict.PRECHECKED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What there is to count in a rollout."""
+    """The counts and lists of a rollout's status."""
 
     counts: Counts
     containers: ContainerTotals
@@ -57,28 +50,30 @@ class Tally:
     @property
     def warning(self) -> str:
         """The warning that accepted checks found something, to be added to a message; empty if none did."""
-        first = (f"{check} on {counted(number, 'node')}" for check, number in islice(self.accepted.items(), _TOLD))
-        more = f" and {len(self.accepted) - _TOLD} more" if len(self.accepted) > _TOLD else ""
+        first = (
+            f"{check} on {counted(number, 'node')}" for check, number in islice(self.accepted.items(), _CHECKS_NAMED)
+        )
+        more = f" and {len(self.accepted) - _CHECKS_NAMED} more" if len(self.accepted) > _CHECKS_NAMED else ""
         return f" (accepted in spite of: {', '.join(first)}{more})" if self.accepted else ""
 
 
 def tally(rollout: RolloutView) -> Tally:
-    """Count everything that the status of a rollout tells."""
-    done, recorded, preview = _verified(rollout), _recorded(rollout), _preview(rollout)
+    """Count everything that the status of a rollout reports."""
+    done, recorded = _verified(rollout), _recorded(rollout)
     return Tally(
         counts=_count(rollout.members.values(), rollout.departed),
         containers=_containers(rollout, done, recorded),
         unknown_containers=sum(task.reported.containers.unknown for task in done),
-        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.numbers.unknown,
+        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.counts.unknown,
         skips=_skips(rollout),
         accepted=_accepted(rollout),
         failures=_failures(rollout),
         waves=_waves(rollout),
-        preview=preview,
+        preview=_preview(rollout),
     )
 
 
-def _count(members: Iterable[NodeState], gone: Departed) -> Counts:
+def _count(members: Iterable[NodeState], gone: DepartedFailures) -> Counts:
     """Count nodes by state, with those that failed and are gone; one that is held or prechecked counts as pending."""
     states = tuple(members)
     places = Counter(member.place for member in states)
@@ -89,8 +84,8 @@ def _count(members: Iterable[NodeState], gone: Departed) -> Counts:
         in_progress=places[Place.IN_FLIGHT],
         succeeded=outcomes[Verdict.SUCCEEDED],
         skipped=places[Place.SKIPPED],
-        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.more.refused,
-        failed=outcomes[Verdict.FAILED] + gone.more.failed,
+        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.unlisted.refused,
+        failed=outcomes[Verdict.FAILED] + gone.unlisted.failed,
         rolled_back=outcomes[Verdict.ROLLED_BACK],
         rollback_failed=outcomes[Verdict.ROLLBACK_FAILED],
     )
@@ -106,7 +101,7 @@ def _containers(rollout: RolloutView, done: Sequence[Task], recorded: Sequence[N
         recreated=sum(each.recreated for each in reported),
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
         + sum(failure.restarted or 0 for failure in recorded)
-        + rollout.departed.numbers.restarted,
+        + rollout.departed.counts.restarted,
     )
 
 
@@ -116,7 +111,7 @@ def _verified(rollout: RolloutView) -> list[Task]:
 
 
 def _recorded(rollout: RolloutView) -> list[NodeFailure]:
-    """Return the failures of members whose tasks do not tell of them."""
+    """Return the failures on record of members whose tasks do not show them."""
     members = (s for s in rollout.members.values() if s.task is None or s.task.verdict is None)
     return [s.record for s in members if s.record is not None]
 
@@ -130,8 +125,8 @@ def _skips(rollout: RolloutView) -> dict[str, int]:
 def _accepted(rollout: RolloutView) -> dict[str, int]:
     """Count nodes by the accepted checks that found something on them, as far as the nodes have reported."""
     tasks = (member.task for member in rollout.members.values() if member.task is not None)
-    told = (hazards for task in tasks if task.status.hazards and (hazards := task.reported.hazards))
-    found = (frozenset(hazard.check for hazard in hazards if hazard.accepted) for hazards in told)
+    reported = (hazards for task in tasks if task.status.hazards and (hazards := task.reported.hazards))
+    found = (frozenset(hazard.check for hazard in hazards if hazard.accepted) for hazards in reported)
     return dict(sorted(Counter(check for checks in found for check in checks).items()))
 
 
@@ -141,11 +136,11 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     Until the plan is made, a node that another rollout holds is not listed.
     """
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
-    on_record = kept(rollout.upgrade.status).listed
+    on_record = read_record(rollout.upgrade.status).listed
     known = {failure.uid for failure in on_record}
     members = {uid_kept(s.view.uid): s for s in rollout.members.values() if s.view is not None}
     listed = sorted(
-        (_as_told(failure, members.get(failure.uid)) for failure in on_record),
+        (_with_news(failure, members.get(failure.uid)) for failure in on_record),
         key=lambda failure: failure.outcome is Verdict.REFUSED,
     )
     failing = [
@@ -171,8 +166,8 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     return (*listed, *others)
 
 
-def _as_told(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
-    """Return a failure on record with what its node tells now: when it is looked at again, for instance."""
+def _with_news(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
+    """Return a failure on record with its node's present message, which may say when the node is examined again."""
     if member is None or member.task is None or member.task.verdict is None or not member.begun:
         return failure
     if member.place is Place.IN_FLIGHT:
@@ -204,10 +199,7 @@ def _preview(rollout: RolloutView) -> PlanSummary | None:
 
 
 def _state(rollout: RolloutView, index: int) -> WaveState:
-    """Return the state of one wave; a later one that has not begun is pending even if nothing is left to do in it.
-
-    Where nodes are only looked at, no wave has its turn.
-    """
+    """Return the state of one wave; a later one that has not begun is pending even if nothing is left to do in it."""
     wave, position = rollout.waves[index], rollout.position
     if index == position.index:
         return position.state
@@ -232,7 +224,7 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
         refused=counts.refused,
         failed=counts.all_failed,
         in_progress=counts.in_progress,
-        unlisted=kept(rollout.upgrade.status).more.get(roster.name, NONE),
+        unlisted=read_record(rollout.upgrade.status).unlisted.get(roster.name, NO_FAILURES),
         started_at=before.started_at or (now if begun else None),
         completed_at=(before.completed_at or now) if over else None,
     )
@@ -244,7 +236,6 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
 
 def _step(member: NodeState) -> str:
     """Return the step that failed, as far as the node side has reported it."""
-    task: Task | None = member.task
-    if task is None or task.verdict is None or not member.begun:
+    if member.task is None or member.task.verdict is None or not member.begun:
         return ADMISSION
-    return step_of(task)[:FAILURE_WORD_LENGTH]
+    return step_of(member.task)[:FAILURE_WORD_LENGTH]

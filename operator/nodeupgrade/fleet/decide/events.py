@@ -8,8 +8,8 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, UpgradeStatus, WaveStatus
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.fleet.actions import Refuse, Report, Skip, WaveNews, WriteStatus
-from nodeupgrade.fleet.decide import failures
 from nodeupgrade.fleet.decide.counting import ADMISSION
+from nodeupgrade.fleet.decide.failures import read_record
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 
@@ -34,7 +34,7 @@ def impediment_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Repo
 
 
 def accepted_events(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
-    """Report that the spec of a rollout that has ended is rejected, for which it is not tried again."""
+    """Report that a rollout that has ended is not retried because its spec is rejected."""
     return _news(before, after, ConditionType.ACCEPTED, ConditionStatus.FALSE)
 
 
@@ -49,11 +49,10 @@ def _retries(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report that a retry was carried out, and how many failures do not count any more."""
     if after.last_handled_retry == before.last_handled_retry:
         return ()
-    dropped = failures.numbered(before) - failures.numbered(after)
-    told = "1 earlier failure does" if dropped == 1 else f"{dropped} earlier failures do"
-    message = f"retry {after.last_handled_retry} is carried out" + (
-        f"; {told} not count any more" if dropped > 0 else ""
-    )
+    dropped = read_record(before).total - read_record(after).total
+    message = f"retry {after.last_handled_retry} is carried out"
+    if dropped > 0:
+        message += f"; {counted(dropped, 'earlier failure')} {'does' if dropped == 1 else 'do'} not count any more"
     return (Report(reason=Reason.RETRIED, message=message),)
 
 
@@ -62,7 +61,7 @@ def reported(
 ) -> tuple[WriteStatus | Report, ...]:
     """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so.
 
-    Reconciling tells how the rollout as a whole stands; what impedes it, which Ready repeats, has events of its own.
+    The reason is that of Reconciling; Ready may repeat that of Impeded, which has its own events.
     """
     before = upgrade.status
     if status == before:

@@ -50,9 +50,9 @@ from nodeupgrade.kubelethash import KubeletVersion
 def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
     """Return the next action for a node; after the verdict, all that remain, in their order.
 
-    Each of the latter writes another object, under its own precondition. If one fails, those after it must not follow.
-    A node without a slot is not touched. Once nothing is left to be done, this is ``FreeSlot``, which is for
-    ``planner.plan`` to carry out. An action that backs off is replaced by a Wait.
+    Each of the latter writes another object, under its own precondition; if one fails, the rest must not follow. A node
+    without a slot is not touched. The last action is ``FreeSlot``, which ``planner.plan`` carries out. An action that
+    backs off is replaced by a Wait.
     """
     upgrade = fleet.upgrade
     if name not in upgrade.status.in_flight or name in fleet.done or (upgrade.deleting and upgrade.abandoned):
@@ -69,7 +69,7 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
 
 
 def _remaining(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
-    """Return what remains to be done; without a spec, since it is not accepted, no run may begin."""
+    """Return what remains to be done; if the spec is None because it is not accepted, no run may begin."""
     if (problem := fleet.unreadable.get(name)) is not None:
         message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} or its NodeUpgradeTask cannot be read: {problem}")
         return (Wait(node=name, reason=Reason.OBJECT_UNREADABLE, message=message),)
@@ -95,11 +95,11 @@ def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     """Report whether the next action for a node in flight depends on its pods."""
     task, node = fleet.own_task(name), fleet.nodes.get(name)
     if task is None:
-        return False  # what becomes of it does not depend on them
+        return False
     if not task.open:
-        looking = fleet.upgrade.spec is not None and fleet.upgrade.spec.action is RolloutAction.PLAN
+        planning = fleet.upgrade.spec is not None and fleet.upgrade.spec.action is RolloutAction.PLAN
         cordoned = node is not None and (node.unschedulable or node.cordoned_by == fleet.upgrade.uid)
-        return task.verdict is None and (looking or cordoned)  # else the cordon comes first
+        return task.verdict is None and (planning or cordoned)  # else the cordon comes first
     if not (task.reported.phase.terminal and was_touched(task.reported)):
         return False
     return (heard := lifecycle.reports_by(fleet, task)) is None or heard <= now
@@ -118,7 +118,7 @@ def called_off(upgrade: Upgrade) -> Finding | None:
 
 
 def _replaced(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
-    """Handle a Node that was deleted, and another one of the same name made, while it was in flight."""
+    """Handle a Node in flight that was deleted and replaced by another one of the same name."""
     if task.spec.upgrade_ref.uid == fleet.upgrade.uid and task.verdict is not None:
         return clear_away(fleet, task.name, f"node {task.name} was replaced after its run", now)
     message = f"node {task.name} was replaced by another one of the same name"
@@ -131,7 +131,7 @@ def _gone(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: d
     if not fleet.may_be_running(name):
         return clear_away(fleet, name, message, now)
     if not is_given_up(fleet, name, now):
-        message = f"{message}, but a run may be going on and its kubelet may register it again"
+        message = f"{message}, but its run may continue and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
     wave = "" if spec is None else _wave(fleet, spec, name, now)
     return clear_away(fleet, name, message, now, lost(fleet, name, wave, now))
@@ -157,7 +157,9 @@ def _begin(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: 
     if task is None:
         return _resume(fleet, spec, node, now)
     if node.name in fleet.starts_unanswered:
-        message = f"whether node {node.name} was started is not known, since the API server did not answer"
+        message = (
+            f"the API server did not answer the start of node {node.name}, so it is unknown whether it was started"
+        )
         return MarkTask(task=task, reason=Reason.PROGRESSING, message=message)
     if spec is None:
         detail = f"the spec is not accepted and node {node.name} is untouched"
@@ -167,7 +169,7 @@ def _begin(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: 
     if spec.action is RolloutAction.PLAN:  # a precheck neither cordons the node nor needs a baseline
         cordon = CordonRecord(was_unschedulable=node.unschedulable)
         run = _started(fleet, spec, node, TaskAction.PRECHECK, cordon=cordon, now=now)
-        return _start(fleet, run, "", f"node {node.name} is looked at for {spec.version}")
+        return _start(fleet, run, "", f"node {node.name} is examined for {spec.version}")
     if not node.unschedulable and not ours:
         return _cordon(fleet, node, f"node {node.name} is cordoned for its upgrade")
     if (pods := fleet.pods.get(node.name)) is None:
@@ -189,27 +191,27 @@ def _cordon(fleet: FleetSnapshot, node: NodeView, message: str) -> Cordon:
 
 
 def _resume(fleet: FleetSnapshot, spec: UpgradeSpec | None, node: NodeView, now: datetime) -> NodeAction:
-    """Recreate a task that was deleted, alone or with its Node, because an executor may still be at work.
+    """Recreate a task that was deleted, alone or with its Node: only an agent on the node sees whether a run continues.
 
-    Only an agent that inspects the node can tell. Without the baseline, earlier restarts cannot be detected from here.
+    The baseline is lost, so the control plane cannot detect earlier restarts.
     """
     name, ours = node.name, node.cordoned_by == fleet.upgrade.uid
     if (failure := fleet.record_of(name)) is not None:
         return _end_without_task(fleet, node, failure, ours=ours)
-    looking = spec is not None and spec.action is RolloutAction.PLAN and not ours
-    if looking or fleet.tasks.get(name) is not None:
+    planning = spec is not None and spec.action is RolloutAction.PLAN and not ours
+    if planning or fleet.tasks.get(name) is not None:
         return clear_away(fleet, name, f"node {name} is not claimed any more, and untouched", now)
     if spec is None or not spec.artifact.serves(node.platform):
-        message = f"the task of node {name} is gone, and is made again once the spec is accepted"
+        message = f"the task of node {name} is gone, and is recreated once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if not node.unschedulable:
-        return _cordon(fleet, node, f"node {name} is cordoned, for a run may be going on although its task is gone")
+        return _cordon(fleet, node, f"node {name} is cordoned: its task is gone, and its run may continue")
     cordon = CordonRecord(was_unschedulable=not ours, by_us=ours)
     run = replace(_started(fleet, spec, node, TaskAction.UPGRADE, cordon=cordon, now=now), resumes=True)
     if not selects(spec.nodes, node):
         because = f"node {name} is not selected any more"
         run = replace(run, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
-    message = f"the task of node {name} is gone, and is made again: a run may be going on"
+    message = f"the task of node {name} is gone, and is recreated: its run may continue"
     return StartTask(node=name, spec=run, baseline="", reason=Reason.TASK_LOST, message=message)
 
 
@@ -226,7 +228,7 @@ def _end_without_task(fleet: FleetSnapshot, node: NodeView, failure: NodeFailure
 def _turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding, *, ours: bool) -> NodeAction:
     """Undo the cordon of a node that is not started after all, then free its slot.
 
-    Before that, its task bears the mark of this term, so that another leader's start of it, however late, is void.
+    Before that, its task is marked with this leader's epoch, so that a late start by another leader is void.
     """
     if (task := fleet.own_task(node.name)) is not None and fleet.epoch not in {"", task.epoch}:
         return MarkTask(task=task, reason=obstacle.reason, message=obstacle.message)
@@ -249,7 +251,7 @@ def _obstacle(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, now: date
 def _started(
     fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView, action: TaskAction, *, cordon: CordonRecord, now: datetime
 ) -> TaskSpec:
-    """Return the spec of a run that starts now, resolved anew because mutable fields may have been edited."""
+    """Return the spec of a run that starts now, resolved again because mutable fields may have been edited."""
     own, precheck = fleet.own_task(node.name), action is TaskAction.PRECHECK
     candidate = Candidate(fleet=fleet, spec=spec, node=node, now=now)
     fresh = task_spec(candidate, wave=_wave(fleet, spec, node.name, now), order=0)
@@ -273,7 +275,7 @@ def _verify(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> 
         if (ending := lifecycle.end(fleet, task, now)) is not None:
             return ending
         if (heard := lifecycle.reports_by(fleet, task)) is not None and now < heard:
-            message = f"the kubelet of node {node.name} has been guarded until now and may not have spoken yet"
+            message = f"the kubelet of node {node.name} was guarded until now and may not have reported yet"
             return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message, until=heard)
     verdict = decide_verdict(node, task, fleet.pods.get(node.name), now)
     if isinstance(verdict, Finding):

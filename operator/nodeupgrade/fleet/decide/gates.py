@@ -7,7 +7,6 @@ from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
@@ -39,14 +38,12 @@ def not_ended_by_a_check(rollout: RolloutView) -> Finding | None:
 
 def no_node_is_lost(rollout: RolloutView) -> Finding | None:
     """Start nothing while a node could not be rolled back: a person must repair it first."""
-    lost = [s.node for s in rollout.members.values() if s.judged is Verdict.ROLLBACK_FAILED]
-    gone = rollout.departed.listed
-    lost += [each.node for each in gone if each.outcome is Verdict.ROLLBACK_FAILED]
+    lost = [member.node for member in rollout.members.values() if member.judged is Verdict.ROLLBACK_FAILED]
+    lost += [each.node for each in rollout.departed.listed if each.outcome is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
-    return Finding(
-        reason=Reason.ROLLBACK_FAILED, detail=f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
-    )
+    detail = f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
+    return Finding(reason=Reason.ROLLBACK_FAILED, detail=detail)
 
 
 def threshold(rollout: RolloutView) -> Finding | None:
@@ -72,7 +69,7 @@ def not_paused(rollout: RolloutView) -> Finding | None:
     """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
     if rollout.upgrade.braked:
         detail = "paused by the annotation nodeupgrade.dev/pause"
-        return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to go on")
+        return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to continue")
     if rollout.spec.action is RolloutAction.PAUSE:
         return Finding(reason=Reason.PAUSED, detail="paused")
     return None
@@ -80,17 +77,16 @@ def not_paused(rollout: RolloutView) -> Finding | None:
 
 def in_time(rollout: RolloutView) -> Finding | None:
     """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
-    timeouts = rollout.spec.timeouts
+    timeouts, index, waves = rollout.spec.timeouts, rollout.position.index, rollout.upgrade.status.waves
     if _is_late(rollout.upgrade.status.started_at, timeouts.total, rollout.now):
         return _late("the rollout", timeouts.total)
-    wave = _current(rollout)
-    if wave is not None and _is_late(wave.started_at, timeouts.wave, rollout.now):
-        return _late(f"wave {wave.name}", timeouts.wave)
+    if index < len(waves) and _is_late(waves[index].started_at, timeouts.wave, rollout.now):
+        return _late(f"wave {waves[index].name}", timeouts.wave)
     return None
 
 
 def no_health_check_fails(rollout: RolloutView) -> Finding | None:
-    """Start nothing while a health check fails or cannot be evaluated, and tell of it in the soak of a wave, too."""
+    """Start nothing while a health check fails or cannot be evaluated; this is reported while a wave soaks, too."""
     return rollout.health_objection
 
 
@@ -135,16 +131,10 @@ PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 """Gates for ``action: Plan``, which changes nothing."""
 
 
-def _current(rollout: RolloutView) -> WaveStatus | None:
-    index, waves = rollout.position.index, rollout.upgrade.status.waves
-    return waves[index] if index < len(waves) else None
-
-
 def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> bool:
     return since is not None and limit is not None and now > since + limit
 
 
 def _late(what: str, limit: timedelta | None) -> Finding:
-    return Finding(
-        reason=Reason.TIMED_OUT, detail=f"{what} has taken longer than {render_duration(limit or timedelta())}"
-    )
+    detail = f"{what} has taken longer than {render_duration(limit or timedelta())}"
+    return Finding(reason=Reason.TIMED_OUT, detail=detail)

@@ -1,4 +1,4 @@
-"""The end of a node's stay in flight: what is cleaned up, in which order, before its slot is free."""
+"""Cleaning up after a node in flight, in order, before its slot is free."""
 
 from datetime import datetime
 
@@ -49,7 +49,7 @@ def clear_away(
 ) -> NodeAction:
     """Delete agent and task of a node on which nothing can or need be done, then free its slot.
 
-    A task with a verdict stays: the write that frees the slot puts it on record.
+    A task with a verdict stays: the write that frees the slot records it.
     """
     if pods := pods_of(fleet, name):
         return DeleteAgent(pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)

@@ -106,7 +106,7 @@ def _annotations(document: Json, spec: Json) -> Iterator[Finding]:
         yield _warning(where, f"{name!r} is not a wave; write names of spec.waves, or {REMAINDER}", Reason.UNKNOWN_WAVE)
     if annotations.get(PAUSE_ANNOTATION, "true") != "true":
         where = f"metadata.annotations[{PAUSE_ANNOTATION}]"
-        yield _warning(where, 'only "true" pauses; write that, or take the annotation away')
+        yield _warning(where, 'only "true" pauses; write that, or remove the annotation')
 
 
 def _findings(problems: Iterable[Problem], reason: Reason = Reason.INVALID_SPEC) -> Iterator[Finding]:

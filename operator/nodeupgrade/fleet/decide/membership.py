@@ -1,12 +1,13 @@
-"""Which nodes belong to a rollout, in which wave, and in which state each is: the view of a whole rollout.
+"""Which nodes belong to a rollout, in which wave, and in which state each is.
 
-Those that are selected do and, once the plan is made, those that are claimed.
+Nodes that are selected belong to it and, once the plan is made, those that are claimed.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import uid_kept
@@ -21,23 +22,10 @@ from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.placement import matches_labels
 from nodeupgrade.fleet.actions import FreeSlot
+from nodeupgrade.fleet.decide import failures
 from nodeupgrade.fleet.decide.admission import judge
 from nodeupgrade.fleet.decide.candidate import Candidate
-from nodeupgrade.fleet.decide.failures import (
-    KEPT,
-    NONE,
-    Departed,
-    added,
-    after_retry,
-    entry,
-    is_on_record,
-    kept,
-    next_look,
-    numbers_of,
-    on_record,
-    wave_kept,
-    without,
-)
+from nodeupgrade.fleet.decide.failures import NO_FAILURES, RECORDED, DepartedFailures, next_look, read_record
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.waves import WavePosition, rosters, wave_position
@@ -49,15 +37,19 @@ CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kube
 def view_rollout(
     fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Collection[FreeSlot] = ()
 ) -> RolloutView:
-    """Return the rollout as it will be once these slots are free, with the failures that its status is about to keep.
+    """Return the rollout as it will be once these slots are free, with all failures on record.
 
     A retry that can be carried out clears them, but not those of nodes whose slots become free with it.
     """
-    told, freed_nodes = on_record(fleet, freed), frozenset(action.node for action in freed)
-    rollout = view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
+    freed_nodes = frozenset(action.node for action in freed)
+
+    def view(later: FleetSnapshot) -> RolloutView:
+        return view_members(later, spec, now, members_of(later, spec, now), freed_nodes)
+
+    rollout = view(failures.record_failures(fleet, freed))
     if fleet.upgrade.retry_asked and rollout.is_retried:
-        told = on_record(after_retry(on_record(fleet)), freed)
-        return view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
+        cleared = failures.clear_retried(failures.record_failures(fleet))
+        return view(failures.record_failures(cleared, freed))
     return rollout
 
 
@@ -71,7 +63,7 @@ def view_members(
     """Return the view of a rollout, given its members in upgrade order; ``action: Plan`` ignores waves."""
     refused = {m.node for m in members.values() if m.place is Place.REFUSED and m.reason is Reason.OVERLAP_CONFLICT}
     unclaimed = tuple(m for m in members.values() if m.node not in refused and _is_unclaimed(fleet, spec, m))
-    gone = departed(fleet.upgrade.status, members.values())
+    gone = departed_failures(fleet.upgrade.status, members.values())
     waves = rosters(spec.waves, members, gone)
     pending = tuple(member for member in members.values() if member.place is Place.PENDING)
     planning = WavePosition(index=-1, pending=pending) if spec.action is RolloutAction.PLAN else None
@@ -85,7 +77,7 @@ def view_members(
         flying=tuple(sorted(member.node for member in members.values() if member.place is Place.IN_FLIGHT)),
         unclaimed=unclaimed,
         held=tuple(member for member in members.values() if member.node in refused),
-        departed=Departed.sum_of(gone.values()),
+        departed=DepartedFailures.sum_of(gone.values()),
         freed=freed,
     )
 
@@ -142,7 +134,7 @@ def selects(selection: NodeSelection, node: NodeView) -> bool:
 
 def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unassigned:
     task, node = fleet.claim_of(name), fleet.nodes.get(name)
-    admitted = name in fleet.upgrade.status.in_flight  # whatever became of its task since, it was one of the plan's
+    admitted = name in fleet.upgrade.status.in_flight  # so it was part of the plan, whatever became of its task
     late = node is not None and not admitted and _came_too_late(fleet, spec, node)
     return Unassigned(
         node=name,
@@ -160,23 +152,24 @@ def _is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> bool:
     """
     task, node = fleet.tasks.get(name), fleet.nodes.get(name)
     if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
-        told = node is not None or task.verdict.outcome not in KEPT
-        return told or is_on_record(fleet.upgrade.status, task)
+        uid = uid_kept(task.spec.node_uid)
+        counted = node is not None or task.verdict.outcome not in RECORDED
+        return counted or any(each.uid == uid for each in read_record(fleet.upgrade.status).listed)
     if node is None:
         return name in spec.nodes.names and name not in spec.nodes.exclude.names
     return selects(spec.nodes, node) or fleet.record_of(name) is not None
 
 
 def _came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
-    """Report whether a node that is selected was none of the plan's: only those that were claimed then take part.
+    """Report whether a selected node joined after the plan was made: only nodes that were claimed for it take part.
 
-    A node that is selected by name always takes part, and so does whatever comes in the place of one that failed.
+    A node that is selected by name always takes part, and so does one that replaces a failed node of the same name.
     """
     if fleet.upgrade.status.planned_at is None or spec.nodes.membership is not Membership.SNAPSHOT:
         return False
     if node.name in spec.nodes.names or not needs_claim(fleet, spec, node):
         return False
-    return all(each.node != node.name for each in kept(fleet.upgrade.status).listed)
+    return all(each.node != node.name for each in read_record(fleet.upgrade.status).listed)
 
 
 def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
@@ -223,80 +216,66 @@ def node_state(
 ) -> NodeState:
     """Return the state of one member; ``flying`` if it holds a slot, ``late`` if the plan was made without it."""
     task, node, record = fleet.claim_of(name), fleet.nodes.get(name), fleet.record_of(name)
-
-    def member(
-        place: Place, reason: Reason = Reason.PROGRESSING, message: str = "", again: datetime | None = None
-    ) -> NodeState:
-        return NodeState(
-            node=name,
-            place=place,
-            wave=wave,
-            reason=reason,
-            message=message,
-            task=task,
-            view=node,
-            record=record,
-            again=again,
-        )
-
+    member = partial(NodeState, node=name, wave=wave, task=task, view=node, record=record)
     if flying:
-        return member(Place.IN_FLIGHT)
+        return member(place=Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
-        goes_on = spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and not fleet.upgrade.finished
-        if goes_on and node is not None and (again := next_look(task)) is not None:
+        continues = spec.action not in {RolloutAction.PLAN, RolloutAction.ABORT} and not fleet.upgrade.finished
+        if continues and node is not None and (again := next_look(task)) is not None:
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
-            return member(Place.REFUSED, verdict.reason, message, again)
+            return member(place=Place.REFUSED, reason=verdict.reason, message=message, again=again)
         planning = spec.action is RolloutAction.PLAN
         if task.kind is RunKind.UPGRADE or (planning and verdict.outcome is not Verdict.PRECHECKED):
-            return member(Place.FINISHED, verdict.reason, verdict.message)
+            return member(place=Place.FINISHED, reason=verdict.reason, message=verdict.message)
         if planning:
-            return member(Place.CHECKED)
+            return member(place=Place.CHECKED)
     if record is not None and not _is_held_at_retry(fleet, spec, node, now):
-        return member(Place.FINISHED, known_reason(record.reason) or Reason.FAILED, record.message)
+        reason = known_reason(record.reason) or Reason.FAILED
+        return member(place=Place.FINISHED, reason=reason, message=record.message)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
-        return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
+        return member(place=Place.REFUSED, reason=Reason.NODE_NOT_FOUND, message=message)
     if finding := judge(Candidate(fleet=fleet, spec=spec, node=node, now=now)):
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
         place = Place.HELD if finding.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD} else place
-        return member(place, finding.reason, finding.message)
+        return member(place=place, reason=finding.reason, message=finding.message)
     if late:
         message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")
-        return member(Place.SKIPPED, Reason.NOT_IN_PLAN, message)
-    return member(Place.PENDING)
+        return member(place=Place.SKIPPED, reason=Reason.NOT_IN_PLAN, message=message)
+    return member(place=Place.PENDING)
 
 
 def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | None, now: datetime) -> bool:
-    """Report whether a retry finds a node that failed in the hands of another rollout by now: it waits for that one."""
+    """Report whether a node to retry is held by another rollout by now, so that it waits for that one."""
     if node is None or not fleet.upgrade.retry_asked:
         return False
     finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
 
 
-def departed(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str, Departed]:
-    """Return, by wave, the failures on record of which no member tells any more."""
-    record = kept(status)
-    if not record.listed and not record.more:
+def departed_failures(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str, DepartedFailures]:
+    """Return, by wave, the failures on record that no member shows any more."""
+    record = read_record(status)
+    if not record.listed and not record.unlisted:
         return {}
     listed = {each.uid for each in record.listed}
-    present, numbered = set[str](), dict[str, UnlistedFailures]()
+    present, shown = set[str](), dict[str, UnlistedFailures]()
     for member in members:
         if member.record is not None:
             present.add(member.record.uid)
         elif (task := member.task) is not None and (verdict := task.verdict) is not None:
-            uid, wave = uid_kept(task.spec.node_uid), wave_kept(task.spec.wave)
+            uid, wave = uid_kept(task.spec.node_uid), task.spec.wave or REMAINDER
             present.add(uid)
             if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
                 continue
-            if verdict.outcome in KEPT:
-                numbered[wave] = added(numbered.get(wave, NONE), numbers_of(entry(task)))
+            if verdict.outcome in RECORDED:
+                count = failures.count_failure(failures.failure_of(task))
+                shown[wave] = failures.add_counts(shown.get(wave, NO_FAILURES), count)
     gone = [each for each in record.listed if not each.uid or each.uid not in present]
-    waves = {*map(wave_kept, (each.wave for each in gone)), *record.more}
     return {
-        wave: Departed(
-            listed=tuple(each for each in gone if wave_kept(each.wave) == wave),
-            more=without(record.more.get(wave, NONE), numbered.get(wave, NONE)),  # their tasks still tell of those
+        wave: DepartedFailures(
+            listed=tuple(each for each in gone if (each.wave or REMAINDER) == wave),
+            unlisted=failures.subtract_counts(record.unlisted.get(wave, NO_FAILURES), shown.get(wave, NO_FAILURES)),
         )
-        for wave in sorted(waves)
+        for wave in sorted({*(each.wave or REMAINDER for each in gone), *record.unlisted})
     }

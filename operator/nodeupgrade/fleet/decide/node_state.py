@@ -1,4 +1,4 @@
-"""The state of one node in a rollout: where it is, and what its task and the record tell of it."""
+"""The state of one node in a rollout, from its task and the failure on record."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -50,14 +50,16 @@ class NodeState:
     message: str = ""
     task: Task | None = None  # the task by which the rollout claims it; None if it is not claimed
     view: NodeView | None = None  # the Node; None if it does not exist
-    record: NodeFailure | None = None  # the failure of this very Node that the status keeps; None if there is none
+    record: NodeFailure | None = None  # the failure of this very Node that is on record; None if there is none
     again: datetime | None = None  # when a node that its agent REFUSED is retried automatically
     # the verdict on its upgrade, known even while the node still holds its slot; None for prechecks
     judged: Verdict | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Derive what every plan asks of every member, of which few have changed."""
-        object.__setattr__(self, "judged", self._judged())
+        """Derive the verdict once: every plan asks each member for it, and few members have changed."""
+        precheck = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
+        upgrade = not precheck and self.place in {Place.FINISHED, Place.IN_FLIGHT}
+        object.__setattr__(self, "judged", self._known if upgrade else None)
 
     @property
     def begun(self) -> bool:
@@ -71,14 +73,10 @@ class NodeState:
 
     @property
     def _known(self) -> Verdict | None:
-        """The verdict that its task tells of, else the one on record."""
+        """The verdict in its task, else the one on record."""
         if self.task is not None and self.task.verdict is not None:
             return self.task.verdict.outcome
         return None if self.record is None else self.record.outcome
-
-    def _judged(self) -> Verdict | None:
-        looked_at = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
-        return None if looked_at or self.place not in {Place.FINISHED, Place.IN_FLIGHT} else self._known
 
     @property
     def at_target(self) -> bool:

@@ -1,4 +1,4 @@
-"""The phase: how the rollout as a whole stands."""
+"""The phase, reason and message of a rollout as a whole."""
 
 from dataclasses import replace
 
@@ -24,6 +24,8 @@ _PHASES = {
     Reason.NODE_HELD: RolloutPhase.PENDING,
     Reason.HELD_BY_POD: RolloutPhase.PENDING,
 }
+
+_NAMED = 3
 
 
 def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> RolloutState:
@@ -65,36 +67,32 @@ def _ended(phase: RolloutPhase, reason: Reason, message: str) -> RolloutState:
 
 
 def _late(rollout: RolloutView, decision: StartDecision, done: str) -> RolloutState | None:
-    """Return the state while nodes are in flight and a person is needed all the same; None if none is.
+    """Return the state if a person is needed although nodes are in flight, else None.
 
-    That is so once a timeout of the rollout has passed, and once only nodes are left in flight whose runs never end.
+    This is so once a timeout of the rollout has passed, and once all nodes in flight are long overdue.
     """
     if rollout.spec.action is RolloutAction.PLAN:
         return None
-    names = f"{', '.join(rollout.flying[:_NAMED])}{' …' if len(rollout.flying) > _NAMED else ''}"
+    names = ", ".join(rollout.flying[:_NAMED]) + (" …" if len(rollout.flying) > _NAMED else "")
     if decision.reason is Reason.TIMED_OUT:
         return _held_back(replace(decision, message=f"{done}; in flight: {names}; {decision.message}"))
     lost = overdue(rollout.fleet, rollout.now, STALLED_AFTER)
     if not lost or len(lost) < len(rollout.flying) or decision.nodes:
         return None
-    more = f" (in flight: {names})" if len(lost) > 1 else ""
-    message = f"{done}; {lost[0].message}{more}"
+    message = f"{done}; {lost[0].message}{f' (in flight: {names})' if len(lost) > 1 else ''}"
     return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NODE_OVERDUE, message=message, stalled=True)
-
-
-_NAMED = 3
 
 
 def _flying(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     if rollout.spec.action is RolloutAction.PLAN:
         message = f"{_looked_at(rollout, counts)}, {counts.in_progress} in flight"
         return RolloutState(phase=RolloutPhase.PLANNING, reason=Reason.PROGRESSING, message=message)
-    message = f"{done}, {counts.in_progress} in flight{_told_of_refused(rollout)}"
+    message = f"{done}, {counts.in_progress} in flight{_refused(rollout)}"
     return RolloutState(phase=RolloutPhase.RUNNING, reason=Reason.PROGRESSING, message=message)
 
 
-def _told_of_refused(rollout: RolloutView) -> str:
-    """Return why nodes are refused that nothing but a person brings back: most often they all have one cause."""
+def _refused(rollout: RolloutView) -> str:
+    """Return why nodes are refused that need a person, with the first as an example: most often they have one cause."""
     refused = [
         member
         for member in rollout.members.values()
@@ -129,10 +127,8 @@ def _running(rollout: RolloutView, decision: StartDecision, counts: Counts, done
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
         return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if left and decision.reason is Reason.PAUSED:
-        message = (
-            sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {decision.message}"
-        )
-        return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
+        paused = f"{done}; {decision.message}" if rollout.upgrade.braked else sentence(Reason.PAUSED, f"{done}; paused")
+        return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=paused)
     if counts.pending or (left and decision.stalls):
         message = decision.message or f"{done}, {counts.pending} to go"
         return _held_back(StartDecision(reason=decision.reason, message=message))
@@ -160,11 +156,11 @@ def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     members = tuple(rollout.members.values())
     unsuccessful = [(s.reason, s.message) for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]
     unsuccessful += [(known_reason(each.reason) or Reason.FAILED, each.message) for each in rollout.departed.listed]
-    if number := len(unsuccessful) + rollout.departed.more.failed + rollout.departed.more.refused:
+    if number := len(unsuccessful) + rollout.departed.unlisted.failed + rollout.departed.unlisted.refused:
         others = Reason.NODES_FAILED if counts.all_failed else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
         more = f" ({counted(number - 1, 'more node')} did not succeed)" if number > 1 else ""
-        first = unsuccessful[0][1] if unsuccessful else sentence(others, "nodes did not succeed that are gone")
+        first = unsuccessful[0][1] if unsuccessful else sentence(others, "nodes that are gone did not succeed")
         alike = {reason for reason, _ in unsuccessful}
         only = next(iter(alike)) if len(alike) == 1 and number == len(unsuccessful) else others
         return _ended(RolloutPhase.FAILED, only, first + more)

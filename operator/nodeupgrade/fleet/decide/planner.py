@@ -13,11 +13,11 @@ from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.budgets import UNDECIDED, decide_start
 from nodeupgrade.fleet.decide.claims import (
+    admissions,
     clear_stale,
-    find_wave_ends,
+    completes_wave,
     ignore_retry,
     leave,
-    plan_entries,
     prepare,
     reject,
 )
@@ -42,20 +42,19 @@ class Plan:
 def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     """Decide what to do next with a rollout: slots are freed first, then come claims, admissions and the status.
 
-    The status write of one plan admits a node; only then is it touched, by ``flight.advance``. Without a recorded slot
-    nothing happens to a node. A slot that a plan frees is taken by the same write if another node of the same wave may
-    start.
+    The status write admits a node, and only then does ``flight.advance`` touch it. The write that frees a slot also
+    gives it to another node of the same wave that may start.
     """
-    upgrade, flying = fleet.upgrade, fleet.in_flight
-    if upgrade.deleting and (not flying or upgrade.abandoned):
-        return Plan(actions=leave(fleet, now, abandoned=bool(flying)))
-    if upgrade.finished and not flying and not upgrade.retry_asked:
+    upgrade, slots = fleet.upgrade, fleet.in_flight
+    if upgrade.deleting and (not slots or upgrade.abandoned):
+        return Plan(actions=leave(fleet, now, abandoned=bool(slots)))
+    if upgrade.finished and not slots and not upgrade.retry_asked:
         return Plan()
     aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
     if upgrade.finished and upgrade.retry_asked and aborted:
         return Plan(actions=ignore_retry(upgrade))
     done = fleet.done
-    freed = tuple(done[name] for name in flying if name in done)
+    freed = tuple(done[name] for name in slots if name in done)
     if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
         return Plan(actions=reject(fleet, freed, spec, now))
     if not upgrade.has_finalizer and not upgrade.deleting:
@@ -70,27 +69,24 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     if upgrade.finished and (preparations or not upgrade.retry_asked):
         return Plan(actions=(*freed, *preparations, *reported(upgrade, rollout.upgrade.status)))
 
-    decision, wave_ends = _prepared(rollout, decision, preparations, due), find_wave_ends(rollout)
-    # The end of a wave is put on record before the next one begins. A node that is freed may be admitted again by a
-    # later plan, which has read that it was.
+    decision, wave_ends = _prepared(rollout, decision, preparations, due), completes_wave(rollout)
+    # The status reports the end of a wave before the next one begins. A node whose slot is freed may be admitted again
+    # by a later plan, which has read the status without it.
     chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
     ready = [member for member in chosen if member.node in fleet.pods]
-    entries = () if wave_ends else plan_entries(rollout, ready, decision)
+    admitted = () if wave_ends else admissions(rollout, ready, decision)
 
-    admitted = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
-    told = view_members(rollout.fleet, spec, now, {**rollout.members, **admitted})
+    flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
+    later = view_members(rollout.fleet, spec, now, {**rollout.members, **flying})
     reopened = rollout.is_retried or rollout.is_called_off
-    status = summarise(fleet, told, tally(told), decision, reopened=reopened)
-    events = new_events(told, upgrade.status, status)
-    actions = (*freed, *preparations, *blanks, *entries, *events, *reported(upgrade, status, events))
+    status = summarise(fleet, later, tally(later), decision, reopened=reopened)
+    events = new_events(later, upgrade.status, status)
+    actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade, status, events))
     return Plan(actions=actions, unread=tuple(member.node for member in chosen if member.node not in fleet.pods))
 
 
 def _prepared(
-    rollout: RolloutView,
-    decision: StartDecision,
-    preparations: Sequence[NodeAction],
-    due: Sequence[NodeAction],
+    rollout: RolloutView, decision: StartDecision, preparations: Sequence[NodeAction], due: Sequence[NodeAction]
 ) -> StartDecision:
     """Limit a decision to nodes that are prepared.
 

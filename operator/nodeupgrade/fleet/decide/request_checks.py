@@ -1,4 +1,4 @@
-"""What is asked: can its kubelet be replaced by this version?"""
+"""Checks of the request: can the node's kubelet be replaced by this version?"""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ EMBEDDED = ("k3s", "rke2", "k0s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appliance:
-    """A distribution whose kubelet lies where nothing can be written, and whose kubelets have plain versions."""
+    """A distribution whose kubelet is on a read-only file system and has a plain version."""
 
     name: str
     tool: str  # what upgrades its kubelets
@@ -34,15 +34,11 @@ class Appliance:
 
 APPLIANCES = (
     Appliance(name="Talos", os_image="Talos (", tool="talosctl upgrade-k8s"),
-    Appliance(
-        name="Bottlerocket",
-        os_image="Bottlerocket ",
-        tool="its image, by its update operator or by new nodes",
-    ),
+    Appliance(name="Bottlerocket", os_image="Bottlerocket ", tool="its image, by its update operator or by new nodes"),
     Appliance(name="OpenShift", label="node.openshift.io/os_id", tool="oc adm upgrade"),
     Appliance(name="MicroK8s", label="microk8s.io/cluster", tool="snap refresh microk8s"),
 )
-"""As far as the API server shows them; on the node others are refused, too."""
+"""Those that the API server shows; the checks on the node refuse others, too."""
 
 
 @check(Reason.UNSUPPORTED_VERSION, Hazard.PAIR_UNKNOWN, acceptable=False)
@@ -120,7 +116,7 @@ def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Found | None:
 
 @check(Reason.UNSUPPORTED_NODE, Hazard.KUBELET_NOT_A_SERVICE, acceptable=False)
 def kubelet_can_be_replaced(candidate: Candidate) -> Found | None:
-    """The node runs Linux, and its kubelet is a program of its own."""
+    """The node runs Linux, and its kubelet is a separate program."""
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
     if system != "linux":
         return f"{named(candidate)} runs {system or 'an unknown operating system'}, not linux"

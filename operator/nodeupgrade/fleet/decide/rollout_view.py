@@ -10,11 +10,14 @@ from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.failures import Departed
+from nodeupgrade.fleet.decide.failures import DepartedFailures
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WavePosition, WaveRoster
 from nodeupgrade.fleet.health import checks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
+"""Verdicts that a retry clears; a node that could not be rolled back needs a person."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +33,8 @@ class RolloutView:
     flying: tuple[NodeName, ...]  # nodes that hold a slot
     unclaimed: tuple[NodeState, ...]  # members that must be claimed before the plan is made
     held: tuple[NodeState, ...]  # members that another rollout holds
-    departed: Departed  # failures on record of which no member tells any more
-    freed: frozenset[NodeName]  # nodes whose slots the plan frees, and that hold none in this view
+    departed: DepartedFailures  # failures on record that no member shows any more
+    freed: frozenset[NodeName]  # nodes whose slots the plan frees; in this view, they hold none
 
     @property
     def upgrade(self) -> Upgrade:
@@ -46,7 +49,7 @@ class RolloutView:
     @property
     def failed(self) -> int:
         """Number of nodes that count against the failure threshold."""
-        return sum(member.failed for member in self.members.values()) + self.departed.numbers.failed
+        return sum(member.failed for member in self.members.values()) + self.departed.counts.failed
 
     @property
     def planned(self) -> bool:
@@ -65,15 +68,12 @@ class RolloutView:
 
     @property
     def waiting(self) -> Iterator[NodeState]:
-        """The members that hold no slot, as the status is now: one that is about to be freed still does."""
+        """The members that hold no slot now; a slot that is about to be freed is still held."""
         return (m for m in self.members.values() if m.place is not Place.IN_FLIGHT and m.node not in self.freed)
 
     @property
     def ended_by(self) -> str | None:
-        """The health check that ends the rollout; None if none does.
-
-        What the status records stays. Nothing is ended before a node was started.
-        """
+        """The health check that ends the rollout, for good once it is on record; None before a node is started."""
         status = self.upgrade.status
         if status.ended_by_check or status.started_at is None or self.spec.action is RolloutAction.PLAN:
             return status.ended_by_check
@@ -104,18 +104,15 @@ class RolloutView:
 
     @property
     def is_retried(self) -> bool:
-        """Whether every node that the retry is about waits for its turn again, so that the retry is handled.
-
-        Nodes that failed and whose tasks were deleted must be claimed again before.
-        """
-        lacking = (member.node for member in self.unclaimed if member.record is not None)
-        handled = self.freed.issuperset(lacking) and not any(map(self.reopening, self.waiting))
+        """Whether the retry is handled: every node that it concerns is claimed (again) and waits for its turn."""
+        without_task = (member.node for member in self.unclaimed if member.record is not None)
+        handled = self.freed.issuperset(without_task) and not any(map(self.reopening, self.waiting))
         return handled and not self.is_called_off
 
     def reopening(self, member: NodeState) -> tuple[str, str] | None:
-        """Return with which retry on record, and why, the task of a waiting member is reopened; None if it is not.
+        """Return the retry to record in a waiting member's task, and why it is reopened; None if it is not.
 
-        Prechecked nodes are once the action is Run, and failed ones on request.
+        Prechecked nodes are reopened once the action is Run, failed ones on request.
         """
         task, wanted = member.task, self.upgrade.retry
         if task is None or task.verdict is None or member.view is None:
@@ -123,9 +120,5 @@ class RolloutView:
         if task.kind is RunKind.PRECHECK and self.spec.action is RolloutAction.RUN:
             return task.spec.retry, "its plan was made"
         if self.upgrade.retry_asked and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
-            return wanted, f"retry {wanted} is asked for"
+            return wanted, f"retry {wanted} is requested"
         return None
-
-
-RETRIED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED})
-"""Verdicts that a retry clears; a node that could not be rolled back needs a person."""

@@ -1,4 +1,4 @@
-"""The state that it is in: may it be touched now?"""
+"""Checks of a node's state: may the node be touched now?"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,17 +20,15 @@ from nodeupgrade.kubelet import history
 PATIENCE = timedelta(minutes=5)
 """How long a node may be not Ready before it is skipped.
 
-Restarting a kubelet or a runtime takes seconds, a reboot minutes. By default, Kubernetes leaves the pods of such a node
-in place for the same time.
+A kubelet or runtime restarts in seconds, a machine in minutes; Kubernetes evicts pods after the same time by default.
 """
-
 
 REMOVERS = {
     "ToBeDeletedByClusterAutoscaler": "the cluster autoscaler removes it",
     "karpenter.sh/disrupted": "Karpenter replaces it",
     "karpenter.sh/disruption": "Karpenter replaces it",
 }
-"""Keys of taints that mean the end of a node, and what they say."""
+"""Keys of taints that announce the end of a node, and their meanings."""
 
 _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 """The writes that begin the upgrade of a node."""
@@ -40,7 +38,7 @@ _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 def task_is_readable(candidate: Candidate) -> Found | None:
     """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
     problem = candidate.fleet.unreadable.get(candidate.node.name)
-    return f"{named(candidate)} has a task for which holds: {problem}" if problem else None
+    return f"the task of {named(candidate)} cannot be read: {problem}" if problem else None
 
 
 @check(Reason.OVERLAP_CONFLICT, acceptable=False)
@@ -61,30 +59,30 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
         return None
     if is_orphaned(node, candidate.fleet.active_upgrades):
         return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
-    because = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
-    return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
+    detail = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
+    return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=detail)
 
 
 @check(Reason.NODE_SKIPPED, acceptable=False)
 def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
-    """Nobody has annotated the node to be left out."""
-    return _asked(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
+    """The node has no annotation by which it is skipped."""
+    return _annotated(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
 
 
 @check(Reason.NODE_HELD, acceptable=False)
 def node_is_not_held(candidate: Candidate) -> Finding | None:
-    """Nobody has annotated the node to be held; ``action: Plan`` examines it all the same, since it touches nothing."""
+    """The node has no annotation by which it is held; ``action: Plan``, which touches nothing, examines it anyway."""
     if candidate.spec.action is RolloutAction.PLAN:
         return None
-    return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
+    return _annotated(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
 
 
 @check(Reason.HELD_BY_POD, acceptable=False)
 def no_pod_holds_the_node(candidate: Candidate) -> Found | None:
     """No pod of the node is annotated to hold it, or they have held it for as long as ``spec.timeouts.podHold`` allows.
 
-    Whoever makes pods is trusted less than whoever annotates Nodes: the time runs from when the rollout first found the
-    node held, whatever becomes of its pods.
+    Authors of pods are trusted less than those of Nodes, so the time starts when the rollout first finds the node held,
+    whatever becomes of its pods.
     """
     holding = [pod for pod in _active_pods(candidate) if pod.hold is not None]
     if not holding or candidate.spec.action is RolloutAction.PLAN:
@@ -98,7 +96,7 @@ def no_pod_holds_the_node(candidate: Candidate) -> Found | None:
     return f"{named(candidate)} is held until {timestamp(until)} by {by}"
 
 
-def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
+def _annotated(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:
     if why is None:
         return None
     return Finding(reason=reason, detail=f"{named(candidate)} is {what} by annotation{f': {why}' if why else ''}")
@@ -108,8 +106,8 @@ def _asked(candidate: Candidate, reason: Reason, what: str, why: str | None) -> 
 def node_is_ready(candidate: Candidate) -> Found | None:
     """The node is Ready; if not, it is skipped or waited for, as ``spec.nodes.notReady`` says.
 
-    Even if it is to be skipped, the rollout waits for ``PATIENCE`` first: many nodes are not Ready for a moment, and a
-    rollout that skipped them at once would end without them and report success.
+    Even if it is to be skipped, the rollout waits for ``PATIENCE`` first: many nodes are not Ready for a moment, and
+    the rollout would end without them and report success.
     """
     node, because = candidate.node, f"{named(candidate)} is not Ready"
     if node.ready:
@@ -131,7 +129,7 @@ def node_is_not_under_pressure(candidate: Candidate) -> Found | None:
 
 @check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
 def node_is_to_stay(candidate: Candidate) -> Found | None:
-    """No autoscaler is removing the node, kured does not reboot it, and nobody says that the node is maintained."""
+    """No autoscaler removes the node, kured does not reboot it, and no condition says that it is under maintenance."""
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")
     if not because and candidate.node.reboots:
         because = "kured reboots it"

@@ -1,4 +1,4 @@
-"""The status of a NodeUpgrade: its phase, and what counts and conditions say of a rollout or of a rejected spec."""
+"""The status of a NodeUpgrade: of a rollout, of a rejected spec, or of a retry that waits."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -12,8 +12,8 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.conditions import (
     QUEUED,
+    ConditionInput,
     RolloutState,
-    Standing,
     dated,
     ended_early,
     impediments,
@@ -30,32 +30,29 @@ from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
-def rejected(fleet: FleetSnapshot, told: FleetSnapshot, objection: Finding, now: datetime) -> UpgradeStatus:
-    """Return the status for a spec that is rejected; what was reported about the rollout itself is kept.
+def rejected(fleet: FleetSnapshot, later: FleetSnapshot, objection: Finding, now: datetime) -> UpgradeStatus:
+    """Return the status for a spec that is rejected; what was reported about the rollout itself stays.
 
-    ``fleet`` is the input as it is now, ``told`` as it will be once the status is written.
+    ``fleet`` is the input as it is now, ``later`` as it will be once the status is written.
     """
-    before, reason, message = told.upgrade.status, objection.reason, objection.message
+    before, reason, message = later.upgrade.status, objection.reason, objection.message
     state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
-    conditions = of_rejected(before, objection, state, impediments(fleet, overdue(told, now)))
+    conditions = of_rejected(before, objection, state, impediments(fleet, overdue(later, now)))
     return replace(
         before,
-        observed_generation=told.upgrade.generation,
+        observed_generation=later.upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
         missing=_missing(fleet, before.in_flight, now),
-        conditions=dated(told.upgrade, conditions, now),
+        conditions=dated(later.upgrade, conditions, now),
     )
 
 
 def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
-    """Return the status of a rollout that has ended, and whose retry waits because its spec is rejected.
-
-    The retry is not handled: it is carried out once the spec is accepted again.
-    """
-    told = of_refused_retry(upgrade, objection)
-    renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), told, now)
-    others = tuple(each for each in upgrade.status.conditions if each.type not in told)
+    """Return the status of a rollout that has ended, and whose retry waits until its spec is accepted again."""
+    waiting = of_refused_retry(upgrade, objection)
+    renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), waiting, now)
+    others = tuple(each for each in upgrade.status.conditions if each.type not in waiting)
     return replace(upgrade.status, conditions=(*renewed, *others))
 
 
@@ -77,7 +74,7 @@ def summarise(
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
     started = rollout.flying and spec.action is not RolloutAction.PLAN
     gone, late = _missing(fleet, rollout.flying, now), (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
-    standing = Standing(rollout=rollout, tally=tally, state=state, impeded_by=impediments(fleet, late))
+    known = ConditionInput(rollout=rollout, tally=tally, state=state, impeded_by=impediments(fleet, late))
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
@@ -100,7 +97,7 @@ def summarise(
         planned_at=before.planned_at or (now if made else None),
         started_at=before.started_at or (now if started else None),
         completed_at=(before.completed_at or now) if state.over else None,
-        conditions=dated(upgrade, of_rollout(standing), now),
+        conditions=dated(upgrade, of_rollout(known), now),
     )
 
 
@@ -115,7 +112,7 @@ def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> Curren
 
 
 def _missing(fleet: FleetSnapshot, slots: Collection[NodeName], now: datetime) -> MissingNodes | None:
-    """Return what is said of missing nodes once these nodes are in flight; None if none is missing."""
+    """Return the missing nodes once these nodes are in flight; None if none is missing."""
     every = fleet.missing
     left = [name for name in every if name in slots]
     if not left:

@@ -1,5 +1,6 @@
 """The control plane's own verification of a node after a run, independent of what the node side reports."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -44,7 +45,7 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
         return _not_yet(unready)
     seen = _restarts(task, pods or (), now)
-    listed = _sorted(seen.caused) if touched else status.containers.restarted_list
+    listed = tuple(sorted(seen.caused)) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
     noted = _readiness(task, pods or (), seen)
@@ -88,29 +89,29 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
 
 
 def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
-    """Describe what clients of the pods may have noticed; it does not fail a run that restarted nothing.
+    """Describe what clients of the pods may have noticed, and restarts that only the node side excuses.
 
-    That includes what the API shows as restarted and only the node side can excuse.
+    It does not fail a run that restarted nothing.
     """
     flaps, before = task.reported.containers.readiness_flaps, Baseline.parse(task.baseline)
     notes = (
         (flaps, "pod", "reported unready meanwhile"),
         (() if before is None else before.no_longer_ready(pods), "pod", "Ready before and not now"),
-        (_sorted(seen.later), "container", "restarted after the kubelet had settled"),
-        (_sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
-        (_sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
+        (sorted(seen.later), "container", "restarted after the kubelet had settled"),
+        (sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
+        (sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
     )
-    told = "; ".join(f"{counted(len(names), what)} {how}: {_named(names)}" for names, what, how in notes if names)
-    return f"at least {told}" if len(flaps) == CONTAINERS_LISTED else told
+    text = "; ".join(f"{counted(len(names), what)} {how}: {_named(names)}" for names, what, how in notes if names)
+    return f"at least {text}" if len(flaps) == CONTAINERS_LISTED else text
 
 
-def _named(names: tuple[str, ...], count: int = 0) -> str:
+def _named(names: Sequence[str], count: int = 0) -> str:
     """Join the first three names, with an ellipsis if there are more (``count``, if that is larger)."""
     return ", ".join(names[:3]) + (" …" if max(count, len(names)) > 3 else "")
 
 
 def _unready(node: NodeView, task: Task) -> str | None:
-    """Return what the node still lacks, or None: it must be Ready and, after a success, run the target version."""
+    """Return why the node is not Ready with, after a success, the target version; None if it is."""
     expected = task.spec.to_version if task.reported.phase is TaskPhase.SUCCEEDED else None
     if expected is not None and node.kubelet_version != expected:
         return f"node {node.name} reports kubelet {node.kubelet_version}, not {expected}"
@@ -123,10 +124,6 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
     return task.reported.finished_at is not None and now < min(ends) + task.spec.verify.node_ready_timeout
 
 
-def _sorted(names: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(names))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restarts:
     """The containers that are no longer the instance of the baseline, or were restarted as the node side saw."""
@@ -136,17 +133,15 @@ class _Restarts:
     caused: frozenset[str]
     later: frozenset[str]  # restarted after the kubelet had settled
     earlier: frozenset[str]  # restarted after the baseline and, as the node side reports, before the kubelet stopped
-    # ended by themselves: only the node side can tell that from a kubelet's doing. It is believed as far as the API
-    # shows nothing else, and the verdict names what depends on it.
+    # ended by themselves, which only the node side can distinguish from an end by the kubelet. It is believed unless
+    # the API shows otherwise, and the verdict names these containers.
     excused: frozenset[str]
 
 
 def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
     before, stopped = Baseline.parse(task.baseline), _stopped_at(task, now)
-    if task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE:  # these restart on request
-        compared = tuple(pod for pod in pods if not pod.mirror)
-    else:
-        compared = pods
+    recreated = task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE  # static pods restart on request
+    compared = tuple(pod for pod in pods if not (recreated and pod.mirror))
 
     def seen(since: datetime | None, until: datetime | None) -> frozenset[str]:
         return frozenset() if before is None else frozenset(before.restarted(compared, since, until))
@@ -159,12 +154,18 @@ def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
     )
 
 
+_LOST = 255
+"""Exit code of an instance whose end the runtime does not know."""
+_KILLED = frozenset({None, 137, 143, _LOST})
+"""Exit codes of instances that were ended by a signal, or whose end is unknown."""
+
+
 def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset[str]:
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
 
-    It does if the instance was killed, or if nothing is known of its end and it was not named beforehand as one that
-    may end with the runtime. One that a rule of its pod had restarted was killed too: the API has to show both the
-    restart and the rule. A container that ended with its pod is not shown by the API any more.
+    The API does if the instance was killed, or if its end is unknown and it was not named beforehand as one that may
+    end with the runtime. An instance that a rule of its pod restarted was killed too: the API has to show both the
+    restart and the rule. It does not show containers that ended with their pod.
     """
     shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
     ruled = {str(pod) for pod in pods if may_restart_whole(pod)}
@@ -178,12 +179,6 @@ def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset
 
     reported = task.reported.containers.ended_list
     return frozenset(name for name in reported if name not in seen or not contradicted(name))
-
-
-_LOST = 255
-"""Exit code of instances of which the runtime does not know how they ended."""
-_KILLED = frozenset({None, 137, 143, _LOST})
-"""Exit codes of instances that were ended by a signal, or of which nothing is known."""
 
 
 def _connected_to_runtime(task: Task) -> frozenset[str]:

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.status import WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted, sentence
-from nodeupgrade.fleet.decide.failures import NOBODY, Departed
+from nodeupgrade.fleet.decide.failures import DepartedFailures
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 
@@ -22,7 +22,7 @@ class WaveRoster:
 
     terms: Wave
     members: tuple[NodeState, ...]
-    departed: Departed = NOBODY
+    departed: DepartedFailures = DepartedFailures()
 
     @property
     def name(self) -> str:
@@ -47,11 +47,11 @@ class WaveRoster:
     @property
     def failed(self) -> int:
         """Number of nodes that count against the failure threshold."""
-        return sum(member.failed for member in self.members) + self.departed.numbers.failed
+        return sum(member.failed for member in self.members) + self.departed.counts.failed
 
 
 def rosters(
-    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], gone: Mapping[str, Departed]
+    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], gone: Mapping[str, DepartedFailures]
 ) -> tuple[WaveRoster, ...]:
     """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
 
@@ -65,12 +65,12 @@ def rosters(
     terms = {wave.name: wave for wave in waves}
     if any(name not in by_wave for name in gone):
         by_wave.setdefault(REMAINDER, [])
-    left = Departed.sum_of(part for name, part in gone.items() if name not in terms)
+    left = DepartedFailures.sum_of(part for name, part in gone.items() if name not in terms)
     return tuple(
         WaveRoster(
             terms=terms.get(name) or Wave(name=name),
             members=tuple(members),
-            departed=left if name == REMAINDER else gone.get(name, NOBODY),
+            departed=left if name == REMAINDER else gone.get(name, DepartedFailures()),
         )
         for name, members in by_wave.items()
     )
@@ -144,16 +144,10 @@ def without_success(waves: Sequence[WaveRoster], index: int) -> WaveRoster | Non
     return None if before is None or any(member.at_target for member in before.members) else before
 
 
-IN_SPEC = "spec.approvedWaves"
-
-
 def approved_by(upgrade: Upgrade, wave: str) -> str | None:
-    """Return who or what approved a wave, or None.
-
-    That is the field or the writer of the annotation; if the writer is not on record, the annotation's name.
-    """
+    """Return what approved a wave: the field, the annotation's writer, or else the annotation; None if nothing did."""
     if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
-        return IN_SPEC
+        return "spec.approvedWaves"
     if wave in upgrade.approvals:
         return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
     return None

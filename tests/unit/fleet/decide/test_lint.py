@@ -18,7 +18,7 @@ def document(spec: Any = MINIMAL, **annotations: str) -> Json:
     return {**body, "spec": spec, "metadata": {**body["metadata"], "annotations": annotations}}
 
 
-def told(*arguments: Any, **more: Any) -> list[str]:
+def findings(*arguments: Any, **more: Any) -> list[str]:
     return [
         ("" if finding.forbids else "warning: ") + f"{finding.subject}: {finding.detail}"
         for finding in lint(*arguments, **more)
@@ -27,7 +27,7 @@ def told(*arguments: Any, **more: Any) -> list[str]:
 
 @pytest.mark.parametrize("spec", [MINIMAL, FULL], ids=["minimal", "full"])
 def test_what_is_right_is_passed_over(spec: Json) -> None:
-    assert told(document(spec), document(spec), now=NOW) == []
+    assert findings(document(spec), document(spec), now=NOW) == []
 
 
 @pytest.mark.parametrize("spec", [*INVALID.values(), *MISUNDERSTOOD.values()], ids=[*INVALID, *MISUNDERSTOOD])
@@ -110,8 +110,8 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
             document(**{PAUSE_ANNOTATION: "yes"}),
             [
                 (
-                    'warning: metadata.annotations[nodeupgrade.dev/pause]: only "true" pauses; write that, or take the '
-                    "annotation away"
+                    'warning: metadata.annotations[nodeupgrade.dev/pause]: only "true" pauses; write that, or remove '
+                    "the annotation"
                 )
             ],
         ),
@@ -119,7 +119,7 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
     ids=lambda value: None if isinstance(value, list) else "",
 )
 def test_what_is_odd_is_found(body: Any, lines: list[str]) -> None:
-    assert [line[: len(expected)] for line, expected in zip(told(body), lines, strict=True)] == lines
+    assert [line[: len(expected)] for line, expected in zip(findings(body), lines, strict=True)] == lines
 
 
 def test_windows_under_blackouts_are_found_when_it_is_known_what_time_it_is() -> None:
@@ -128,14 +128,14 @@ def test_windows_under_blackouts_are_found_when_it_is_known_what_time_it_is() ->
         "windows": [{"start": "0 0 * * *", "duration": "1h"}],
         "blackouts": [{"from": "2026-01-01T00:00:00Z", "to": "2040-01-01T00:00:00Z"}],
     }
-    assert told(document(spec)) == []
-    (found,) = told(document(spec), now=NOW)
+    assert findings(document(spec)) == []
+    (found,) = findings(document(spec), now=NOW)
     assert found.startswith("spec.blackouts: they leave no moment to start a node in the next ten years; change")
 
 
 def test_edits_that_would_be_rejected_are_found() -> None:
     other = {**FULL, "version": "v1.34.0", "action": "Plan", "approvedWaves": [], "strategy": {}, "waves": []}
-    assert told(document(other), document(FULL)) == [
+    assert findings(document(other), document(FULL)) == [
         "spec.version: it is immutable; create another NodeUpgrade",
         (
             "spec.waves: waves can neither be added, taken away, renamed nor put in another order; "
@@ -150,7 +150,7 @@ def test_edits_that_would_be_rejected_are_found() -> None:
 
 
 def test_an_invalid_object_may_be_edited_in_any_way() -> None:
-    assert told(document(FULL), document({**OTHER, "version": "1"})) == []
+    assert findings(document(FULL), document({**OTHER, "version": "1"})) == []
 
 
 @pytest.mark.parametrize("name", ["maxConcurrent", "soak", "failureThreshold"])
@@ -158,4 +158,4 @@ def test_limits_of_waves_may_be_changed(name: str) -> None:
     limits = {"maxConcurrent": 2, "soak": "2h", "failureThreshold": 2}
     waves = [CANARY, {**CANARY, "name": "second"}]
     changed = [{**wave, name: limits[name]} for wave in waves]
-    assert told(document({**MINIMAL, "waves": changed}), document({**MINIMAL, "waves": waves})) == []
+    assert findings(document({**MINIMAL, "waves": changed}), document({**MINIMAL, "waves": waves})) == []

@@ -7,19 +7,19 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
-from nodeupgrade.cli.commands import pause_retry_abort
-from nodeupgrade.cli.commands.pause_retry_abort import Change
+from nodeupgrade.cli import changes
+from nodeupgrade.cli.changes import Change
 from nodeupgrade.cli.program import CannotError
 from tests.doubles.kube import merged
 
 DECISIONS: dict[str, Callable[[Upgrade], Change]] = {
-    "pause": pause_retry_abort.pause,
-    "resume": pause_retry_abort.resume,
-    "approve second": lambda upgrade: pause_retry_abort.approve(upgrade, "second"),
-    "approve first": lambda upgrade: pause_retry_abort.approve(upgrade, "first"),
-    "approve remainder": lambda upgrade: pause_retry_abort.approve(upgrade, "remainder"),
-    "retry": lambda upgrade: pause_retry_abort.retry(upgrade, "token"),
-    "abort": pause_retry_abort.abort,
+    "pause": changes.pause,
+    "resume": changes.resume,
+    "approve second": lambda upgrade: changes.approve(upgrade, "second"),
+    "approve first": lambda upgrade: changes.approve(upgrade, "first"),
+    "approve remainder": lambda upgrade: changes.approve(upgrade, "remainder"),
+    "retry": lambda upgrade: changes.retry(upgrade, "token"),
+    "abort": changes.abort,
 }
 SHA = "a" * 64
 
@@ -88,4 +88,4 @@ def test_a_rollout_that_its_threshold_aborted_is_not_retried() -> None:
     told = {"type": "Succeeded", "status": "False", "reason": "Aborted", "message": ""}
     body["status"]["conditions"] = [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     with pytest.raises(CannotError, match="it is aborted"):
-        pause_retry_abort.retry(parse_upgrade(body), "token")
+        changes.retry(parse_upgrade(body), "token")

@@ -1,0 +1,169 @@
+"""`nodeupgrade pause`, `resume`, `approve`, `retry` and `abort`: each explains its change, made as one patch."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import click
+
+from nodeupgrade.api.json import timestamp
+from nodeupgrade.api.printable import printable
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.cli import changes
+from nodeupgrade.cli.changes import Change
+from nodeupgrade.cli.console import say
+from nodeupgrade.cli.inputs import cluster_objects
+from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.completion import rollouts
+from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, command
+from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, KubeApi
+
+MANAGER = "nodeupgrade-cli"
+"""Field manager of everything that this program writes; the status names it as the approver of a wave.
+
+It must not begin with ``kubectl``: Flux takes over what such a manager wrote, and so it would release the brake.
+"""
+
+ATTEMPTS = 10
+"""How often to try in all: the control plane updates the status often, and each update may cause a conflict."""
+
+SECONDS_BETWEEN_READS = 1.0
+
+F = TypeVar("F", bound=Callable[..., Any])
+Decide = Callable[[Upgrade], Change]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOptions:
+    """Options of a change: dry run, whether to wait for its effect, and for how many seconds at most."""
+
+    dry_run: bool
+    wait: bool
+    limit: float
+
+
+def _changing(function: F) -> F:
+    """Add the argument and the options that all mutating commands share."""
+    limited = click.option(
+        "--timeout", "limit", type=Seconds(), default="10m", show_default=True, help="Limit of --wait."
+    )
+    waiting = click.option("--wait", is_flag=True, help="Wait until the control plane has carried it out.")
+    dry = click.option("--dry-run", is_flag=True, help="Print the patch, have the API server check it, change nothing.")
+    return click.argument("name", shell_complete=rollouts)(dry(waiting(limited(function))))
+
+
+@command("pause", "nodeupgrade pause kubelet-1-33-13", "nodeupgrade pause kubelet-1-33-13 --wait --timeout 20m")
+@_changing
+@on_cluster
+async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
+    """Start no further node until the rollout is resumed.
+
+    Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
+    from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
+    """
+    return await _change(world, kube, name, changes.pause, ChangeOptions(**how))
+
+
+@command("resume", "nodeupgrade resume kubelet-1-33-13")
+@_changing
+@on_cluster
+async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
+    """Take back a pause.
+
+    Removes the annotation nodeupgrade.dev/pause. When spec.action itself is Pause it says so and exits with 1:
+    that has to be changed where the object is kept.
+    """
+    return await _change(world, kube, name, changes.resume, ChangeOptions(**how))
+
+
+@command("approve", "nodeupgrade approve kubelet-1-33-13 rest", "nodeupgrade approve kubelet-1-33-13 rest --dry-run")
+@_changing
+@click.argument("wave")
+@on_cluster
+async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, **how: Any) -> int:
+    """Let a wave begin that waits for approval.
+
+    Appends WAVE to the annotation nodeupgrade.dev/approve; the status will name nodeupgrade-cli as approver.
+    A wave can be approved before its turn. Approvals in Git are made in spec.approvedWaves instead.
+    """
+    return await _change(world, kube, name, lambda upgrade: changes.approve(upgrade, wave), ChangeOptions(**how))
+
+
+@command("retry", "nodeupgrade failures kubelet-1-33-13", "nodeupgrade retry kubelet-1-33-13 --wait")
+@_changing
+@on_cluster
+async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
+    """Try nodes once more that failed, were rolled back or refused.
+
+    Writes a fresh token into the annotation nodeupgrade.dev/retry. Remove the cause first: `nodeupgrade failures`
+    names it. A rollout that ended with failures is opened again; nodes that could not be rolled back stay as
+    they are, and have to be repaired by hand.
+    """
+    token = timestamp(world.now().replace(microsecond=0))
+    return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))
+
+
+@command("abort", "nodeupgrade abort kubelet-1-33-13 --dry-run", "nodeupgrade abort kubelet-1-33-13 --yes --wait")
+@_changing
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@on_cluster
+async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **how: Any) -> int:
+    """End a rollout for good.
+
+    Sets spec.action: Abort. No further node is started, nodes in flight are rolled back unless they are past the
+    point of no return, and nodes that are upgraded stay so. It cannot be undone; to continue, create a new
+    NodeUpgrade. To stop for a while use `nodeupgrade pause`.
+    """
+    if not yes and not how["dry_run"]:
+        if not sys.stdin.isatty():
+            raise click.UsageError("an abort cannot be undone; confirm it with --yes")
+        click.confirm(printable(f"End {name} for good?"), abort=True)
+    return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
+
+
+async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> int:
+    change = await _write(kube, name, decide, how)
+    if change.patch is None:
+        say(f"Nothing to do: {change.says}.")
+    elif how.dry_run:
+        say(f"Would patch nodeupgrade {name} with {json.dumps(change.patch)}")
+        say(f"The API server agrees. Then {change.says}.")
+    else:
+        say(f"Done: {change.says}.")
+    if change.but:
+        say(f"But {change.but}.", err=True)
+        return NO
+    return await _wait(world, kube, name, change, how) if how.wait and not how.dry_run else OK
+
+
+async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> Change:
+    """Patch exactly the revision that the change was decided on; after a conflict, read the object and decide again."""
+    for _ in range(ATTEMPTS):
+        upgrade = await cluster_objects.upgrade(kube, name)
+        change = decide(upgrade)
+        if change.patch is None:
+            return change
+        version = upgrade.resource_version
+        try:
+            await kube.merge(
+                UPGRADES, name, change.patch, resource_version=version, field_manager=MANAGER, dry_run=how.dry_run
+            )
+        except ConflictError:
+            continue
+        return change
+    raise CannotError(f"cannot change {name} because it changes all the time; try again")
+
+
+async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions) -> int:
+    end = world.now() + timedelta(seconds=how.limit)
+    while not change.done(await cluster_objects.upgrade(kube, name)):
+        if world.now() >= end:
+            say(f"error: cannot wait any longer until {change.waits_for} because --timeout is over", err=True)
+            return TIME_IS_OVER
+        await world.sleep(SECONDS_BETWEEN_READS)
+    if change.waits_for:
+        say(f"Now {change.waits_for}.")
+    return OK
