@@ -28,7 +28,7 @@ from e2e.bench_fleet.ideal import ends
 from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent, writes
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import PODS, UPGRADES
-from nodeupgrade.fleet.guard.requirement import NODE_LOOK
+from nodeupgrade.fleet.guard.requirement import STATUS_REPORT
 from tests.contract.kube.apiserver import ApiServer, free_ports, running
 from tests.contract.kube.conftest import ROOT
 from tests.contract.kube.kubelets import vanishing
@@ -62,7 +62,7 @@ class Setting:
     def ideal(self) -> tuple[float, ...]:
         """When nodes would be done by an operator that takes no time, in seconds since the first began."""
         agents = (takes(node_name(number), self.seconds, self.spread) for number in range(self.nodes))
-        nodes = (each + NODE_LOOK.total_seconds() for each in agents)
+        nodes = (each + STATUS_REPORT.total_seconds() for each in agents)
         return tuple(itertools.islice(ends(nodes, self.in_flight), self.enough))
 
     @property

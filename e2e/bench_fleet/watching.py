@@ -13,7 +13,8 @@ from pathlib import Path
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES
-from nodeupgrade.fleet.caches.object_cache import Delta, Informer
+from nodeupgrade.fleet.caches.informer import Informer
+from nodeupgrade.fleet.caches.object_cache import Delta
 from tests.contract.kube.apiserver import OPERATOR
 
 AUDIT_POLICY = f"""

@@ -5,8 +5,7 @@ from typing import Any
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.cluster.kube_api import NODES, TASKS
 from nodeupgrade.cluster.nodes import view_node
-from nodeupgrade.fleet.caches.informer import Relist
-from nodeupgrade.fleet.caches.object_cache import Informer
+from nodeupgrade.fleet.caches.informer import Informer, Relist
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.metrics.collector import Metrics, State
 from tests.doubles.kube_fleet import Part

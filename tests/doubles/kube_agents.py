@@ -14,8 +14,8 @@ from nodeupgrade.cluster.kube_api import PODS, TASKS, NotFoundError
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.agents.manifests import view_agent
-from nodeupgrade.fleet.caches.informer import Timing
-from nodeupgrade.fleet.caches.object_cache import Delta, Informer
+from nodeupgrade.fleet.caches.informer import Informer, Timing
+from nodeupgrade.fleet.caches.object_cache import Delta
 from tests.doubles.kube_fleet import FleetSimulator
 
 STARTING = 0.05

@@ -175,11 +175,11 @@ class _OnceListed(FleetSource):
         seen = self.seen = self.seen or await self._lists.read(upgrade)
         return seen
 
-    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
-        return await self._lists.nodes_known()
+    async def get_nodes(self) -> Mapping[NodeName, NodeView]:
+        return await self._lists.get_nodes()
 
-    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
-        return await self._lists.tasks_opened(version)
+    async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
+        return await self._lists.get_open_tasks(version)
 
-    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
-        return await self._lists.upgrades_listed()
+    async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
+        return await self._lists.list_upgrades()

@@ -9,7 +9,7 @@ from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.fleet.actions import CreateAgent, WriteStatus
-from nodeupgrade.fleet.backoff import after
+from nodeupgrade.fleet.backoff import next_setback
 from nodeupgrade.fleet.decide.planner import plan
 from tests.golden.cli.cluster import WORLD, Cluster, check
 
@@ -31,7 +31,7 @@ def impeded(cluster: Cluster) -> Json:
     """The NodeUpgrade as the operator leaves it whose agent for a node in flight is refused."""
     body = cluster.get(UPGRADES, ROLLOUT)
     fleet = asyncio.run(read_fleet(cluster.kube, parse_upgrade(body)))
-    refused = after(None, CreateAgent, DENIED, cluster.now - timedelta(seconds=8))
+    refused = next_setback(None, CreateAgent, DENIED, cluster.now - timedelta(seconds=8))
     fleet = replace(fleet, setbacks={(parse_upgrade(body).status.in_flight[-1], CreateAgent): refused})
     (status,) = (action.status for action in plan(fleet, cluster.now).actions if isinstance(action, WriteStatus))
     return {**body, "status": to_json(status)}

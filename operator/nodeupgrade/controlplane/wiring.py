@@ -26,7 +26,7 @@ from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.monitor import HealthMonitor
 from nodeupgrade.fleet.health.probe import ClusterProbe
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
-from nodeupgrade.fleet.metrics.collector import Metrics, State, served
+from nodeupgrade.fleet.metrics.collector import Metrics, State, serve_metrics
 from nodeupgrade.fleet.notices.notifier import Notifier
 from nodeupgrade.fleet.notices.webhooks import Webhooks
 
@@ -118,7 +118,7 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
     ):
         # A name of its own for every process: the API server's fence compares what precedes the underscore.
         identity = f"{settings.pod}_{uuid.uuid4().hex[:12]}"
-        elector = Elector(electing, agents.namespace, identity, on_news=_log_election)
+        elector = Elector(electing, agents.namespace, identity, on_standby=_log_election)
         kube.only_while(elector.may_write)
         probe = ClusterProbe(as_reader, settings.configuration.prometheus, kube.utcnow)
         health = HealthMonitor(probe, kube.utcnow, queues.rollout_changed)
@@ -140,7 +140,7 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             recent_seconds=RECENT_SECONDS,
         )
         controllers = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
-        with served(metrics, settings.metrics_host, settings.metrics_port):
+        with serve_metrics(metrics, settings.metrics_host, settings.metrics_port):
             yield ControlPlane(
                 kube=kube,
                 controllers=controllers,
@@ -153,8 +153,8 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             )
 
 
-def _log_election(news: str) -> None:
-    _log.info("standing_by", because=news)
+def _log_election(reason: str) -> None:
+    _log.info("standing_by", because=reason)
 
 
 def _log_watch_problem(kind: str, problem: str) -> None:

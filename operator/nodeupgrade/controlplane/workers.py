@@ -65,13 +65,13 @@ async def reconcile_for_ever(
         if done.over:
             queues.over(name)
         _log_actions(name, done.actions)
-        return min(LONGEST_REST_SECONDS, REST * done.cost), pace(done)
+        return min(LONGEST_REST_SECONDS, REST * done.cost), requeue_after(done)
 
     async def reconcile_node(key: NodeKey, seconds: Callable[[], float]) -> tuple[float, float | None]:
         done = await nodes.reconcile(*key)
         metrics.node_reconciled(done, seconds())
         _log_actions(key.rollout, done.actions)
-        return 0.0, pace(done)
+        return 0.0, requeue_after(done)
 
     async with asyncio.TaskGroup() as group:
         group.create_task(resync(queues, rollouts))
@@ -171,7 +171,7 @@ async def measure_lag(metrics: Metrics) -> None:
         metrics.lagged(clock() - due)
 
 
-def pace(done: Result) -> float | None:
+def requeue_after(done: Result) -> float | None:
     """Return in how many seconds to requeue what was reconciled; None to wait for an event."""
     if done.over:
         return None

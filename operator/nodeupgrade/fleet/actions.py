@@ -19,7 +19,7 @@ from nodeupgrade.cluster.nodes import NodeView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardParameters:
-    """The ConfigMap with the parameters of the readiness guard, as read from the API; see ``guard``."""
+    """The ConfigMap with the parameters of the readiness guard, as the API serves it; see ``guard``."""
 
     data: Mapping[str, str]
     resource_version: str
@@ -27,7 +27,7 @@ class GuardParameters:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class _Action:
-    """Makes every action frozen data, and notes the name under which it is logged."""
+    """Makes every action a frozen dataclass with the name of its log event."""
 
     log_event: ClassVar[str]
 
@@ -36,127 +36,125 @@ class _Action:
         dataclass(frozen=True, kw_only=True)(cls)
 
 
-class _Decision(_Action):
+class _ReasonedAction(_Action):
     reason: Reason
     message: str
 
 
-class _NodeDecision(_Decision):
+class _NodeAction(_ReasonedAction):
     node: NodeName
 
 
-class _TaskDecision(_Decision):
+class _OnTask(_ReasonedAction):
     task: Task
 
     @property
     def node(self) -> NodeName:
-        """The node of the task."""
         return self.task.name
 
 
-class _ViewDecision(_Decision):
+class _OnNodeView(_ReasonedAction):
     view: NodeView
 
     @property
     def node(self) -> NodeName:
-        """Name of the node."""
         return self.view.name
 
 
-class _GuardDecision(_TaskDecision):
+class _OnGuard(_OnTask):
     parameters: GuardParameters  # as they were read
     changes: Mapping[str, str | None]  # entries to set; None removes one
 
 
-class AddFinalizer(_Decision, logged="finalizer_added"):
+class AddFinalizer(_ReasonedAction, logged="finalizer_added"):
     """Add the finalizer, so that deletion waits for nodes in flight."""
 
 
-class RemoveFinalizer(_Decision, logged="finalizer_removed"):
+class RemoveFinalizer(_ReasonedAction, logged="finalizer_removed"):
     """Remove the finalizer, so that the API server can delete the object."""
 
 
-class WriteStatus(_Decision, logged="status_written"):
-    """Replace the status. Only this write takes and frees slots, so two writers cannot both take the last one."""
+class WriteStatus(_ReasonedAction, logged="status_written"):
+    """Replace the status. Only this write takes and frees slots, so two writers cannot both take the last slot."""
 
     status: UpgradeStatus
 
 
-class Report(_Decision, logged="rollout_reported"):
-    """Emit an event on the state of the rollout as a whole, because that changed."""
+class Report(_ReasonedAction, logged="rollout_reported"):
+    """Emit an event because the state of the rollout as a whole changed."""
 
     warning: bool = False
 
 
-class Admit(_NodeDecision, logged="node_admitted"):
+class Admit(_NodeAction, logged="node_admitted"):
     """Give the node a slot (through the WriteStatus of the same plan)."""
 
 
-class FreeSlot(_NodeDecision, logged="slot_freed"):
+class FreeSlot(_NodeAction, logged="slot_freed"):
     """Free the node's slot (through the WriteStatus of the same plan)."""
 
-    failure: NodeFailure | None = None  # what that write puts on record of a node of which no task tells
+    failure: NodeFailure | None = None  # what that write puts on record for a node without a task
 
 
-class Claim(_NodeDecision, logged="node_claimed"):
-    """Create the node's task, or take over that of an ended rollout; the node then belongs to this one and waits."""
+class Claim(_NodeAction, logged="node_claimed"):
+    """Make a waiting node a member of this rollout: create its task, or take over the task of an ended rollout."""
 
     spec: TaskSpec
     claims: Task | None = None
 
 
-class Reopen(_TaskDecision, logged="task_reopened"):
-    """Queue a node whose run is over for another run."""
+class Reopen(_OnTask, logged="task_reopened"):
+    """Queue a node for another run."""
 
     spec: TaskSpec
 
 
-class Blank(_TaskDecision, logged="task_cleared"):
-    """Clear the task status of an earlier run, so that it is not mistaken for that of the next one."""
+class ClearTaskStatus(_OnTask, logged="task_cleared"):
+    """Clear the task status of an earlier run, so that it is not taken for the next run's."""
 
 
-class MarkTask(_TaskDecision, logged="task_marked"):
-    """Write to the task of a node that is not started, so that no start takes effect that is still on its way.
+class MarkTask(_OnTask, logged="task_marked"):
+    """Write to the task of a node that is not started, which voids a start that is still on its way.
 
-    It succeeds only if none has taken effect before.
+    The write fails if such a start has taken effect.
     """
 
 
-class NoteHold(_TaskDecision, logged="hold_noted"):
-    """Write down in the task since when the node is held by a pod, from which the pod's time runs."""
+class RecordHold(_OnTask, logged="hold_noted"):
+    """Record in the task since when a pod holds the node; the pod's time runs from then."""
 
 
-class Refuse(_NodeDecision, logged="node_refused"):
+class Refuse(_NodeAction, logged="node_refused"):
     """Report that the node must not be touched."""
 
 
-class Skip(_Decision, logged="nodes_skipped"):
-    """Report that nodes need nothing."""
+class Skip(_ReasonedAction, logged="nodes_skipped"):
+    """Report that nodes need no upgrade."""
 
 
-class WaveNews(_Decision, logged="wave_reported"):
-    """Emit an event that a wave began or completed."""
+class ReportWave(_ReasonedAction, logged="wave_reported"):
+    """Emit an event because a wave began or completed."""
 
     wave: str
 
 
-class Hold(_Decision, logged="rollout_waiting"):
-    """Report that no further node is started now."""
+class Hold(_ReasonedAction, logged="rollout_waiting"):
+    """Report why no further node is started now."""
 
 
-class Wait(_NodeDecision, logged="node_waiting"):
+class Wait(_NodeAction, logged="node_waiting"):
     """Wait for the node in flight, or for time to pass."""
 
-    until: datetime | None = None  # when the wait is over, if that is known
+    until: datetime | None = None  # when the wait ends, if known
 
 
-class Cordon(_ViewDecision, logged="node_cordoned"):
+class Cordon(_OnNodeView, logged="node_cordoned"):
     """Cordon the node and record the owner of the cordon in the same write."""
 
-    announces: bool = False  # whether the node's condition MaintenanceInProgress says so as well
+    announces: bool = False  # whether to set the Node's condition MaintenanceInProgress too
 
 
-class StartTask(_NodeDecision, logged="task_started"):
+class StartTask(_NodeAction, logged="task_started"):
     """Start the node's run: create its task, or claim the released one of another rollout."""
 
     spec: TaskSpec
@@ -164,70 +162,69 @@ class StartTask(_NodeDecision, logged="task_started"):
     claims: Task | None = None
 
 
-class CreateAgent(_TaskDecision, logged="agent_created"):
+class CreateAgent(_OnTask, logged="agent_created"):
     """Create the agent pod on the node, or the pod of its artifact."""
 
-    role: PodRole = PodRole.AGENT  # which of the two
-    # for the agent, the pod that holds what was taken out of the artifact's image; None if there is none
-    artifact: PodUid | None = None
+    role: PodRole = PodRole.AGENT
+    artifact: PodUid | None = None  # for the agent: the pod that holds the files of the artifact's image, if any
 
 
-class DeleteAgent(_Decision, logged="agent_deleted"):
-    """Delete the agent pod, or the pod of its artifact; what an agent started on the host is not affected."""
+class DeleteAgent(_ReasonedAction, logged="agent_deleted"):
+    """Delete the agent pod, or the pod of its artifact; an executor on the host is not affected."""
 
     pod: AgentPodView
 
     @property
     def node(self) -> NodeName:
-        """The node that it runs on."""
+        """The node of the pod."""
         return self.pod.node
 
 
-class StartHook(_TaskDecision, logged="hook_started"):
+class StartHook(_OnTask, logged="hook_started"):
     """Create the Job of a hook from its template."""
 
     hook: HookRun
 
 
-class RecordHook(_TaskDecision, logged="hook_recorded"):
-    """Record in the task how a hook ended."""
+class RecordHook(_OnTask, logged="hook_recorded"):
+    """Record the result of a hook in the task."""
 
     hook: HookRun
 
 
-class RaiseGuard(_GuardDecision, logged="guard_raised"):
-    """Keep the node's pods Ready until its kubelet has probed them: write the policy parameters, then the task."""
+class RaiseGuard(_OnGuard, logged="guard_raised"):
+    """Keep the node's pods Ready until its kubelet has probed them."""
 
     grant: GuardGrant
 
 
-class NarrowGuard(_GuardDecision, logged="guard_narrowed"):
-    """Shorten the guard to the time that the kubelet, which runs now, needs to probe its pods."""
+class NarrowGuard(_OnGuard, logged="guard_narrowed"):
+    """Shorten the guard to the time that the kubelet, which now runs, needs to probe its pods."""
 
     grant: GuardGrant
 
 
-class DeclineGuard(_TaskDecision, logged="guard_declined"):
-    """Answer the node side that the node cannot be guarded."""
+class DeclineGuard(_OnTask, logged="guard_declined"):
+    """Answer that the node cannot be guarded."""
 
     grant: GuardGrant
 
 
-class LiftGuard(_GuardDecision, logged="guard_lifted"):
+class LiftGuard(_OnGuard, logged="guard_lifted"):
     """Remove the guard of the node."""
 
 
-class Abort(_TaskDecision, logged="run_aborted"):
+class Abort(_OnTask, logged="run_aborted"):
     """Ask the node side to stop, and to roll back unless the run is committed."""
 
 
-class GiveUp(_TaskDecision, logged="run_given_up"):
-    """Write the task status on behalf of the node side: no agent ran, or none got as far as a hand-over."""
+class GiveUp(_OnTask, logged="run_given_up"):
+    """Write the task status on behalf of the node side: no agent has started an executor."""
 
-    phase: TaskPhase  # Refused if no agent had started when the run was called off, else Failed
+    phase: TaskPhase  # Refused if no agent had started when the run was aborted, else Failed
 
     def status(self, now: datetime) -> TaskStatus:
-        """Return the status that the node side did not write."""
+        """Return the status."""
         return TaskStatus(
             run_id=self.task.spec.run_id,
             observed_generation=self.task.generation,
@@ -238,30 +235,30 @@ class GiveUp(_TaskDecision, logged="run_given_up"):
         )
 
 
-class Judge(_TaskDecision, logged="verdict_recorded"):
-    """Record the verdict of the control plane's own verification of the node."""
+class Judge(_OnTask, logged="verdict_recorded"):
+    """Record the control plane's own verdict on the node."""
 
     verdict: RunVerdict
 
 
-class RestoreCordon(_ViewDecision, logged="cordon_restored"):
-    """Uncordon the node, if the cordon is ours; before that, end our condition MaintenanceInProgress."""
+class RestoreCordon(_OnNodeView, logged="cordon_restored"):
+    """Remove our condition MaintenanceInProgress, then uncordon the node if the cordon is ours."""
 
 
-class Release(_TaskDecision, logged="node_released"):
-    """Release the task, whose run is over or will never begin, so that another rollout may claim it."""
+class ReleaseTask(_OnTask, logged="node_released"):
+    """Release a task whose run is over or will never begin, so that another rollout can claim it."""
 
 
-class DropTask(_TaskDecision, logged="task_dropped"):
-    """Delete the task of a node that is gone or was replaced by another one of the same name."""
+class DropTask(_OnTask, logged="task_dropped"):
+    """Delete the task of a Node that is gone or was replaced by another of the same name."""
 
 
 UpgradeWrite: TypeAlias = AddFinalizer | RemoveFinalizer | WriteStatus
 GuardWrite: TypeAlias = RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard
-_TaskWrite: TypeAlias = Claim | Reopen | Blank | StartTask | Abort | GiveUp | Judge | Release | DropTask
-_TaskNote: TypeAlias = MarkTask | NoteHold | RecordHook
+_TaskWrite: TypeAlias = Claim | Reopen | ClearTaskStatus | StartTask | Abort | GiveUp | Judge | ReleaseTask | DropTask
+_TaskNote: TypeAlias = MarkTask | RecordHold | RecordHook
 _OtherWrite: TypeAlias = Cordon | RestoreCordon | CreateAgent | DeleteAgent | StartHook
 Write: TypeAlias = UpgradeWrite | GuardWrite | _TaskWrite | _TaskNote | _OtherWrite
-Told: TypeAlias = Admit | FreeSlot | Refuse | Skip | WaveNews | Hold | Wait | Report
-"""Done by the status write of the same plan, or merely reported."""
-NodeAction: TypeAlias = Write | Told
+ReportOnly: TypeAlias = Admit | FreeSlot | Refuse | Skip | ReportWave | Hold | Wait | Report
+"""Actions without a write of their own: the status write of the same plan has their effect, if they have one."""
+NodeAction: TypeAlias = Write | ReportOnly

@@ -16,7 +16,7 @@ from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, GuardParameters, NodeAction, Wait
-from nodeupgrade.fleet.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, after
+from nodeupgrade.fleet.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, next_setback
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.hooks.hooks import HookJobs
 from nodeupgrade.kubelet import history, probe_delay
@@ -30,7 +30,7 @@ class LostAgents:
 
     run_id: str = ""
     count: int = 0  # how many in a row
-    why: str = ""  # what the kubelet said of the last one that said anything; empty if none did
+    why: str = ""  # why the last one ended of which the kubelet says so; empty if it says so of none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class FailureHistory:
     agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)  # the agents of its run
 
     def setbacks(self, now: datetime) -> Setbacks:
-        """Return current setbacks, without those that are no longer retried."""
+        """Return the setbacks that are still retried."""
         return {key: setback for key, setback in self.writes.items() if now < setback.again + FORGOTTEN_AFTER}
 
     def succeeded(self, action: NodeAction, now: datetime) -> "FailureHistory":
-        """Return the history after an action that was carried out."""
+        """Return the history after an action that succeeded."""
         if (node := getattr(action, "node", None)) is None:
             return self
         writes = {key: setback for key, setback in self.setbacks(now).items() if key != (node, type(action))}
@@ -59,11 +59,11 @@ class FailureHistory:
         return FailureHistory(writes=writes, agents_lost={**self.agents_lost, node: lost})
 
     def failed(self, action: NodeAction, problem: str, now: datetime) -> "FailureHistory":
-        """Return the history after an action that failed: mostly, the API server refused or did not answer it."""
+        """Return the history after an action that failed, mostly one that the API server refused or did not answer."""
         if (node := getattr(action, "node", None)) is None:
             return self
         key, writes = (node, type(action)), self.setbacks(now)
-        return replace(self, writes={**writes, key: after(writes.get(key), type(action), problem, now)})
+        return replace(self, writes={**writes, key: next_setback(writes.get(key), type(action), problem, now)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,44 +74,41 @@ class FleetSnapshot:
     server: KubeletVersion  # version of the API server
     nodes: Mapping[NodeName, NodeView]
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
-    # by node; only for the nodes that ``planner.plan`` or ``flight.needs_pods`` asked for
+    # by node, only for those that ``planner.plan`` or ``flight.needs_pods`` requested
     pods: Mapping[NodeName, tuple[Pod, ...]] = field(default_factory=dict)
-    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)  # agent pods by node
-    # by node, the pods that take its kubelet out of an image
+    agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
+    # the pods that take kubelets out of images
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     active_upgrades: frozenset[str] = frozenset()  # UIDs of all NodeUpgrades that have not ended, this one included
-    # by node, why this version cannot parse the Node or its task; such a node is left alone
+    # why this version cannot parse the Node or its task; such a node is left alone
     unreadable: Mapping[NodeName, str] = field(default_factory=dict)
     rivals: tuple[Upgrade, ...] = ()  # the other NodeUpgrades that have not ended, as far as they can be parsed
     operator_node: NodeName | None = None  # the node that the operator itself runs on; it goes last in its wave
     # parameters of the readiness guard; None if they do not exist or are not needed
     guard: GuardParameters | None = None
     setbacks: Setbacks = field(default_factory=dict)  # writes that failed lately
-    # by node, the agents of its run that ended early
-    agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)
-    # versions of the API servers that run as pods, as far as they can be seen
-    api_servers: tuple[KubeletVersion, ...] = ()
-    # what nodes in flight wait for, as far as they were looked at; at last, for their slots to be freed
+    agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)  # agents of its run that ended early
+    api_servers: tuple[KubeletVersion, ...] = ()  # versions of the API servers that run as visible pods
+    # what reconciled nodes in flight wait for; at last, for their slots to be freed
     waiting: Mapping[NodeName, Wait | FreeSlot] = field(default_factory=dict)
     # nodes whose start was not answered, so that it may take effect any time later
     starts_unanswered: frozenset[NodeName] = frozenset()
-    # what is known of the rollout's health checks, by name
-    health: Mapping[str, HealthReading] = field(default_factory=dict)
-    hook_jobs: HookJobs = field(default_factory=HookJobs)  # the Jobs of hooks; only those of the node that is advanced
-    epoch: str = ""  # what this leader marks objects with; empty if nobody else can write
-    allowed: Allowed | None = None  # what the operator's configuration allows; None if it is not known
+    health: Mapping[str, HealthReading] = field(default_factory=dict)  # by name of the health check
+    hook_jobs: HookJobs = field(default_factory=HookJobs)  # only those of the reconciled node
+    epoch: str = ""  # the mark of this leader's term on objects; empty if there is no other writer
+    allowed: Allowed | None = None  # what the operator's configuration allows; None if that is unknown
 
     @property
     def done(self) -> dict[NodeName, FreeSlot]:
-        """Nodes in flight that need their slots no more, with the actions that free them."""
+        """Nodes in flight that no longer need their slots, with the actions that free them."""
         return {name: action for name, action in self.waiting.items() if isinstance(action, FreeSlot)}
 
     @property
     def in_flight(self) -> tuple[NodeName, ...]:
         """The nodes that hold a slot, sorted by name.
 
-        An open task of this rollout holds one even if the status does not list it: the status may have been edited or
-        restored from a backup, and the budget must hold all the same.
+        An open task of this rollout holds one even if the status, edited or restored from a backup, does not list it:
+        the budget must hold all the same.
         """
         opened = (name for name, task in self.tasks.items() if task.open and self.own_task(name) is not None)
         return tuple(sorted({*self.upgrade.status.in_flight, *opened}))
@@ -137,15 +134,15 @@ class FleetSnapshot:
 
     @property
     def missing(self) -> list[NodeName]:
-        """The nodes in flight that no Node object stands for, and that may have a run, sorted by name."""
+        """The nodes in flight that have no Node object and may have a run, sorted by name."""
         names = {*self.upgrade.status.in_flight, *(name for name, task in self.tasks.items() if task.open)}
         ours = (name for name in names if name in self.upgrade.status.in_flight or self.own_task(name) is not None)
         return sorted(name for name in ours if self.may_be_running(name))
 
     def may_be_running(self, name: NodeName) -> bool:
-        """Report whether a node without a Node object may have a run of which no verdict is known.
+        """Report whether a node has no Node object and may have a run without a verdict.
 
-        The task is usually deleted together with the Node; then only the slot is left to tell of the run.
+        The task is usually deleted together with the Node; then only the slot shows the run.
         """
         if name in self.nodes or name in self.unreadable:
             return False
@@ -158,8 +155,8 @@ class FleetSnapshot:
     def claim_of(self, name: NodeName) -> Task | None:
         """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
         task = self.own_task(name)
-        given_back = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
-        return None if given_back else task
+        released = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
+        return None if released else task
 
     def record_of(self, name: NodeName) -> NodeFailure | None:
         """Return the failure on record of this very Node; None if there is none."""

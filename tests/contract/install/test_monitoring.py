@@ -21,7 +21,7 @@ from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.decide.conditions import STALLED_AFTER
-from nodeupgrade.fleet.metrics.collector import served
+from nodeupgrade.fleet.metrics.collector import serve_metrics
 from nodeupgrade.fleet.metrics.definitions import METRICS, MetricKind
 from tests.builders.observed_rollout import NAME, Observed
 from tests.contract.install.having import have
@@ -121,7 +121,7 @@ def scraping(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraping]:
     program, directory = have(prometheus), tmp_path_factory.mktemp("prometheus")
     observed = Observed()
     asyncio.run(observed.run())
-    with served(observed.metrics, "127.0.0.1", 0) as metrics:
+    with serve_metrics(observed.metrics, "127.0.0.1", 0) as metrics:
         (port,) = free_ports(1)
         config = {
             "global": {"scrape_interval": "3s", "scrape_timeout": "3s"},

@@ -25,8 +25,7 @@ from nodeupgrade.cluster.kube_api import (
     UnavailableError,
     WatchEvent,
 )
-from nodeupgrade.fleet.caches.informer import Relist, Timing
-from nodeupgrade.fleet.caches.object_cache import Informer
+from nodeupgrade.fleet.caches.informer import Informer, Relist, Timing
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.faulty_proxy import (
     FaultyProxy,

@@ -17,7 +17,8 @@ from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import LEASES, NODES, PODS, TASKS, UPGRADES, Resource
-from nodeupgrade.fleet.caches.object_cache import Delta, Informer
+from nodeupgrade.fleet.caches.informer import Informer
+from nodeupgrade.fleet.caches.object_cache import Delta
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.kubelets import vanishing

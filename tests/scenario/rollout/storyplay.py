@@ -24,7 +24,7 @@ from nodeupgrade.fleet.actions import (
     FreeSlot,
     Hold,
     NodeAction,
-    Release,
+    ReleaseTask,
     Reopen,
     RestoreCordon,
     StartTask,
@@ -44,7 +44,7 @@ IDLE = timedelta(seconds=15)
 QUIET_PASSES, BUSY_PASSES = 4, 400
 """Passes without anything new after which nothing more is expected; for longer while work goes on."""
 
-ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, Release, WriteStatus)
+ROUTINE = (AddFinalizer, Cordon, StartTask, CreateAgent, RestoreCordon, ReleaseTask, WriteStatus)
 """Decisions that follow from others, told only in stories that tell every step."""
 
 STATES: dict[str, Json] = {

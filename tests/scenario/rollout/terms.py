@@ -10,5 +10,5 @@ class FixedTerm:
     epoch: str
     surpassed: int = 0
 
-    def surpass(self, term: int) -> None:
+    def step_down(self, term: int) -> None:
         self.surpassed = max(self.surpassed, term)

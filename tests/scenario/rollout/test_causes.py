@@ -14,7 +14,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import PODS, TASKS
 from nodeupgrade.fleet.actions import CreateAgent
 from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, ARTIFACT_CONTAINER, AgentViews
-from nodeupgrade.fleet.backoff import after
+from nodeupgrade.fleet.backoff import next_setback
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout import harness
 from tests.scenario.rollout.harness import NAMESPACE, START, Scene
@@ -133,9 +133,9 @@ async def test_what_an_agent_says_last_is_told_until_another_one_is_heard() -> N
     ],
 )
 def test_a_refused_write_has_a_remedy_for_its_very_cause(words: str, remedy: str) -> None:
-    message = after(None, CreateAgent, words, START).finding(NodeName("node-0")).message
+    message = next_setback(None, CreateAgent, words, START).finding(NodeName("node-0")).message
     assert message.startswith(f"node node-0: {words}; {remedy}")
-    assert message.endswith("; it is tried again by itself.")
+    assert message.endswith("; the write is retried automatically.")
 
 
 async def test_a_name_without_a_node_is_told_while_others_are_upgraded() -> None:

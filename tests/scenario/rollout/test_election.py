@@ -174,7 +174,7 @@ def test_a_leader_that_meets_a_later_mark_leads_again_in_a_later_term() -> None:
         await works.wait()
         assert first.epoch == "1-first"
         works.clear()
-        first.surpass(41)
+        first.step_down(41)
         assert not first.may_write(), "at once"
         await works.wait()
         assert first.epoch == "42-first"

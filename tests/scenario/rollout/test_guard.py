@@ -281,7 +281,7 @@ async def test_a_retry_of_a_rollout_that_is_over_finds_the_guard_that_it_require
 
 KEPT = "pods of a node in flight stay Ready until its new kubelet has probed them"
 UNAVAILABLE = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
-MISSING = f"ConfigMap {GUARD_NAME} is not there or may not be read"
+MISSING = f"ConfigMap {GUARD_NAME} does not exist or may not be read"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from nodeupgrade.cluster.kube_api import (
     UnavailableError,
 )
 from nodeupgrade.fleet.actions import Cordon
-from nodeupgrade.fleet.backoff import LONGEST, SHORTEST, after, rest
+from nodeupgrade.fleet.backoff import LONGEST, SHORTEST, next_setback, retry_delay
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import START, Scene
 
@@ -155,10 +155,10 @@ async def test_a_refused_release_does_not_hold_a_deleted_object() -> None:
 
 
 def test_pauses_grow_and_have_an_end() -> None:
-    assert [rest(count) for count in (1, 2, 3)] == [SHORTEST, 2 * SHORTEST, 4 * SHORTEST]
-    assert rest(6) == rest(10_000) == LONGEST
-    first = after(None, Cordon, "no", START)
-    second = after(first, Cordon, "no", START + SHORTEST)
+    assert [retry_delay(count) for count in (1, 2, 3)] == [SHORTEST, 2 * SHORTEST, 4 * SHORTEST]
+    assert retry_delay(6) == retry_delay(10_000) == LONGEST
+    first = next_setback(None, Cordon, "no", START)
+    second = next_setback(first, Cordon, "no", START + SHORTEST)
     assert (second.since, second.count, second.again) == (START, 2, START + 3 * SHORTEST)
 
 

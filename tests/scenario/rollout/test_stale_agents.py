@@ -8,7 +8,7 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.cluster.kube_api import PODS, TASKS
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod
-from nodeupgrade.fleet.agents.strays import UNDOUBTED
+from nodeupgrade.fleet.agents.stale_agents import UNDOUBTED
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 

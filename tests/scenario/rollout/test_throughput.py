@@ -25,7 +25,7 @@ from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
-from nodeupgrade.fleet.guard.requirement import GUARD_NAME, NODE_LOOK
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME, STATUS_REPORT
 from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_agents import SimulatedAgents
@@ -36,7 +36,7 @@ from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_obje
 
 NAME = "to-1-33"
 POOL, IN_FLIGHT, AGENT_SECONDS = 80, 20, 40.0
-IDEAL = (AGENT_SECONDS + NODE_LOOK.total_seconds()) * POOL / IN_FLIGHT
+IDEAL = (AGENT_SECONDS + STATUS_REPORT.total_seconds()) * POOL / IN_FLIGHT
 WRITES_A_NODE = 15
 
 

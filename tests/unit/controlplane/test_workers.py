@@ -9,8 +9,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UnavailableError
-from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, pace, work
-from nodeupgrade.fleet.actions import Hold, Release, Wait
+from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, requeue_after, work
+from nodeupgrade.fleet.actions import Hold, ReleaseTask, Wait
 from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS
 from nodeupgrade.fleet.controllers.queue import LONGEST_BACKOFF_SECONDS, WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
@@ -23,17 +23,17 @@ HOLD = Hold(reason=Reason.PROGRESSING, message="")
 
 
 def test_pace() -> None:
-    release, flying = Release.__new__(Release), (NODE,)
-    assert pace(Result(over=True)) is None
-    assert pace(Result(conflicted=True)) == CONFLICT_SECONDS
-    assert pace(Result(actions=(release,), in_flight=flying)) == 0
-    assert pace(Result(actions=(WAIT, HOLD), in_flight=flying)) == IN_FLIGHT_SECONDS
-    assert pace(Result(actions=(HOLD,))) == IDLE_SECONDS
+    release, flying = ReleaseTask.__new__(ReleaseTask), (NODE,)
+    assert requeue_after(Result(over=True)) is None
+    assert requeue_after(Result(conflicted=True)) == CONFLICT_SECONDS
+    assert requeue_after(Result(actions=(release,), in_flight=flying)) == 0
+    assert requeue_after(Result(actions=(WAIT, HOLD), in_flight=flying)) == IN_FLIGHT_SECONDS
+    assert requeue_after(Result(actions=(HOLD,))) == IDLE_SECONDS
     verifying = Wait(node=NODE, reason=Reason.NOT_YET_VERIFIED, message="")
-    assert pace(Result(actions=(verifying,), in_flight=flying)) == VERIFYING_SECONDS
+    assert requeue_after(Result(actions=(verifying,), in_flight=flying)) == VERIFYING_SECONDS
     known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
-    assert pace(Result(actions=(known,), in_flight=flying, wait_over_in=3.5)) == 3.5
-    assert pace(Result(actions=(verifying, known), in_flight=flying, wait_over_in=3.5)) == VERIFYING_SECONDS
+    assert requeue_after(Result(actions=(known,), in_flight=flying, wait_over_in=3.5)) == 3.5
+    assert requeue_after(Result(actions=(verifying, known), in_flight=flying, wait_over_in=3.5)) == VERIFYING_SECONDS
 
 
 class Worker:

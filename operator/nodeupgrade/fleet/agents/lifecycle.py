@@ -23,7 +23,7 @@ from nodeupgrade.api.wording import sentence, with_remedy
 from nodeupgrade.cluster.agent_pods import AgentPodView, PodRole
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
-from nodeupgrade.fleet.backoff import Setback, rest
+from nodeupgrade.fleet.backoff import Setback, retry_delay
 from nodeupgrade.fleet.snapshot import LostAgents
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
@@ -55,7 +55,7 @@ class Agents:
         return self.lost.count > 0 or self.refused is not None
 
 
-def attend(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
+def next_agent_action(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
     """Return the next action for a run that is not over; ``called_off`` says why it must stop, if it must."""
     pod = agents.pod or _unfinished(task, agents.artifact)
     wanted = task.spec.action in _WANTED
@@ -175,7 +175,7 @@ def _create(task: Task, agents: Agents) -> CreateAgent:
 
 def _replace(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeAction:
     """Replace an agent that ended, after a growing delay: what ended this one may end the next."""
-    if now < pod.created_at + rest(lost + 1):
+    if now < pod.created_at + retry_delay(lost + 1):
         why = f"cannot run: {pod.blocked}" if pod.blocked else f"ended ({pod.ended or pod.phase}) before the run did"
         of_artifact = pod.role is PodRole.ARTIFACT
         if lost or pod.blocked or of_artifact:

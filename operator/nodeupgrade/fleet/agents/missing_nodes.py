@@ -25,7 +25,7 @@ def is_given_up(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
     return now > max(ends)
 
 
-def lost(fleet: FleetSnapshot, name: NodeName, wave: str, now: datetime) -> NodeFailure:
+def lost_node_failure(fleet: FleetSnapshot, name: NodeName, wave: str, now: datetime) -> NodeFailure:
     """Return what is put on record of a node that did not come back."""
     task = fleet.own_task(name)
     because = f"node {name} was deleted during its run and has not registered again"

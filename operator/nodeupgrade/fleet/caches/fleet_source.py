@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar, cast
 
 from nodeupgrade.api.json import Json
@@ -13,9 +13,8 @@ from nodeupgrade.cluster.agent_pods import AGENT_LABELS, AgentPodView, PodRole
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, KubeApi, Resource
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.fleet.agents.manifests import AgentViews
-from nodeupgrade.fleet.caches.informer import Timing
-from nodeupgrade.fleet.caches.object_cache import Delta, Informer, ObjectCache
-from nodeupgrade.fleet.caches.relevant_changes import differs
+from nodeupgrade.fleet.caches.informer import Informer, Timing
+from nodeupgrade.fleet.caches.object_cache import Delta, ObjectCache
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, UpgradeCache, known_upgrade
 
 T = TypeVar("T")
@@ -51,11 +50,11 @@ class FleetSource(Protocol):
         """
         ...
 
-    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+    async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         """Return all Nodes, possibly outdated."""
         ...
 
-    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+    async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later.
 
         Raises:
@@ -63,7 +62,7 @@ class FleetSource(Protocol):
         """
         ...
 
-    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+    async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
         """Return all NodeUpgrades as they are now, by name.
 
         Raises:
@@ -93,16 +92,16 @@ class LiveFleet(FleetSource):
             ObjectCache(self._view_agent)
             if self._agents is None
             else await self._all(self._agents, self._view_agent, AGENT_LABELS),
-            await self.upgrades_listed(),
+            await self.list_upgrades(),
         )
 
-    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+    async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
 
-    async def tasks_opened(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
+    async def get_open_tasks(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
         return _opened(await self._all(TASKS, parse_task))
 
-    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+    async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
         return {
             body["metadata"]["name"]: known_upgrade(self.read_upgrade, body) for body in await self._kube.list(UPGRADES)
         }
@@ -175,15 +174,15 @@ class InformedFleet(FleetSource):
             self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
         return _assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
 
-    async def nodes_known(self) -> Mapping[NodeName, NodeView]:
+    async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
 
-    async def tasks_opened(self, version: int) -> frozenset[NodeName]:
+    async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""
         await self.tasks.at_least(version)
         return _opened(self.tasks)
 
-    async def upgrades_listed(self) -> Mapping[str, KnownUpgrade]:
+    async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
         return await self.upgrades.listed()
 
     def learn(self, resource: Resource, body: Json) -> None:
@@ -206,12 +205,18 @@ class InformedFleet(FleetSource):
         return any(informer.resource == resource for informer in self.informers)
 
     def _object_changed(self, delta: Delta[NodeView] | Delta[Task]) -> None:
-        if differs(delta) and (changed := delta.after or delta.before) is not None:
+        if _is_relevant(delta) and (changed := delta.after or delta.before) is not None:
             self._on_change(changed.name)
 
     def _agent_changed(self, delta: Delta[AgentPodView]) -> None:
         if delta.before != delta.after and (pod := delta.after or delta.before) is not None:
             self._on_change(pod.node)
+
+
+def _is_relevant(delta: Delta[NodeView] | Delta[Task]) -> bool:
+    """Report whether more than the resourceVersion changed: most writes to a Node are heartbeats."""
+    before, after = delta.before, delta.after
+    return before is None or after is None or replace(before, resource_version=after.resource_version) != after
 
 
 class _Views(Protocol[T_co]):

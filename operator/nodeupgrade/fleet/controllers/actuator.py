@@ -21,8 +21,7 @@ from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, ConflictE
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet import actions
 from nodeupgrade.fleet.agents.manifests import pod_for
-from nodeupgrade.fleet.controllers.action_events import events
-from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
+from nodeupgrade.fleet.controllers.event_recorder import EventRecorder, events
 from nodeupgrade.fleet.controllers.snapshots import RolloutMemory, Snapshots
 from nodeupgrade.fleet.cordons.cordons import cordon, uncordon
 from nodeupgrade.fleet.guard.lifecycle import decline, is_asked_for
@@ -52,7 +51,7 @@ class Actuator:
             UnavailableError: It does not answer; the write may have taken effect, or may yet.
         """
         try:
-            if not isinstance(action, actions.Told):
+            if not isinstance(action, actions.ReportOnly):
                 await self._apply(action)
         except (ConflictError, NotFoundError):
             if isinstance(action, actions.UpgradeWrite):
@@ -92,13 +91,13 @@ class Actuator:
                 await self._put_task(spec, held, {BASELINE_ANNOTATION: baseline} if baseline else {})
             case actions.Reopen(task=task, spec=spec):
                 await self._put_task(spec, task, {})
-            case actions.Blank(task=task):  # no run ID: no run has begun
+            case actions.ClearTaskStatus(task=task):  # no run ID: no run has begun
                 await self._replace_status(task, TaskStatus(observed_generation=task.generation))
             case actions.GiveUp(task=task):
                 await self._replace_status(task, action.status(now))
             case actions.MarkTask(task=task):  # always another value
                 await self._annotate(task, {**self._mark, SETTLED_ANNOTATION: now.isoformat()})
-            case actions.NoteHold(task=task):
+            case actions.RecordHold(task=task):
                 await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
             case actions.StartHook(task=task, hook=hook):
                 await start_hook(kube, namespace, task, hook)
@@ -110,7 +109,7 @@ class Actuator:
             case actions.Judge(task=task, verdict=verdict):
                 changed = merge_patch(to_json(task.spec.verdict) or {}, to_json(verdict))
                 await self._merge_task(task, {"spec": {"verdict": changed}})
-            case actions.Release(task=task):
+            case actions.ReleaseTask(task=task):
                 metadata = {"annotations": {BASELINE_ANNOTATION: None}}
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
             case actions.DropTask(task=task):

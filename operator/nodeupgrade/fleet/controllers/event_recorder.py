@@ -1,10 +1,16 @@
-"""Kubernetes events about what was done, emitted in the background as client-go's recorder does: nobody waits."""
+"""Kubernetes events: those that an action has, and the recorder that emits them in the background."""
 
 import asyncio
 from collections.abc import Iterable
 
-from nodeupgrade.cluster.kube_api import Event
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.task.spec import HookResult
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, Event
 from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet import actions
 
 MOST_WAITING = 1000
 """Events that wait at most; further ones are dropped, because an API server that is this far behind needs rest."""
@@ -32,3 +38,42 @@ class EventRecorder:
         """Drop what is waiting: a former leader has nothing to tell."""
         while not self._waiting.empty():
             self._waiting.get_nowait()
+
+
+_GOOD = frozenset({Verdict.SUCCEEDED, Verdict.PRECHECKED})
+
+
+def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
+    """Return the events for an action: on the Node concerned, and on the NodeUpgrade.
+
+    On the NodeUpgrade, successes are reported per wave and not per node, because a fleet has thousands of nodes.
+    """
+    rollout = UPGRADES.as_regarding(upgrade.name, upgrade.uid)
+
+    def event(regarding: Json, *, warning: bool = False) -> Event:
+        return Event(regarding=regarding, reason=action.reason, message=action.message, warning=warning)
+
+    def node_of(task: Task) -> Json:
+        return NODES.as_regarding(task.name, task.spec.node_uid)
+
+    match action:
+        case actions.Report(warning=warning):
+            return (event(rollout, warning=warning),)
+        case actions.Refuse() | actions.Abort() | actions.DropTask():
+            return (event(rollout, warning=True),)
+        case actions.Skip() | actions.ReportWave():
+            return (event(rollout),)
+        case actions.RaiseGuard(task=task) | actions.DeclineGuard(task=task) | actions.LiftGuard(task=task):
+            return (event(node_of(task), warning=isinstance(action, actions.DeclineGuard)),)
+        case actions.Cordon(view=node) | actions.RestoreCordon(view=node):
+            return (event(NODES.as_regarding(node.name, node.uid)),)
+        case actions.Judge(task=task, verdict=verdict):
+            warning = verdict.outcome not in _GOOD
+            about_node = event(node_of(task), warning=warning)
+            return (event(rollout, warning=True), about_node) if warning else (about_node,)
+        case actions.RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
+            return (event(rollout, warning=True), event(node_of(task), warning=True))
+        case actions.CreateAgent(task=task) | actions.StartHook(task=task):
+            return (event(TASKS.as_regarding(task.name, task.uid)),)
+        case _:
+            return ()

@@ -114,4 +114,4 @@ class _Writing:
 
 def _node_of(action: actions.NodeAction) -> NodeName | None:
     """Return the node that an action writes for; None if it writes for the NodeUpgrade, or nothing."""
-    return None if isinstance(action, actions.Told) else getattr(action, "node", None)
+    return None if isinstance(action, actions.ReportOnly) else getattr(action, "node", None)

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, Event, NotFoundError
 from nodeupgrade.fleet.actions import NodeAction, WriteStatus
-from nodeupgrade.fleet.agents.strays import remove_stale_agents
+from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
 from nodeupgrade.fleet.controllers.plan_writer import carry_out_plan
@@ -44,14 +44,14 @@ class RolloutController:
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
-        known = await self.snapshots.source.upgrades_listed()
+        known = await self.snapshots.source.list_upgrades()
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
 
     async def sweep(self) -> tuple[NodeAction, ...]:
         """Remove orphaned cordons, entries of the readiness guard that no run needs, and agents that serve no run."""
         own = self.snapshots
-        removed = await self._sweep.make()
-        await self._sweep.lower_guards()
+        removed = await self._sweep.clean_nodes()
+        await self._sweep.remove_guard_entries()
         await remove_stale_agents(own.kube, own.agents.namespace, own.kube.utcnow())
         return removed
 

@@ -23,7 +23,7 @@ from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
 from nodeupgrade.fleet.hooks.hooks import may_have_begun
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs
-from nodeupgrade.fleet.leadership.term import outranks, term_of
+from nodeupgrade.fleet.leadership.term import supersedes, term_of
 from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.sources.allowlist import Allowed
@@ -43,7 +43,7 @@ class Term(Protocol):
         """What the leader marks objects with; differs from that of every other term."""
         ...
 
-    def surpass(self, term: int) -> None:
+    def step_down(self, term: int) -> None:
         """Learn that objects bear the mark of this term, which is not over for all we know."""
         ...
 
@@ -176,8 +176,8 @@ class Snapshots:
             return
         tasks = (fleet.tasks.get(name) for name in fleet.upgrade.status.in_flight)
         marks = (fleet.upgrade.epoch, *(task.epoch for task in tasks if task is not None))
-        if later := [mark for mark in marks if outranks(mark, fleet.epoch)]:
-            self.term.surpass(max(map(term_of, later)))
+        if later := [mark for mark in marks if supersedes(mark, fleet.epoch)]:
+            self.term.step_down(max(map(term_of, later)))
             raise NotLeadingError(f"the NodeUpgrade or one of its tasks bears the mark {later[0]} of another leader")
 
     async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:

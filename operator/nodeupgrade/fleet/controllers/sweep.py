@@ -23,7 +23,7 @@ from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.cordons.cordons import cordon_patch, uncordon, withdraw
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned, restore_or_wait
 from nodeupgrade.fleet.guard.parameters import GuardWriter
-from nodeupgrade.fleet.guard.requirement import left_over
+from nodeupgrade.fleet.guard.requirement import unused_keys
 
 
 class Sweep:
@@ -36,19 +36,19 @@ class Sweep:
         self._agents = PODS.within(namespace)
         self._reported: set[str] = set()
 
-    async def make(self) -> tuple[NodeAction, ...]:
+    async def clean_nodes(self) -> tuple[NodeAction, ...]:
         """Remove the orphaned cordons that can be removed, and return what was decided.
 
         Nodes are read before NodeUpgrades: the owner of a cordon is then in the list, unless it is gone.
         """
-        nodes = await self._fleet.nodes_known()
+        nodes = await self._fleet.get_nodes()
         known = [node for _, node in sorted(nodes.items())]
         suspects = [node for node in known if node.unschedulable and node.cordoned_by]
         marked = [node for node in known if node.stale_mark]
         announced = [node for node in known if node.announced and not node.cordoned_by]
         if not suspects and not marked and not announced:
             return ()
-        listed = (await self._fleet.upgrades_listed()).values()
+        listed = (await self._fleet.list_upgrades()).values()
         active = frozenset(each.uid for each in listed if each.active)
         await self._withdraw(announced, _slots(listed))
         for node in marked:
@@ -56,7 +56,7 @@ class Sweep:
                 await self._unmark(node)
         return tuple([await self._examine(node) for node in suspects if is_orphaned(node, active)])
 
-    async def lower_guards(self) -> tuple[str, ...]:
+    async def remove_guard_entries(self) -> tuple[str, ...]:
         """Remove the guard's entries that no run needs, and return their keys.
 
         The ConfigMap is read first, and written as it was read: an entry that is made meanwhile stays.
@@ -69,11 +69,11 @@ class Sweep:
         parameters = await guard.read()
         if parameters is None or not parameters.data:
             return ()
-        slots = _slots((await self._fleet.upgrades_listed()).values())
-        if slots is None or not left_over(parameters, slots, (), self._kube.utcnow()):
+        slots = _slots((await self._fleet.list_upgrades()).values())
+        if slots is None or not unused_keys(parameters, slots, (), self._kube.utcnow()):
             return ()
-        opened = await self._fleet.tasks_opened(int(parameters.resource_version))
-        if keys := left_over(parameters, slots, opened, self._kube.utcnow()):
+        opened = await self._fleet.get_open_tasks(int(parameters.resource_version))
+        if keys := unused_keys(parameters, slots, opened, self._kube.utcnow()):
             try:
                 await guard.write(parameters, dict.fromkeys(keys))
             except (ConflictError, NotFoundError):

@@ -16,14 +16,14 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import (
     Admit,
-    Blank,
     Claim,
+    ClearTaskStatus,
     DropTask,
     FreeSlot,
     Hold,
     NodeAction,
-    NoteHold,
-    Release,
+    RecordHold,
+    ReleaseTask,
     RemoveFinalizer,
     Reopen,
     Report,
@@ -62,11 +62,11 @@ def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, 
     return tuple(due[:WRITES_AT_ONCE])
 
 
-def _hold_notes(rollout: RolloutView) -> Iterable[NoteHold]:
+def _hold_notes(rollout: RolloutView) -> Iterable[RecordHold]:
     """Return the notes on nodes that are found held by a pod for the first time."""
     for member in rollout.waiting:
         if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
-            yield NoteHold(task=member.task, reason=member.reason, message=member.message)
+            yield RecordHold(task=member.task, reason=member.reason, message=member.message)
 
 
 def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
@@ -75,18 +75,18 @@ def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
     held = (task for task in own if not task.open and task.spec.action is not TaskAction.RELEASE)
     idle = (task for task in held if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK)
     return tuple(
-        Release(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
+        ReleaseTask(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
         for task in islice(idle, WRITES_AT_ONCE)
     )
 
 
-def clear_stale(rollout: RolloutView) -> tuple[Blank, ...]:
+def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:
     """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
     tasks = (member.task for member in rollout.waiting if member.task is not None)
     waiting = (task for task in tasks if task.spec.action is TaskAction.WAIT)
     stale = (task for task in waiting if task.status.run_id not in {"", task.spec.run_id})
     return tuple(
-        Blank(task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
+        ClearTaskStatus(task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
         for task in islice(stale, WRITES_AT_ONCE)
     )
 

@@ -7,13 +7,13 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, UpgradeStatus, WaveStatus
 from nodeupgrade.api.wording import counted, sentence
-from nodeupgrade.fleet.actions import Refuse, Report, Skip, WaveNews, WriteStatus
+from nodeupgrade.fleet.actions import Refuse, Report, ReportWave, Skip, WriteStatus
 from nodeupgrade.fleet.decide.counting import ADMISSION
 from nodeupgrade.fleet.decide.failures import read_record
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 
-EventAction: TypeAlias = Refuse | Skip | WaveNews | Report
+EventAction: TypeAlias = Refuse | Skip | ReportWave | Report
 
 
 def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[EventAction, ...]:
@@ -96,16 +96,16 @@ def _skips(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) ->
         yield Skip(reason=Reason(reason), message=next(places).message + more)
 
 
-def _waves(before: UpgradeStatus, after: UpgradeStatus) -> Iterator[WaveNews]:
+def _waves(before: UpgradeStatus, after: UpgradeStatus) -> Iterator[ReportWave]:
     known = {wave.name: wave for wave in before.waves}
     for wave in after.waves:
         previous = known.get(wave.name, WaveStatus(name=wave.name))
         if wave.started_at and not previous.started_at:
             by = f", approved by {wave.approved_by}" if wave.approved_by else ""
             message = f"wave {wave.name} of {counted(wave.total, 'node')} begins{by}"
-            yield WaveNews(wave=wave.name, reason=Reason.WAVE_STARTED, message=message)
+            yield ReportWave(wave=wave.name, reason=Reason.WAVE_STARTED, message=message)
         if wave.started_at and wave.completed_at and not previous.completed_at:
-            yield WaveNews(wave=wave.name, reason=Reason.WAVE_COMPLETED, message=_completed(wave))
+            yield ReportWave(wave=wave.name, reason=Reason.WAVE_COMPLETED, message=_completed(wave))
 
 
 def _completed(wave: WaveStatus) -> str:

@@ -32,8 +32,8 @@ from nodeupgrade.fleet.actions import (
     StartTask,
     Wait,
 )
-from nodeupgrade.fleet.agents.lifecycle import Agents, attend
-from nodeupgrade.fleet.agents.missing_nodes import is_given_up, lost
+from nodeupgrade.fleet.agents.lifecycle import Agents, next_agent_action
+from nodeupgrade.fleet.agents.missing_nodes import is_given_up, lost_node_failure
 from nodeupgrade.fleet.decide.admission import accept, judge
 from nodeupgrade.fleet.decide.baseline import Baseline
 from nodeupgrade.fleet.decide.candidate import Candidate, task_spec
@@ -87,8 +87,8 @@ def _remaining(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, n
     refused = fleet.setbacks.get((name, StartHook))
     if stop is None and not task.is_late(now) and (hook := hooks.before(task, fleet.hook_jobs, refused, now)):
         return (hook,)
-    action = attend(task, _agents(fleet, task), stop, now)
-    return ((lifecycle.tend(fleet, task, now) or action) if isinstance(action, Wait) else action,)
+    action = next_agent_action(task, _agents(fleet, task), stop, now)
+    return ((lifecycle.next_guard_action(fleet, task, now) or action) if isinstance(action, Wait) else action,)
 
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
@@ -134,7 +134,7 @@ def _gone(fleet: FleetSnapshot, spec: UpgradeSpec | None, name: NodeName, now: d
         message = f"{message}, but its run may continue and its kubelet may register it again"
         return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
     wave = "" if spec is None else _wave(fleet, spec, name, now)
-    return clear_away(fleet, name, message, now, lost(fleet, name, wave, now))
+    return clear_away(fleet, name, message, now, lost_node_failure(fleet, name, wave, now))
 
 
 def _wave(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, now: datetime) -> str:

@@ -12,7 +12,7 @@ from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.health.checks import told_end
+from nodeupgrade.fleet.health.checks import describe_end
 
 Gate = Callable[[RolloutView], Finding | None]
 
@@ -33,7 +33,7 @@ def not_aborted(rollout: RolloutView) -> Finding | None:
 
 def not_ended_by_a_check(rollout: RolloutView) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    return Finding(reason=Reason.ABORTED, detail=told_end(rollout.ended_by)) if rollout.ended_by else None
+    return Finding(reason=Reason.ABORTED, detail=describe_end(rollout.ended_by)) if rollout.ended_by else None
 
 
 def no_node_is_lost(rollout: RolloutView) -> Finding | None:

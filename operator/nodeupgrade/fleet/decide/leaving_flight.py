@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.nodes import NodeView
-from nodeupgrade.fleet.actions import DeleteAgent, DropTask, FreeSlot, NodeAction, Release, RestoreCordon, StartHook
+from nodeupgrade.fleet.actions import DeleteAgent, DropTask, FreeSlot, NodeAction, ReleaseTask, RestoreCordon, StartHook
 from nodeupgrade.fleet.guard import lifecycle
 from nodeupgrade.fleet.hooks import hooks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -36,7 +36,7 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
         return (*remains, hook)
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
-        remains.append(Release(task=task, reason=Reason.PROGRESSING, message=message))
+        remains.append(ReleaseTask(task=task, reason=Reason.PROGRESSING, message=message))
     if remains:
         return tuple(remains)
     reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING

@@ -13,7 +13,7 @@ from nodeupgrade.fleet.decide.counting import Tally
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.start_decision import StartDecision
-from nodeupgrade.fleet.health.checks import told_end
+from nodeupgrade.fleet.health.checks import describe_end
 
 _PHASES = {
     Reason.PAUSED: RolloutPhase.PAUSED,
@@ -40,7 +40,7 @@ def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Rol
         message = sentence(Reason.ABORTED, f"{done}; the rollout was aborted")
         return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if name := rollout.ended_by:
-        message = f"{done}; {told_end(name)}; see the condition Healthy."
+        message = f"{done}; {describe_end(name)}; see the condition Healthy."
         return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")

@@ -1,7 +1,7 @@
 """The lifecycle of a node's guard: when to raise, narrow and lift it, decided from API objects alone.
 
 The parameters are written before the task, so an operator that dies in between writes both again. Every entry expires
-within minutes: a guard that is never lifted ends by itself.
+within minutes, so a guard that is never lifted ends all the same.
 """
 
 from dataclasses import replace
@@ -17,23 +17,23 @@ from nodeupgrade.fleet.actions import DeclineGuard, GuardParameters, LiftGuard, 
 from nodeupgrade.fleet.guard.requirement import (
     HANDOVER,
     LIFTED_KEY,
-    NODE_LOOK,
+    STATUS_REPORT,
     ended,
     entries,
     is_over,
     keys_of,
-    moment_in,
+    node_guard_end,
     obstacle,
-    own_end,
+    parse_time,
     whole_seconds,
 )
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 LIFTING = timedelta(minutes=2)
-"""How long after its verdict a node waits for its guard to be lifted if the API server refuses the write."""
+"""How long after its verdict a node keeps its slot while the API server refuses to lift its guard."""
 
 
-def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
+def next_guard_action(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
     """Return the next action for the guard of a node in flight, or None."""
     if is_asked_for(task):
         return _answer(fleet, task, now)
@@ -49,13 +49,13 @@ def tend(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
 
 
 def is_asked_for(task: Task) -> bool:
-    """Report whether the node side waits for an answer on the guard; an aborted run does not."""
+    """Report whether the agent waits for an answer about the guard; an aborted run does not."""
     asks = task.reported.phase is TaskPhase.STAGED and task.reported.guard.ask not in {"", task.spec.guard.answers}
     return asks and task.spec.action is TaskAction.UPGRADE
 
 
 def decline(task: Task, problem: str) -> DeclineGuard:
-    """Return the answer for a node that cannot be guarded."""
+    """Return the answer that a node cannot be guarded."""
     return DeclineGuard(
         task=task,
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask),
@@ -84,7 +84,7 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     The time at which it ended stays on record until the verdict, see ``reports_by``.
     """
     parameters = fleet.guard
-    if parameters is None or (ends := own_end(parameters, task.name)) is None or now >= ends + NODE_LOOK:
+    if parameters is None or (ends := node_guard_end(parameters, task.name)) is None or now >= ends + STATUS_REPORT:
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
     changes = ended(task.name, now)
@@ -94,14 +94,14 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
 def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
     """Return when the kubelet has had time to report the node unready since the guard ended; None without a guard."""
     if fleet.guard is not None:
-        lifted = moment_in(fleet.guard.data.get(LIFTED_KEY + task.name, ""))
-        ends = lifted or own_end(fleet.guard, task.name)
+        lifted = parse_time(fleet.guard.data.get(LIFTED_KEY + task.name, ""))
+        ends = lifted or node_guard_end(fleet.guard, task.name)
     elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
         written = entries(task.name, runs_by, task.spec.verify)
         ends = max(map(datetime.fromisoformat, written.values()))
     else:
         ends = None
-    return None if ends is None else ends + NODE_LOOK
+    return None if ends is None else ends + STATUS_REPORT
 
 
 def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
@@ -121,7 +121,7 @@ def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
 
 
 def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
-    """Return the action that restores entries which someone has removed, or None if they exist or have expired."""
+    """Return the action that restores removed entries, or None if they exist or have expired."""
     written = entries(task.name, runs_by, task.spec.verify)
     if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
         return None
@@ -131,7 +131,7 @@ def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: d
         changes=written,
         grant=task.spec.guard,
         reason=Reason.GUARDED,
-        message=f"node {task.name} was guarded no more, by somebody's doing, and is again",
+        message=f"node {task.name} is guarded again: another client had removed its entries from the readiness guard",
     )
 
 
@@ -144,10 +144,10 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
         case TaskPhase.RUNNING:
             because = "still has no new kubelet"
         case TaskPhase.ROLLING_BACK:
-            because = "goes back to its old kubelet"
+            because = "rolls back to its old kubelet"
         case _:
             return None
-    end = own_end(parameters, task.name)
+    end = node_guard_end(parameters, task.name)
     if end is None or end <= now:
         return None
     return RaiseGuard(
@@ -167,12 +167,12 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
         changes=entries(task.name, running, task.spec.verify),
         grant=replace(task.spec.guard, kubelet_runs_by=running),
         reason=Reason.GUARDED,
-        message=f"the kubelet of node {task.name} runs, and each pod stays guarded only until it can have been probed",
+        message=f"the kubelet of node {task.name} runs; each pod stays guarded only until it can have been probed",
     )
 
 
 def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
-    """Return outdated keys left by an interrupted operator; nodes in flight in any rollout keep theirs."""
+    """Return the outdated keys of an interrupted operator; nodes in flight in any rollout keep theirs."""
     flying = {*fleet.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
     used = {key for node in flying for key in keys_of(parameters, node)}
     return tuple(sorted(key for key, value in parameters.data.items() if key not in used and is_over(value, now)))
@@ -195,6 +195,6 @@ def _kubelet_runs(status: TaskStatus) -> bool:
 
 
 def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
-    """Return when, by the node's clock, the kubelet was started: if our clock is slow, the guard must not end early."""
+    """Return when the kubelet was started by the node's clock: if ours is slow, the guard must not end early."""
     ends = [step.finished_at for step in status.steps if step.name in {Step.STOP_KUBELET, Step.START_KUBELET}]
     return max(filter(None, ends), default=None)

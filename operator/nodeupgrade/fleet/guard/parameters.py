@@ -22,25 +22,25 @@ INSTALLED_IN = "nodeupgrade-system"
 
 
 class GuardWriter:
-    """Reads and writes the parameters of all nodes; a write fails if anyone else has changed them since they were read.
+    """Reads and writes the parameters of all nodes; a write fails if another client has changed them since the read.
 
-    What is asked for meanwhile goes out together in one write. If the API server rejects that, each change is written
-    on its own, so that only the node at fault is refused.
+    One write combines all pending changes. If the API server rejects it, each change is written on its own, so that
+    only the node at fault is refused.
 
     Args:
-        gathering_seconds: How long a write waits for others that can go out with it.
+        gathering_seconds: How long a write waits for others to combine with.
     """
 
     def __init__(self, kube: KubeApi, namespace: str, gathering_seconds: float = 0.0) -> None:
         self._kube = kube
         self._resource = CONFIGMAPS.within(namespace)
         self._written: GuardParameters | None = None
-        self._asked: list[_Asked] = []
+        self._pending: list[_PendingWrite] = []
         self._turn = asyncio.Lock()
         self._gathering_seconds = gathering_seconds
 
     async def read(self) -> GuardParameters | None:
-        """Return the parameters as they are served, or None if the guard is not installed or may not be read.
+        """Return the parameters, or None if the guard is not installed or may not be read.
 
         Raises:
             RejectedError, UnavailableError: They cannot be read at the moment.
@@ -61,51 +61,50 @@ class GuardWriter:
         """Set entries, and remove those whose value is None.
 
         Raises:
-            ConflictError: Someone else has changed the ConfigMap.
-            NotFoundError: The ConfigMap does not exist any more.
+            ConflictError: Another client has changed the ConfigMap.
+            NotFoundError: The ConfigMap no longer exists.
             RejectedError: The API server rejects these changes.
             UnavailableError: The API server does not answer.
         """
-        own = _Asked(seen, changes, asyncio.get_running_loop().create_future())
-        self._asked.append(own)
+        own = _PendingWrite(seen, changes, asyncio.get_running_loop().create_future())
+        self._pending.append(own)
         try:
             async with self._turn:
-                if not own.answer.done():
+                if not own.done.done():
                     await asyncio.sleep(self._gathering_seconds)
-                    together, self._asked = self._asked, []
-                    await self._write(together)
-        finally:  # nobody writes it for one who has been cancelled, such as a former leader
-            self._asked = [each for each in self._asked if each is not own]
-        own.answer.result()
+                    batch, self._pending = self._pending, []
+                    await self._write(batch)
+        finally:  # the write of a cancelled caller, such as a former leader, must not go out
+            self._pending = [each for each in self._pending if each is not own]
+        own.done.result()
 
-    async def _write(self, together: list["_Asked"]) -> None:
-        """Write changes of several nodes at once, and answer all who asked for them."""
+    async def _write(self, batch: list["_PendingWrite"]) -> None:
         try:
-            await self._merge(together)
+            await self._merge(batch)
         except RejectedError as error:
-            if len(together) == 1:
-                self._fail(together, error)
-            for each in together if len(together) > 1 else ():
+            if len(batch) == 1:
+                self._fail(batch, error)
+            for each in batch if len(batch) > 1 else ():
                 await self._write([each])
         except NodeUpgradeError as error:
-            self._fail(together, error)
+            self._fail(batch, error)
         except BaseException:
-            self._fail(together, UnavailableError("the write of the readiness guard's parameters was broken off"))
+            self._fail(batch, UnavailableError("the write of the readiness guard's parameters was cancelled"))
             raise
         else:
-            for each in together:
-                each.answer.set_result(None)
+            for each in batch:
+                each.done.set_result(None)
 
-    def _fail(self, together: list["_Asked"], error: NodeUpgradeError) -> None:
-        self._written = None  # whatever is read next counts, even if it is older: from a backup
-        for each in together:
-            if not each.answer.done():
-                each.answer.set_exception(error)
-                each.answer.exception()  # whoever asked may be gone
+    def _fail(self, batch: list["_PendingWrite"], error: NodeUpgradeError) -> None:
+        self._written = None  # the next read counts even if it is older: the API server may be restored from a backup
+        for each in batch:
+            if not each.done.done():
+                each.done.set_exception(error)
+                each.done.exception()  # marks it as retrieved: the caller may be gone
 
-    async def _merge(self, together: list["_Asked"]) -> None:
-        seen = max((self.latest(each.seen) or each.seen for each in together), key=_version)
-        data = {key: value for each in together for key, value in each.changes.items()}
+    async def _merge(self, batch: list["_PendingWrite"]) -> None:
+        seen = max((self.latest(each.seen) or each.seen for each in batch), key=_version)
+        data = {key: value for each in batch for key, value in each.changes.items()}
         body = await self._kube.merge(
             self._resource, GUARD_NAME, {"data": data}, resource_version=seen.resource_version
         )
@@ -113,12 +112,12 @@ class GuardWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Changes that somebody asks for, with the parameters that they rely on."""
+class _PendingWrite:
+    """Changes of one caller, with the parameters that they rely on."""
 
     seen: GuardParameters
     changes: Mapping[str, str | None]
-    answer: asyncio.Future[None]
+    done: asyncio.Future[None]
 
 
 def _version(parameters: GuardParameters) -> int:

@@ -1,9 +1,9 @@
-"""The readiness guard: which rollouts need it, whether it is available, and the format of its parameters.
+"""The readiness guard: whether it is available, and the format of its parameters.
 
-The guard itself consists of two admission policies (``manifests/readiness-guard.yaml``). They apply to the nodes that
-one ConfigMap lists. For a node, it has up to three keys, each with a time as its value:
+The guard consists of two admission policies (``manifests/readiness-guard.yaml``) for the nodes that one ConfigMap
+lists. It has up to three keys for a node, each with a time as its value:
 
-- ``<node>``: when the new kubelet runs at the latest; each pod stays guarded from then on for as long as its probes
+- ``<node>``: when the new kubelet runs at the latest; from then on, each pod stays guarded for as long as its probes
   need.
 - ``node_<node>``: when the guard of the Node itself ends.
 - ``lifted_<node>``: when both were removed; the policies do not read it.
@@ -26,11 +26,11 @@ GUARD_NAME = "nodeupgrade-readiness-guard"
 HANDOVER = timedelta(seconds=30)
 """Allowance for the agent to test that the guard is in force and for the executor to stop the kubelet."""
 
-NODE_LOOKS = timedelta(seconds=20)
+TWO_STATUS_REPORTS = timedelta(seconds=20)
 """Allowance for a kubelet to report the Node status twice."""
 
-NODE_LOOK = timedelta(seconds=15)
-"""Allowance for a kubelet to report once what the guard has kept it from reporting."""
+STATUS_REPORT = timedelta(seconds=15)
+"""Allowance for a kubelet to report the Node status once, after the guard has ended."""
 
 SWEPT_AFTER = timedelta(hours=1)
 """How long after its time an entry of a node that is not in flight is removed."""
@@ -40,28 +40,26 @@ LIFTED_KEY = "lifted_"
 
 
 def obstacle(server: KubeletVersion, parameters: GuardParameters | None) -> str | None:
-    """Return why nodes cannot be guarded, or None if they can."""
+    """Return why nodes cannot be guarded; None if they can."""
     if not history.ADMISSION_POLICIES.applies_to(server):
         return f"the API server {server} is older than {history.ADMISSION_POLICIES.since}"
-    return f"ConfigMap {GUARD_NAME} is not there or may not be read" if parameters is None else None
+    return f"ConfigMap {GUARD_NAME} does not exist or may not be read" if parameters is None else None
 
 
 def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[str, str]:
-    """Return the entries that guard a node.
+    """Return the entries that guard a node whose kubelet runs at ``runs_by`` at the latest, in whole seconds.
 
     The Node's own guard also covers a rollback after the settle period. If the node's name leaves no room for the
     prefix, the Node itself stays unguarded.
-
-    ``runs_by`` is when its kubelet runs at the latest, in whole seconds.
     """
-    own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + NODE_LOOKS)}
+    own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + TWO_STATUS_REPORTS)}
     return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= NAME_LENGTH}}
 
 
 def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
     """Return the changes that end a node's guard and record when.
 
-    If the node's name leaves no room for the record, it is omitted, and the verdict does not wait.
+    A node whose name leaves no room for the record has none, and its verdict does not wait.
     """
     since = {LIFTED_KEY + node: timestamp(now)} if len(LIFTED_KEY + node) <= NAME_LENGTH else {}
     return {node: None, _NODE_KEY + node: None, **since}
@@ -72,21 +70,21 @@ def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
     return tuple(key for key in (node, _NODE_KEY + node, LIFTED_KEY + node) if key in parameters.data)
 
 
-def own_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
+def node_guard_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
     """Return when the guard of the Node itself ends, or None if it has none."""
-    return moment_in(parameters.data.get(_NODE_KEY + node, ""))
+    return parse_time(parameters.data.get(_NODE_KEY + node, ""))
 
 
-def left_over(
+def unused_keys(
     parameters: GuardParameters, slots: Collection[NodeName], opened: Collection[NodeName], now: datetime
 ) -> tuple[str, ...]:
-    """Return the keys that no run needs any more, such as those of a Node that was deleted during its run.
+    """Return the keys that no run needs, such as those of a Node that was deleted during its run.
 
     Args:
         parameters: The ConfigMap, read before anything else.
         slots: The nodes in flight of all NodeUpgrades.
-        opened: The nodes whose tasks are open, or cannot be read. Without a slot, such as after its NodeUpgrade was
-            abandoned, an entry stays until it is long over.
+        opened: The nodes whose tasks are open or cannot be read. Without a slot, such as after its NodeUpgrade was
+            abandoned, an entry stays for ``SWEPT_AFTER``.
         now: Wall-clock time, UTC.
     """
     nodes = {key: key.removeprefix(_NODE_KEY).removeprefix(LIFTED_KEY) for key in parameters.data}
@@ -95,18 +93,18 @@ def left_over(
 
 
 def whole_seconds(moment: datetime) -> datetime:
-    """Round up to whole seconds, which is what the API server compares."""
+    """Round up to whole seconds, which the API server compares."""
     return moment if not moment.microsecond else moment.replace(microsecond=0) + timedelta(seconds=1)
 
 
 def is_over(value: str, now: datetime) -> bool:
-    """Report whether an entry of the guard ended so long ago that it is swept; one without a valid time is."""
-    moment = moment_in(value)
+    """Report whether an entry of the guard is swept: it ended ``SWEPT_AFTER`` ago, or has no valid time."""
+    moment = parse_time(value)
     return moment is None or now >= moment + SWEPT_AFTER
 
 
-def moment_in(value: str) -> datetime | None:
-    """Parse a time; return None if it is malformed or has no time zone, since such an entry guards nothing."""
+def parse_time(value: str) -> datetime | None:
+    """Parse a time; None if it is malformed or has no time zone, since such an entry guards nothing."""
     try:
         moment = datetime.fromisoformat(value)
     except ValueError:

@@ -143,7 +143,7 @@ def ending(checks: Iterable[HealthCheck], readings: Mapping[str, HealthReading],
     return None
 
 
-def told_end(name: str) -> str:
+def describe_end(name: str) -> str:
     """Say which check has ended the rollout."""
     return f"health check {name} failed, at which its onFailure ends the rollout"
 

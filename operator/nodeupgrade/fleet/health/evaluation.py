@@ -1,11 +1,16 @@
-"""Health checks: who evaluates them, and who knows what the evaluations came to."""
+"""The ports of health checks: the probe that evaluates them, and the source of their readings."""
 
 from collections.abc import Mapping
 from typing import Protocol
 
 from nodeupgrade.api.upgrade.health import HealthCheck
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.health.checks import HealthObservation, HealthReading
+
+
+class ProbeError(NodeUpgradeError):
+    """A check cannot be evaluated; the message says why."""
 
 
 class HealthProbe(Protocol):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.fleet.health.probe_error import ProbeError
+from nodeupgrade.fleet.health.evaluation import ProbeError
 
 JUDGE = Path(__file__).with_name("judge.py")
 """Started as a file: as a module it would first import the whole package, at every evaluation."""
@@ -25,7 +25,7 @@ SAID_OF_EXPRESSION = 300
 """Characters of an error that are told."""
 
 
-async def which_fail(expression: str, cases: Sequence[Mapping[str, object]]) -> tuple[int, ...]:
+async def find_failing(expression: str, cases: Sequence[Mapping[str, object]]) -> tuple[int, ...]:
     """Return the indexes of the cases of which an expression is false.
 
     Args:

@@ -34,10 +34,10 @@ def main() -> None:
     seconds = math.ceil(used.ru_utime + used.ru_stime) + CPU_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     asked = json.load(sys.stdin)
-    json.dump(judged(asked["expression"], asked["cases"]), sys.stdout)
+    json.dump(evaluate(asked["expression"], asked["cases"]), sys.stdout)
 
 
-def judged(expression: str, cases: list[dict[str, object]]) -> dict[str, object]:
+def evaluate(expression: str, cases: list[dict[str, object]]) -> dict[str, object]:
     """Evaluate an expression for each case."""
     try:
         program = cel.compile(expression)

@@ -4,7 +4,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.health import ClusterObjects
 from nodeupgrade.cluster.kube_api import ForbiddenError, KubeApi, NotFoundError, Resource
 from nodeupgrade.cluster.placement import matches_labels
-from nodeupgrade.fleet.health.probe_error import ProbeError
+from nodeupgrade.fleet.health.evaluation import ProbeError
 
 MOST_OBJECTS = 500
 READER_ROLE_LABEL = "nodeupgrade.dev/aggregate-to-health-checks"

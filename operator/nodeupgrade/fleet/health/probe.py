@@ -12,7 +12,7 @@ from nodeupgrade.cluster.kube_api import KubeApi
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.health.checks import HealthObservation, HealthState
 from nodeupgrade.fleet.health.evaluation import HealthProbe
-from nodeupgrade.fleet.health.expressions import which_fail
+from nodeupgrade.fleet.health.expressions import find_failing
 from nodeupgrade.fleet.health.objects import label, read
 from nodeupgrade.fleet.health.prometheus import query
 
@@ -65,7 +65,7 @@ class ClusterProbe(HealthProbe):
     ) -> HealthObservation:
         """Evaluate an expression for each case; ``labels`` name the cases in messages."""
         async with self._judging:
-            failing = await which_fail(expression, cases)
+            failing = await find_failing(expression, cases)
         if not failing:
             return HealthObservation(state=HealthState.HOLDING)
         more = f" and {len(failing) - 1} more" if len(failing) > 1 else ""

@@ -13,7 +13,7 @@ import aiohttp
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import shorten
-from nodeupgrade.fleet.health.probe_error import ProbeError
+from nodeupgrade.fleet.health.evaluation import ProbeError
 
 MOST_BYTES = 1024 * 1024
 MOST_SAMPLES = 1000

@@ -19,8 +19,8 @@ from nodeupgrade.fleet.leadership.election import (
     Update,
     Yield,
     decide,
+    observe,
     released,
-    see,
 )
 from nodeupgrade.fleet.leadership.lease import micro_time, read, render
 from nodeupgrade.fleet.leadership.term import epoch_of
@@ -52,7 +52,7 @@ class Elector:
         kube: The API server. Its requests must end within a few seconds and must not be retried: a renewal that
             arrives late is worth nothing.
         identity: Name of this process; never used by another one, not even by the next process of the same pod.
-        on_news: Called with why this process does not lead, whenever that changes.
+        on_standby: Called with why this process does not lead, whenever that changes.
     """
 
     def __init__(
@@ -61,27 +61,27 @@ class Elector:
         namespace: str,
         identity: str,
         *,
-        on_news: Callable[[str], None] = lambda _news: None,
+        on_standby: Callable[[str], None] = lambda _reason: None,
         clock: ElectionClock | None = None,
     ) -> None:
         self._kube = kube
         self._leases = LEASES.within(namespace)
         self._identity = identity
-        self._on_news = on_news
+        self._on_standby = on_standby
         self._clock = clock or ElectionClock()
-        self._sight: LeaseObservation | None = None
+        self._observed: LeaseObservation | None = None
         self._version: str | None = None
         self._last_term = 0
         self._term = 0
         self._held_until: float | None = None
-        self._told = ""
+        self._reported = ""
 
     @property
     def epoch(self) -> str:
         """The current term of office; differs from every other term of this and every other process."""
         return epoch_of(self._term, self._identity)
 
-    def surpass(self, term: int) -> None:
+    def step_down(self, term: int) -> None:
         """Stop leading, since objects bear the mark of this term; the next one is later."""
         self._last_term = max(self._last_term, term)
         self._held_until = None
@@ -111,13 +111,13 @@ class Elector:
     async def release(self) -> None:
         """Give the Lease back, so that another contender need not wait until it expires."""
         held, self._held_until = self._held_until, None
-        lease = None if self._sight is None else self._sight.lease
+        lease = None if self._observed is None else self._observed.lease
         if held is None or lease is None or lease.holder != self._identity:
             return
         try:
             await self._write(released(lease, micro_time(self._clock.utcnow())))
         except NodeUpgradeError as error:
-            self._on_news(f"the Lease expires by itself: {error}")
+            self._on_standby(f"the Lease expires by itself: {error}")
 
     def _left(self) -> float:
         return max(0.0, (self._held_until or 0.0) - self._clock.monotonic())
@@ -133,20 +133,22 @@ class Elector:
         except (ConflictError, NotFoundError):
             return SOON  # another contender was faster, or the Lease is gone
         except NodeUpgradeError as error:
-            if self._sight is not None and self._sight.lease is None:
-                self._sight = None  # a missing Lease looks the same each time, so its absence must be seen throughout
-            self._tell(f"cannot read or write the Lease: {error}")
+            if self._observed is not None and self._observed.lease is None:
+                self._observed = (
+                    None  # a missing Lease looks the same each time, so its absence must be seen throughout
+                )
+            self._report(f"cannot read or write the Lease: {error}")
             return RETRY.total_seconds()
 
     async def _act(self) -> float | None:
         lease = await self._read()
         began = self._clock.monotonic()
-        self._sight = see(self._sight, lease, began)
+        self._observed = observe(self._observed, lease, began)
         me = Contender(identity=self._identity, last_term=self._last_term, leads=self.may_write())
-        match decide(self._sight, me, began, micro_time(self._clock.utcnow())):
+        match decide(self._observed, me, began, micro_time(self._clock.utcnow())):
             case Yield(seconds=seconds):
                 self._held_until = None
-                self._tell(f"{lease.holder} leads" if lease else "the Lease is gone, and its holder may lead on")
+                self._report(f"{lease.holder} leads" if lease else "the Lease is gone, and its holder may lead on")
                 return seconds
             case Create(lease=mine):
                 await self._create(mine)
@@ -154,7 +156,7 @@ class Elector:
                 await self._write(mine)
         # Counted from before the request: the others may have seen its effect at any time since.
         self._held_until = began + RENEW_WITHIN.total_seconds()
-        self._told = ""
+        self._reported = ""
         return None
 
     async def _create(self, lease: LeaseRecord) -> None:
@@ -182,12 +184,12 @@ class Elector:
         self._version = body["metadata"]["resourceVersion"]
         lease = read(body)
         self._last_term = max(self._last_term, lease.transitions)
-        self._sight = LeaseObservation(lease=lease, since=self._clock.monotonic())
+        self._observed = LeaseObservation(lease=lease, since=self._clock.monotonic())
         if lease.holder == self._identity:
             self._term = lease.transitions
 
-    def _tell(self, news: str) -> None:
-        """Pass news on once: a contender may look for days."""
-        if news != self._told:
-            self._told = news
-            self._on_news(news)
+    def _report(self, reason: str) -> None:
+        """Pass reason on once: a contender may look for days."""
+        if reason != self._reported:
+            self._reported = reason
+            self._on_standby(reason)

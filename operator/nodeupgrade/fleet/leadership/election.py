@@ -69,28 +69,28 @@ class Yield:
     seconds: float
 
 
-Decision: TypeAlias = Create | Update | Yield
+LeaseAction: TypeAlias = Create | Update | Yield
 
 
-def see(before: LeaseObservation | None, lease: LeaseRecord | None, now: float) -> LeaseObservation:
+def observe(before: LeaseObservation | None, lease: LeaseRecord | None, now: float) -> LeaseObservation:
     """Return what a contender knows after a look."""
     if before is not None and before.lease == lease:
         return before
     return LeaseObservation(lease=lease, since=now)
 
 
-def decide(sight: LeaseObservation, me: Contender, now: float, moment: str) -> Decision:
+def decide(observed: LeaseObservation, me: Contender, now: float, moment: str) -> LeaseAction:
     """Return what to do about the Lease, now by the contender's clock; ``moment`` is what is written into the Lease."""
-    lease, term = sight.lease, me.last_term + 1
+    lease, term = observed.lease, me.last_term + 1
     mine = LeaseRecord(holder=me.identity, duration=DURATION, transitions=term, renewed_at=moment, acquired_at=moment)
     if lease is None:
         # It is installed with everything else. Somebody has deleted it, and its holder may lead on.
-        return Create(mine) if me.leads else _until(sight.since + DURATION.total_seconds(), now) or Create(mine)
+        return Create(mine) if me.leads else _until(observed.since + DURATION.total_seconds(), now) or Create(mine)
     if lease.holder == me.identity and me.leads:
         return Update(replace(lease, duration=DURATION, renewed_at=moment))
     if lease.holder in {"", me.identity}:
         return Update(mine)
-    return _until(sight.since + lease.duration.total_seconds(), now) or Update(mine)
+    return _until(observed.since + lease.duration.total_seconds(), now) or Update(mine)
 
 
 def _until(end: float, now: float) -> Yield | None:

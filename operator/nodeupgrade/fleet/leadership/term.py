@@ -14,7 +14,7 @@ def term_of(epoch: str) -> int:
     return int(term) if term.isascii() and term.isdigit() and len(term) < 12 and int(term) <= LAST_TERM else 0
 
 
-def outranks(mark: str, epoch: str) -> bool:
+def supersedes(mark: str, epoch: str) -> bool:
     """Report whether a mark shows that the term of ``epoch`` is over.
 
     Another mark of the same term does so, too: a term of both that is later than this one settles which is valid.

@@ -27,35 +27,10 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.fleet.actions import Judge
-from nodeupgrade.fleet.caches.object_cache import Informer
+from nodeupgrade.fleet.caches.informer import Informer
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.metrics.definitions import (
-    BUILD,
-    CONDITION,
-    EVENT_AGE,
-    FLAPS,
-    FLIGHT,
-    HASHES,
-    IN_FLIGHT,
-    KUBELET_DOWN,
-    LEADER,
-    LOOP_LAG,
-    NAMED_NODES,
-    NODE_TIMEOUT,
-    NODES,
-    PASS_DURATION,
-    PASSES,
-    PAUSED,
-    PHASE,
-    QUEUE_DEPTH,
-    RELISTS,
-    REQUESTS,
-    RESTARTED,
-    REWRITTEN,
-    ROLLBACKS,
-    SYNCED,
-    MetricSpec,
-)
+from nodeupgrade.fleet.metrics import definitions as metric
+from nodeupgrade.fleet.metrics.definitions import MetricSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,16 +57,16 @@ class Metrics(Collector):
         self.registry = CollectorRegistry()
         self._upgrades: dict[str, Upgrade] = {}
         self._state = state
-        self._requests = self._counter(REQUESTS)
-        self._passes = self._counter(PASSES)
-        self._rewritten = self._counter(REWRITTEN)
-        self._restarted = self._counter(RESTARTED)
-        self._flapped = self._counter(FLAPS)
-        self._rollbacks = self._counter(ROLLBACKS)
-        self._down = self._histogram(KUBELET_DOWN)
-        self._seconds = self._histogram(PASS_DURATION)
-        self._lag = self._histogram(LOOP_LAG)
-        build = BUILD
+        self._requests = self._counter(metric.REQUESTS)
+        self._passes = self._counter(metric.PASSES)
+        self._rewritten = self._counter(metric.REWRITTEN)
+        self._restarted = self._counter(metric.RESTARTED)
+        self._flapped = self._counter(metric.FLAPS)
+        self._rollbacks = self._counter(metric.ROLLBACKS)
+        self._down = self._histogram(metric.KUBELET_DOWN)
+        self._seconds = self._histogram(metric.PASS_DURATION)
+        self._lag = self._histogram(metric.LOOP_LAG)
+        build = metric.BUILD
         Info(build.name, build.meaning, registry=self.registry).info({"version": _version()})
         ProcessCollector(registry=self.registry)
         self.registry.register(self)
@@ -141,10 +116,10 @@ class Metrics(Collector):
         """Yield the gauges, computed from the current state."""
         state = self._state()
         yield from _rollouts(tuple(self._upgrades.values()) if state.leads else (), state)
-        hashes = _gauge(HASHES)
+        hashes = _gauge(metric.HASHES)
         for kubelet, number in _stored_hashes(state.tasks if state.leads else ()).items():
             hashes.add_metric((kubelet,), number)
-        leads, queue = _gauge(LEADER), _gauge(QUEUE_DEPTH)
+        leads, queue = _gauge(metric.LEADER), _gauge(metric.QUEUE_DEPTH)
         leads.add_metric((), state.leads)
         queue.add_metric((), state.queue_depth)
         yield from (hashes, leads, queue)
@@ -169,17 +144,21 @@ def _version() -> str:
 
 
 def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
-    nodes, tasks = _gauge(NODES), {task.name: task for task in state.tasks}
+    nodes, tasks = _gauge(metric.NODES), {task.name: task for task in state.tasks}
     uids = {upgrade.uid for upgrade in upgrades}
     mine = (task for task in tasks.values() if task.spec.upgrade_ref.uid in uids)
     for group, count in Numbers((task.spec.upgrade_ref.name, task.spec.wave, _phase(task)) for task in mine).items():
         nodes.add_metric(group, count)
-    flying, lasting, limits = _gauge(IN_FLIGHT), _gauge(FLIGHT), _gauge(NODE_TIMEOUT)
-    phases, conditions, paused = _gauge(PHASE), _gauge(CONDITION), _gauge(PAUSED)
+    flying, lasting, limits = (
+        _gauge(metric.IN_FLIGHT),
+        _gauge(metric.FLIGHT),
+        _gauge(metric.NODE_TIMEOUT),
+    )
+    phases, conditions, paused = _gauge(metric.PHASE), _gauge(metric.CONDITION), _gauge(metric.PAUSED)
     for upgrade in upgrades:
         name, status = upgrade.name, upgrade.status
         flying.add_metric((name,), len(status.in_flight))
-        for node, lasted in islice(_flights(upgrade, tasks, state.now).items(), NAMED_NODES):
+        for node, lasted in islice(_flights(upgrade, tasks, state.now).items(), metric.NAMED_NODES):
             lasting.add_metric((name, node), lasted.total_seconds())
         if upgrade.spec is not None:
             limits.add_metric((name,), upgrade.spec.timeouts.node.total_seconds())
@@ -226,8 +205,8 @@ def _phase(task: Task) -> str:
 
 
 def _informers(informers: tuple[Informer[Any], ...]) -> Iterator[Metric]:
-    synced, ages = _gauge(SYNCED), _gauge(EVENT_AGE)
-    relists = CounterMetricFamily(RELISTS.name, RELISTS.meaning, labels=RELISTS.labels)
+    synced, ages = _gauge(metric.SYNCED), _gauge(metric.EVENT_AGE)
+    relists = CounterMetricFamily(metric.RELISTS.name, metric.RELISTS.meaning, labels=metric.RELISTS.labels)
     for informer in informers:
         kind = informer.resource.kind
         synced.add_metric((kind,), informer.synced)
@@ -238,7 +217,7 @@ def _informers(informers: tuple[Informer[Any], ...]) -> Iterator[Metric]:
 
 
 @contextmanager
-def served(metrics: Metrics, host: str, port: int) -> Iterator[int]:
+def serve_metrics(metrics: Metrics, host: str, port: int) -> Iterator[int]:
     """Serve ``/metrics`` while the context lasts, and yield the port; port 0 lets the system choose one.
 
     Raises:

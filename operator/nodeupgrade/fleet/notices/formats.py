@@ -12,7 +12,7 @@ from nodeupgrade.fleet.notices.notice import Notice
 EVENT_TYPE = "dev.nodeupgrade.rollout.v1"
 
 
-def rendered(notice: Notice, form: NoticeFormat) -> tuple[str, Json]:
+def render(notice: Notice, form: NoticeFormat) -> tuple[str, Json]:
     """Return the content type and the body of a request; of what others wrote, only what can be printed."""
     texts: Json = {name: printable(text) for name, text in asdict(notice).items() if isinstance(text, str)}
     notice = replace(notice, **texts)

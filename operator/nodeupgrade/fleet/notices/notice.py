@@ -1,21 +1,23 @@
-"""Notices: what is worth telling people about a rollout who do not watch it.
+"""Notices about rollouts for people who do not watch them, and the port that delivers notices.
 
-A notice describes how the rollout stands, not what happened: who has missed some misses nothing that still matters.
+A notice describes the state of a rollout, not what happened: a receiver that missed some misses nothing that matters.
 """
 
 import hashlib
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType, RolloutPhase
+from nodeupgrade.errors import NodeUpgradeError
 
 _BUSY = frozenset({RolloutPhase.PLANNING.value, RolloutPhase.RUNNING.value})
-"""Phases in which the reason changes all the time, and calls nobody."""
+"""Phases in which the reason changes often and needs no attention."""
 
 NEWS_FOR = timedelta(days=1)
-"""How long the end of a rollout is news: a receiver that is added later is not told of all that ever ended."""
+"""How long the end of a rollout is news: a receiver that is added later gets no notice of older ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class Notice:
 
 
 def notice_of(upgrade: Upgrade, now: datetime) -> Notice | None:
-    """Return the notice about a rollout as its status shows it; None if there is nothing to tell."""
+    """Return the notice about a rollout as its status shows it; None if there is no news."""
     status = upgrade.status
     if not status.phase or (status.completed_at is not None and now - status.completed_at > NEWS_FOR):
         return None
@@ -61,3 +63,18 @@ def notice_of(upgrade: Upgrade, now: datetime) -> Notice | None:
         restarted=status.containers.restarted,
         wave=wave,
     )
+
+
+class DeliveryError(NodeUpgradeError):
+    """A receiver does not take a notice; the message names the receiver, not its URL, which may be a secret."""
+
+
+class NoticeSender(Protocol):
+    """Delivers notices to receivers, which are known by their names."""
+
+    async def send(self, receiver: str, notice: Notice) -> None:
+        """Deliver a notice; it may arrive more than once.
+
+        Raises:
+            DeliveryError: The receiver has not taken it, or may not have.
+        """

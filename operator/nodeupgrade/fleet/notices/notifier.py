@@ -12,9 +12,8 @@ from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
 from nodeupgrade.cluster.kube_api import UPGRADES, NotFoundError
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.fleet.backoff import rest
-from nodeupgrade.fleet.notices.delivery import DeliveryError, NoticeSender
-from nodeupgrade.fleet.notices.notice import Notice, notice_of
+from nodeupgrade.fleet.backoff import retry_delay
+from nodeupgrade.fleet.notices.notice import DeliveryError, Notice, NoticeSender, notice_of
 
 MOST_WAITING = 500
 """Notices that wait for one receiver."""
@@ -45,7 +44,7 @@ class Notifier:
         receivers: Sequence[str],
         *,
         on_error: Callable[[str, str], None],
-        pause: Callable[[int], float] = lambda failures: rest(failures).total_seconds(),
+        pause: Callable[[int], float] = lambda failures: retry_delay(failures).total_seconds(),
     ) -> None:
         self._kube, self._sender, self._on_error, self._pause = kube, sender, on_error, pause
         self._outboxes = {receiver: _Outbox() for receiver in receivers}

@@ -9,9 +9,8 @@ import tenacity
 
 from nodeupgrade.api.configuration import Receiver
 from nodeupgrade.errors import Transient
-from nodeupgrade.fleet.notices.delivery import DeliveryError, NoticeSender
-from nodeupgrade.fleet.notices.formats import rendered
-from nodeupgrade.fleet.notices.notice import Notice
+from nodeupgrade.fleet.notices.formats import render
+from nodeupgrade.fleet.notices.notice import DeliveryError, Notice, NoticeSender
 
 REQUEST_SECONDS = 10
 ATTEMPTS = 3
@@ -45,7 +44,7 @@ class Webhooks(NoticeSender):
 
 async def _post(receiver: Receiver, notice: Notice) -> None:
     """Send one request. Redirects are not followed, since only the configuration says where notices go."""
-    content_type, body = rendered(notice, receiver.format)
+    content_type, body = render(notice, receiver.format)
     timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
     try:
         headers = {"Content-Type": content_type, "User-Agent": "nodeupgrade", **_login(receiver)}

@@ -27,10 +27,11 @@ from nodeupgrade.fleet.caches.informer import (
     RELIST_SECONDS,
     SHORTEST_PATIENCE_SECONDS,
     SHORTEST_WATCH_SECONDS,
+    Informer,
     Relist,
     Timing,
 )
-from nodeupgrade.fleet.caches.object_cache import Delta, Informer
+from nodeupgrade.fleet.caches.object_cache import Delta
 from tests.doubles.kube import InMemoryKube
 
 ENOUGH = 3000

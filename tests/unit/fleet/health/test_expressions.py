@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from nodeupgrade.fleet.health import expressions, judge, objects
-from nodeupgrade.fleet.health.expressions import which_fail
+from nodeupgrade.fleet.health.evaluation import ProbeError
+from nodeupgrade.fleet.health.expressions import find_failing
 from nodeupgrade.fleet.health.probe import JUDGED_AT_ONCE
-from nodeupgrade.fleet.health.probe_error import ProbeError
 
 
 @pytest.fixture(autouse=True)
@@ -22,25 +22,25 @@ def on_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_each_case_is_judged_by_itself() -> None:
-    assert await which_fail("value < 2", [{"value": number} for number in (1, 2, 0, 3)]) == (1, 3)
+    assert await find_failing("value < 2", [{"value": number} for number in (1, 2, 0, 3)]) == (1, 3)
 
 
 @pytest.mark.parametrize("expression", ["value <", "(" * 1000], ids=["unfinished", "nested"])
 async def test_an_error_is_told(expression: str) -> None:
     with pytest.raises(ProbeError, match="its expression cannot be evaluated"):
-        await which_fail(expression, [{"value": 5}])
+        await find_failing(expression, [{"value": 5}])
 
 
 async def test_not_a_number_is_neither_less_nor_more() -> None:
     with pytest.raises(ProbeError):
-        await which_fail("value < 1", [{"value": float("nan")}])
+        await find_failing("value < 1", [{"value": float("nan")}])
 
 
 async def test_one_that_is_given_up_leaves_no_process() -> None:
     before = _children()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await which_fail("l.all(a, l.all(b, l.all(c, l.all(d, true))))", [{"l": list(range(200))}])
+            await find_failing("l.all(a, l.all(b, l.all(c, l.all(d, true))))", [{"l": list(range(200))}])
     assert _children() == before
 
 
@@ -54,7 +54,7 @@ async def test_it_knows_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch) -> 
         return await start(*argv, **options)
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", watched)
-    assert await which_fail("true", [{}]) == ()
+    assert await find_failing("true", [{}]) == ()
     assert "TOKEN" not in seen
 
 
@@ -72,7 +72,7 @@ async def test_it_is_ended_after_some_seconds_of_the_processor(monkeypatch: pyte
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     monkeypatch.setattr(expressions, "SECONDS", 600)
     with pytest.raises(ProbeError, match="too much time"):
-        await which_fail(SPINS, [{"l": list(range(200))}])
+        await find_failing(SPINS, [{"l": list(range(200))}])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     assert judge.CPU_SECONDS - 1 < used < judge.CPU_SECONDS + 4
@@ -81,13 +81,13 @@ async def test_it_is_ended_after_some_seconds_of_the_processor(monkeypatch: pyte
 async def test_it_is_ended_by_the_clock_where_it_gets_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expressions, "SECONDS", 0.5)
     with pytest.raises(ProbeError, match="too much time"):
-        await which_fail(SPINS, [{"l": list(range(200))}])
+        await find_failing(SPINS, [{"l": list(range(200))}])
 
 
 async def test_two_and_the_operator_fit_into_its_memory_limit() -> None:
     """Measured while two grow as far as they can."""
     begun = asyncio.gather(
-        *(which_fail(GROWS, [{"l": list(range(300)), "s": "x" * 10_000}]) for _ in range(2)), return_exceptions=True
+        *(find_failing(GROWS, [{"l": list(range(300)), "s": "x" * 10_000}]) for _ in range(2)), return_exceptions=True
     )
     highest: dict[str, int] = {}
     while not begun.done():
@@ -104,14 +104,14 @@ async def test_two_and_the_operator_fit_into_its_memory_limit() -> None:
 
 async def test_data_that_are_too_large_are_not_evaluated() -> None:
     with pytest.raises(ProbeError, match="select less"):
-        await which_fail("true", [{"object": {"data": "a" * expressions.MOST_DATA_BYTES}}])
+        await find_failing("true", [{"object": {"data": "a" * expressions.MOST_DATA_BYTES}}])
 
 
 async def test_as_many_objects_as_may_be_selected_can_be_evaluated() -> None:
     conditions = [{"type": "Available", "status": "True", "message": "a" * 300} for _ in range(10)]
     deployment = {"metadata": {"name": "x" * 60}, "spec": {"a": ["b" * 50] * 40}, "status": {"conditions": conditions}}
     asked = "object.status.conditions.exists(c, c.type == 'Available' && c.status == 'True')"
-    assert await which_fail(asked, [{"object": deployment}] * objects.MOST_OBJECTS) == ()
+    assert await find_failing(asked, [{"object": deployment}] * objects.MOST_OBJECTS) == ()
 
 
 MIB = 1024 * 1024

@@ -29,7 +29,7 @@ def as_sent(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ],
 )
 def test_expressions_are_true_or_false(expression: str, variables: dict[str, Any], holds: bool) -> None:
-    assert judge.judged(expression, as_sent([variables])) == {"false": [] if holds else [0]}
+    assert judge.evaluate(expression, as_sent([variables])) == {"false": [] if holds else [0]}
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_expressions_are_true_or_false(expression: str, variables: dict[str, Any
     ],
 )
 def test_what_is_neither_true_nor_false_is_an_error(expression: str) -> None:
-    assert set(judge.judged(expression, as_sent([{"value": 5, "object": {"status": {}}}]))) == {"error"}
+    assert set(judge.evaluate(expression, as_sent([{"value": 5, "object": {"status": {}}}]))) == {"error"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.configuration import PrometheusServer
-from nodeupgrade.fleet.health.probe_error import ProbeError
+from nodeupgrade.fleet.health.evaluation import ProbeError
 from nodeupgrade.fleet.health.prometheus import MOST_BYTES, MOST_SAMPLES, query
 from tests.builders.prometheus_server import NOW, FakePrometheus, sample, serving, vector
 

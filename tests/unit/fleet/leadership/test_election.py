@@ -4,7 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.fleet.leadership.election import DURATION, RENEW_WITHIN, RETRY, Create, Update, Yield, released, see
+from nodeupgrade.fleet.leadership.election import (
+    DURATION,
+    RENEW_WITHIN,
+    RETRY,
+    Create,
+    Update,
+    Yield,
+    observe,
+    released,
+)
 from nodeupgrade.fleet.leadership.lease import read
 from tests.builders.leases import ME, MOMENT, OTHER, decided
 
@@ -53,9 +62,9 @@ def test_whoever_has_lost_it_for_a_moment_begins_another_term() -> None:
 
 
 def test_only_a_change_of_the_lease_counts_and_no_clock_of_others() -> None:
-    first = see(None, OTHER, 10.0)
-    assert see(first, OTHER, 20.0) is first
-    assert see(first, replace(OTHER, renewed_at="1999-01-01T00:00:00Z"), 20.0).since == 20.0
+    first = observe(None, OTHER, 10.0)
+    assert observe(first, OTHER, 20.0) is first
+    assert observe(first, replace(OTHER, renewed_at="1999-01-01T00:00:00Z"), 20.0).since == 20.0
 
 
 def test_a_leader_stops_before_the_others_begin() -> None:

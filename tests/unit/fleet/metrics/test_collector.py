@@ -15,7 +15,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import HashCensus, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cluster.kube_api import UPGRADES
-from nodeupgrade.fleet.metrics.collector import Metrics, State, served
+from nodeupgrade.fleet.metrics.collector import Metrics, State, serve_metrics
 from nodeupgrade.fleet.metrics.definitions import METRICS, NAMED_NODES
 from tests.builders.observed_rollout import NAME, Observed
 from tests.scenario.agent.given import upgrade_task
@@ -128,7 +128,7 @@ def test_everything_is_served_over_http_also_while_the_event_loop_hangs(observed
     observed.metrics.answered("GET", "200")
     observed.metrics.lagged(0.7)
     observed.metrics.failed(1.0)
-    with served(observed.metrics, "127.0.0.1", 0) as port:
+    with serve_metrics(observed.metrics, "127.0.0.1", 0) as port:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=600) as answer:
             told = answer.read().decode()
         threads = threading.active_count()

@@ -7,13 +7,13 @@ import pytest
 
 from nodeupgrade.api.configuration import NoticeFormat
 from nodeupgrade.api.json import Json
-from nodeupgrade.fleet.notices.formats import rendered
+from nodeupgrade.fleet.notices.formats import render
 from nodeupgrade.fleet.notices.notice import Notice
 from tests.builders.notices import NOTICE
 
 
 def test_slack_is_told_in_words() -> None:
-    content_type, body = rendered(NOTICE, NoticeFormat.SLACK)
+    content_type, body = render(NOTICE, NoticeFormat.SLACK)
     assert content_type == "application/json"
     assert body == {
         "text": "to-1-33: Stalled (3/9, wave canary, 2 nodes failed)\n"
@@ -22,7 +22,7 @@ def test_slack_is_told_in_words() -> None:
 
 
 def test_a_cloud_event_has_all_that_it_must_have() -> None:
-    content_type, event = rendered(NOTICE, NoticeFormat.CLOUD_EVENTS)
+    content_type, event = render(NOTICE, NoticeFormat.CLOUD_EVENTS)
     assert content_type.startswith("application/cloudevents+json")
     assert all(event[name] for name in ("specversion", "id", "source", "type"))
     assert event["data"]["message"] == NOTICE.message
@@ -35,7 +35,7 @@ def test_no_receiver_is_sent_what_cannot_be_printed(form: NoticeFormat) -> None:
         name: f"\x1b[2J\u202e{name}\n"
         for name in ("upgrade", "version", "phase", "reason", "message", "progress", "wave")
     }
-    _, body = rendered(replace(NOTICE, **evil), form)  # type: ignore[arg-type]
+    _, body = render(replace(NOTICE, **evil), form)  # type: ignore[arg-type]
     sent = list(texts(body))
     assert {letter for text in sent for letter in text if not letter.isprintable()} <= (
         {"\n"} if "text" in body else set()

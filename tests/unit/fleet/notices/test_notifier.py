@@ -11,8 +11,7 @@ import pytest
 from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.fleet.notices import notifier as notifiers
-from nodeupgrade.fleet.notices.delivery import DeliveryError
-from nodeupgrade.fleet.notices.notice import Notice, notice_of
+from nodeupgrade.fleet.notices.notice import DeliveryError, Notice, notice_of
 from nodeupgrade.fleet.notices.notifier import Notifier
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import START, Scene

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from nodeupgrade.api.configuration import Receiver
 from nodeupgrade.api.json import Json
-from nodeupgrade.fleet.notices.delivery import DeliveryError
+from nodeupgrade.fleet.notices.notice import DeliveryError
 from nodeupgrade.fleet.notices.webhooks import Webhooks
 from tests.builders.notices import NOTICE
 
