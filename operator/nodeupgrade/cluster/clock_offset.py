@@ -1,4 +1,4 @@
-"""How far a node's clock is off, told from its Node object without asking anybody."""
+"""How far a node's clock is off, as its Node object shows."""
 
 from datetime import datetime, timedelta
 

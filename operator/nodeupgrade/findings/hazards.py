@@ -1,8 +1,8 @@
 """What can go wrong for running pods when a kubelet is stopped and another version starts: the catalogue.
 
 Every hazard is what a check looks for (``covers`` in ``findings/check.py``), is met by the way a run works
-(``MET_BY_DESIGN``), or is openly without an answer (``NOT_COVERED``). docs/generated/preflight.md lists all of them,
-and a test sees to it that each is in exactly one of the three.
+(``MET_BY_DESIGN``), or is openly without an answer (``NOT_COVERED``). A test ensures that each is in exactly one of
+the three.
 """
 
 from collections.abc import Mapping

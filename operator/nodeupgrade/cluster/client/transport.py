@@ -90,7 +90,9 @@ class Transport:
         self.may_write: Callable[[], bool] = lambda: True
         self._sessions: list[aiohttp.ClientSession] = []
         self._resume_at = 0.0
-        self._told: tuple[datetime, float] | None = None  # the server's time in its last answer, and when that was
+        self._server_date: tuple[datetime, float] | None = (
+            None  # the server's time in its last answer, and when that was
+        )
 
     async def close(self) -> None:
         """Close the connections."""
@@ -133,7 +135,7 @@ class Transport:
 
         Raises:
             NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError, NotLeadingError: As in
-                ``ports.kube``.
+                ``kube_api``.
         """
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_retriable),
@@ -149,7 +151,7 @@ class Transport:
         It is never retried here, since only the caller knows the resourceVersion to resume from.
 
         Raises:
-            ForbiddenError, ExpiredError, UnavailableError, RejectedError: As in ``ports.kube``.
+            ForbiddenError, ExpiredError, UnavailableError, RejectedError: As in ``kube_api``.
         """
         what, rest = f"watch {path}", b""
         timeout = aiohttp.ClientTimeout(connect=self._patience.request_seconds, sock_read=SILENCE_SECONDS)
@@ -204,15 +206,15 @@ class Transport:
 
     def server_time(self) -> datetime:
         """Return the API server's time: that of its last answer, and how long that is ago; before, the own time."""
-        if self._told is None:
+        if self._server_date is None:
             return datetime.now(UTC)
-        told, at = self._told
-        return told + timedelta(seconds=_since_boot() - at)
+        date, at = self._server_date
+        return date + timedelta(seconds=_since_boot() - at)
 
     def _note_time(self, date: str | None) -> None:
         with contextlib.suppress(ValueError):  # of something in between, which is not asked
             if date is not None:
-                self._told = parsedate_to_datetime(date).astimezone(UTC), _since_boot()
+                self._server_date = parsedate_to_datetime(date).astimezone(UTC), _since_boot()
 
     async def _turn(self, what: str) -> None:
         """Wait as long as a busy API server has asked this client to: it may have asked it of another request.

@@ -116,7 +116,7 @@ def limit_covers_usage(facts: NodeFacts) -> Iterator[Found]:
     try:
         limit = _limit(facts)
     except ValueError as error:
-        yield f"nobody can tell which memory limit the kubelet would set for all pods: {error}"
+        yield f"it is unknown which memory limit the kubelet would set for all pods: {error}"
         return
     sinks = limit is not None and (cgroups.limit is None or limit < cgroups.limit)
     if limit is not None and sinks and cgroups.used > limit:

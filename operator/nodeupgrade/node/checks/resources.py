@@ -59,10 +59,10 @@ def pods_fit(facts: Admission) -> Iterator[Found]:
         by_disk = allocatable(facts.settings, capacity)
         requested = requests(facts)
     except ValueError as error:
-        yield f"nobody can tell whether all pods would be admitted again: {error}"
+        yield f"it is unknown whether all pods would be admitted again: {error}"
         return
     if not {CPU, MEMORY} <= capacity.keys():
-        yield "the node does not say what it has (status.capacity), so nobody can tell whether all pods fit again"
+        yield "the node does not say what it has (status.capacity), so it is unknown whether all pods fit again"
         return
     critical = any(map(_is_critical, facts.admitted()))
     for name in sorted(requested):
@@ -129,7 +129,6 @@ def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
     Raises:
         ValueError: an amount cannot be parsed.
     """
-    spec = pod.spec
     spec, states = pod.spec, pod.states
     running, at_start, sidecars = Amounts(), Amounts(), Amounts()
     for container in pod.containers:

@@ -1,4 +1,4 @@
-"""Checks of the container runtime: may it be restarted? Whether it would come back as it runs: ``drift.runtime``."""
+"""Checks of the container runtime: may it be restarted? For its drift, see ``runtime_drift``."""
 
 from collections.abc import Iterator
 

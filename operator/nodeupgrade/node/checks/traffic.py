@@ -1,4 +1,14 @@
-"""What a run means for them, and what forbids it."""
+"""Checks of Services, webhooks and disruption budgets: do clients of the node's pods notice the kubelet swap?
+
+Services may lose endpoints although no container restarts: a kubelet before 1.35 reports pods unready until it has
+probed them again.
+
+``verify.readinessGuard`` decides what is checked. Where pods are guarded, or the new kubelet keeps the results of
+probes, Services lose no endpoint. With ``Off`` Services are not even read. ``Auto`` continues without a guard, so it
+only warns. ``Require`` promises that no endpoint is lost, so a Service that would lose its last one forbids the run;
+one that would keep some is a warning. The control plane writes into the task whether a node will be guarded, also for
+``action: Plan``.
+"""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +26,7 @@ from nodeupgrade.kubelet.probe_delay import keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.dependants import Dependants
 
-TOLD = 5
+MOST_SERVICES = 5
 """At most this many Services are reported one by one."""
 
 
@@ -90,14 +100,14 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Found]:
             f"({history.NODE_STEADY.reference}), and all pods of the node count as unready until it is Ready again"
         )
     if clients.unread:
-        detail = f"nobody looked whether Services lose their last endpoint: {clients.unread}"
+        detail = f"it is unknown whether Services lose their last endpoint: {clients.unread}"
         yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
     if clients.unread_dependants:
-        detail = f"nobody looked whether budgets, webhooks or APIs depend on the pods: {clients.unread_dependants}"
+        detail = f"it is unknown whether budgets, webhooks or APIs depend on the pods: {clients.unread_dependants}"
         yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
     deserted = [(service, gone) for service, gone, left in losses if not left and clients.risk is not Risk.REFUSED]
-    yield from (_deserted(facts, service, gone) for service, gone in deserted[:TOLD])
-    if rest := [service for service, _ in deserted[TOLD:]]:
+    yield from (_deserted(facts, service, gone) for service, gone in deserted[:MOST_SERVICES])
+    if rest := [service for service, _ in deserted[MOST_SERVICES:]]:
         yield f"nor would anybody answer for {counted(len(rest), 'other Service')}: {named(rest)}"
     if fewer := [service for service, _, left in losses if left]:
         gone = [pod for _, pods, left in losses if left for pod in pods]
