@@ -80,7 +80,7 @@ def test_a_command_before_the_kubelet(cluster: Cluster) -> None:
         cluster.node.exec("rm", KUBELET_DROP_IN)
         cluster.node.exec("systemctl", "daemon-reload")
 
-    assert (status["phase"], status["reason"]) == ("Refused", "UnitCommandUnknown")
+    assert (status["phase"], status["reason"]) == ("Refused", "UnsupportedUnitCommand")
     assert line in status["message"]
 
 

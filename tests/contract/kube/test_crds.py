@@ -273,7 +273,7 @@ TASK_STATUS: dict[str, Any] = {
             "others": [],
             "owners": [{"name": "Deployment default/web", "pods": 1}],
         },
-        {"reason": "ProbeFails", "check": "readiness_probes_succeed", "warning": True},
+        {"reason": "ReadinessProbeFailing", "check": "readiness_probes_succeed", "warning": True},
     ],
 }
 

@@ -46,8 +46,8 @@ STALLED_AFTER = timedelta(minutes=15)
 
 _UNHEALTHY = {
     HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
-    HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_BROKEN),
-    HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH),
+    HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_ERROR),
+    HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH_CHECKS),
 }
 """What the Healthy condition says of each state, the worst first."""
 
@@ -196,7 +196,9 @@ def _guarded(at: Standing) -> Told:
         required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
         reason = Reason.READINESS_GUARD_UNAVAILABLE
         return _false(reason, sentence(reason, problem) if required else f"{problem}; {without}")
-    return _true(Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them")
+    return _true(
+        Reason.READINESS_GUARD_RAISED, "pods of a node in flight stay Ready until its new kubelet has probed them"
+    )
 
 
 def _healthy(at: Standing) -> Told | None:
@@ -210,7 +212,7 @@ def _healthy(at: Standing) -> Told | None:
             more = f" ({counted(len(those) - 1, 'more health check')} likewise)" if len(those) > 1 else ""
             return Told(status, reason, sentence(reason, f"health check {those[0].name}: {those[0].message}{more}"))
     hold = "holds" if len(known) == 1 else "hold"
-    return _true(Reason.HEALTH_CHECKS_HOLD, f"{counted(len(known), 'health check')} {hold}")
+    return _true(Reason.HEALTH_CHECKS_PASSED, f"{counted(len(known), 'health check')} {hold}")
 
 
 RULES: Mapping[ConditionType, Callable[[Standing], Told | None]] = {

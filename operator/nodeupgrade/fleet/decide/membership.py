@@ -258,7 +258,7 @@ def node_state(
         return member(Place.REFUSED, Reason.NODE_NOT_FOUND, message)
     if finding := judge(Candidate(fleet=fleet, spec=spec, node=node, now=now)):
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
-        place = Place.HELD if finding.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD} else place
+        place = Place.HELD if finding.reason in {Reason.HELD_BY_ANNOTATION, Reason.HELD_BY_POD} else place
         return member(place, finding.reason, finding.message)
     if late:
         message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")

@@ -21,7 +21,7 @@ _PHASES = {
     Reason.WAITING_FOR_WINDOW: RolloutPhase.WAITING_FOR_WINDOW,
     Reason.AWAITING_APPROVAL: RolloutPhase.AWAITING_APPROVAL,
     Reason.SOAKING: RolloutPhase.SOAKING,
-    Reason.NODE_HELD: RolloutPhase.PENDING,
+    Reason.HELD_BY_ANNOTATION: RolloutPhase.PENDING,
     Reason.HELD_BY_POD: RolloutPhase.PENDING,
 }
 

@@ -65,18 +65,18 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=because)
 
 
-@check(Reason.NODE_SKIPPED, acceptable=False)
+@check(Reason.SKIPPED_BY_ANNOTATION, acceptable=False)
 def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
     """Nobody has annotated the node to be left out."""
-    return _asked(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
+    return _asked(candidate, Reason.SKIPPED_BY_ANNOTATION, "to be skipped", candidate.node.skip)
 
 
-@check(Reason.NODE_HELD, acceptable=False)
+@check(Reason.HELD_BY_ANNOTATION, acceptable=False)
 def node_is_not_held(candidate: Candidate) -> Finding | None:
     """Nobody has annotated the node to be held; ``action: Plan`` examines it all the same, since it touches nothing."""
     if candidate.spec.action is RolloutAction.PLAN:
         return None
-    return _asked(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
+    return _asked(candidate, Reason.HELD_BY_ANNOTATION, "held", candidate.node.hold)
 
 
 @check(Reason.HELD_BY_POD, acceptable=False)
@@ -129,7 +129,7 @@ def node_is_not_under_pressure(candidate: Candidate) -> Found | None:
     return f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
 
 
-@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
+@check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT)
 def node_is_to_stay(candidate: Candidate) -> Found | None:
     """No autoscaler is removing the node, kured does not reboot it, and nobody says that the node is maintained."""
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")

@@ -188,7 +188,7 @@ _KILLED = frozenset({None, 137, 143, _LOST})
 
 def _connected_to_runtime(task: Task) -> frozenset[str]:
     """Return the containers that the node side named before the run because its runtime's restart might end them."""
-    named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_LOST)
+    named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_WOULD_BREAK)
     return frozenset(name for hazard in named for name in (hazard.pod, *hazard.others))
 
 

@@ -24,7 +24,7 @@ def require_none_refused(node: Node, plan: RunPlan) -> None:
     caller = first.caller or f"kubelet {plan.to_version}"
     raise StepFailed(
         f"{caller} wanted to {first}{more}; the shield refused{kubelet_lines(node, plan, first)}",
-        reason=Reason.SHIELD_HELD,
+        reason=Reason.SHIELD_REFUSED_CALL,
     )
 
 

@@ -87,12 +87,13 @@ def lack(node: Node, plan: RunPlan) -> Obstacle | None:
         if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
             if evicts(read_log(node, plan.swap.unit)):
                 return None
-            return Obstacle(reason=Reason.SHIELD_HELD, why=_still_wanted(node, plan, calls))
+            return Obstacle(reason=Reason.SHIELD_REFUSED_CALL, why=_still_wanted(node, plan, calls))
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
         if now >= deadline + WAITS_SECONDS:
             return Obstacle(
-                reason=Reason.SHIELD_HELD, why="a call waits at the shield, and whether it was refused is not known"
+                reason=Reason.SHIELD_REFUSED_CALL,
+                why="a call waits at the shield, and whether it was refused is not known",
             )
         node.clock.sleep(LOOK_SECONDS)
     return None

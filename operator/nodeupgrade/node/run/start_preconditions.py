@@ -77,7 +77,7 @@ def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
         raise StepFailed(
             f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; any "
             "kubelet that looks would kill them (a `systemctl daemon-reload` may have caused it, kubernetes#128397)",
-            reason=Reason.POD_CGROUP_MOVES,
+            reason=Reason.POD_CGROUP_WOULD_CHANGE,
         )
 
 

@@ -23,11 +23,11 @@ LATER_SECONDS = 15.0
 """Pause before an undo that is never given up is tried again, once it has failed often."""
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
-MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
+MAY_GO_ON = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL})
 """What a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
-_HELD = Reason.SHIELD_HELD.value
+_HELD = Reason.SHIELD_REFUSED_CALL.value
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
 """What the rescue script does not undo: the fence, and what matters to no kubelet."""
 _MUST_GO = frozenset({Step.START_KUBELET})
@@ -183,7 +183,7 @@ def setback_of(journal: Journal, seen: Observation, limits: Limits) -> RollbackC
     if left is not None and left < 0:
         down = kubelet_down_seconds(journal, seen) or 0.0
         return RollbackCause(
-            reason=Reason.BUDGET_SPENT,
+            reason=Reason.KUBELET_DOWN_BUDGET_EXCEEDED,
             why=f"the kubelet has been down for {down:.1f} s and going back takes up to "
             f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
         )
@@ -245,7 +245,7 @@ def _backward(journal: Journal, seen: Observation, limits: Limits, setback: Roll
 
 def held_for_long(journal: Journal, seen: Observation, limits: Limits) -> bool:
     """Report whether the shield was held up for the old kubelet for as long as it may be."""
-    if seen.lack is None or seen.lack.reason is not Reason.SHIELD_HELD:
+    if seen.lack is None or seen.lack.reason is not Reason.SHIELD_REFUSED_CALL:
         return False
     held = (r.monotonic for r in journal.records if (r.mark, r.reason, r.boot) == (Mark.HELD, _HELD, seen.boot))
     return seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold

@@ -73,7 +73,7 @@ class HoldPackage(StepActions):
         try:
             node.packages.select(plan.hold, HELD)
         except Transient as error:
-            raise StepFailed(str(error), reason=Reason.NODE_IN_OTHER_HANDS) from error
+            raise StepFailed(str(error), reason=Reason.CONFLICTING_NODE_OPERATION) from error
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore what was on record, where our hold is; leave what somebody else has entered meanwhile, and say so."""

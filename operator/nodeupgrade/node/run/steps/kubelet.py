@@ -156,7 +156,8 @@ class Verify(StepActions):
             waits_since = (waits_since or node.clock.awake()) if _waits(node, plan) else None
             if waits_since is not None and node.clock.awake() >= max(end, waits_since) + OUTCOME_SECONDS:
                 raise StepFailed(
-                    "a call waits at the shield, and whether it was refused is not known", reason=Reason.SHIELD_HELD
+                    "a call waits at the shield, and whether it was refused is not known",
+                    reason=Reason.SHIELD_REFUSED_CALL,
                 )
             node.clock.sleep(LOOK_SECONDS)
 
