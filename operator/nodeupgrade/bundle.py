@@ -17,7 +17,7 @@ from pathlib import PurePath
 DEFAULT_LOCATION = PurePath("/opt/nodeupgrade/bundle")
 """Path of the bundle in the image."""
 
-NOTHING = DEFAULT_LOCATION.with_name("nothing")
+EMPTY_FILE = DEFAULT_LOCATION.with_name("nothing")
 """An empty file of the image."""
 
 MANIFEST = "bundle.json"
@@ -31,7 +31,7 @@ SHIELD = "nodeupgrade.node.shield.process"
 COPY = "nodeupgrade.node.agent.copy"
 """The modules that run from a bundle."""
 
-LEFT_OUT = frozenset({"cli", "controlplane"})
+EXCLUDED_PACKAGES = frozenset({"cli", "controlplane"})
 """Packages of nodeupgrade that none of these modules needs; they are not part of a bundle."""
 
 _FLAGS = ("-I", "-S", "-B", "-X", "utf8")
@@ -57,7 +57,7 @@ class Manifest:
         return f"{self.version}-{self.digest.removeprefix('sha256:')[:16]}"
 
 
-PLACE = "NODEUPGRADE_BUNDLE"
+LOCATION_VARIABLE = "NODEUPGRADE_BUNDLE"
 """Variable with the path of the bundle that a process runs from."""
 
 
@@ -86,5 +86,5 @@ def environment(root: PurePath) -> dict[str, str]:
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C",
-        PLACE: str(root),
+        LOCATION_VARIABLE: str(root),
     }

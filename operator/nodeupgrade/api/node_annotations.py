@@ -5,7 +5,7 @@ A pod may be annotated to hold its node, too, for as long as the NodeUpgrade all
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.limits import NODE_WORD_LENGTH, shorten
+from nodeupgrade.api.limits import ANNOTATION_REASON_LENGTH, shorten
 
 SKIP_ANNOTATION = "nodeupgrade.dev/skip"
 """The rollout goes on, and ends, without the node."""
@@ -20,7 +20,7 @@ _NO = "false"
 _YES = "true"
 
 
-def asked(annotations: Mapping[str, str], name: str) -> str | None:
+def annotation_reason(annotations: Mapping[str, str], name: str) -> str | None:
     """Return why an annotation asks for what it is named for; None if it does not ask.
 
     Any value but ``false`` asks: a word that was misspelt must not let a node be touched. What is not just ``true`` is
@@ -30,5 +30,5 @@ def asked(annotations: Mapping[str, str], name: str) -> str | None:
     if value is None or value.strip().lower() == _NO:
         return None
     printable = "".join(letter if letter.isprintable() else " " for letter in value)
-    reason = shorten(" ".join(printable.split()), NODE_WORD_LENGTH)
+    reason = shorten(" ".join(printable.split()), ANNOTATION_REASON_LENGTH)
     return "" if reason.lower() == _YES else reason

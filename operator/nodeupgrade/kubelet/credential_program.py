@@ -16,7 +16,7 @@ MODE_REQUIRED = f"{GROUP}/v1"
 """The version in which ``interactiveMode`` must be set; it has a default in the others."""
 INFO = "KUBERNETES_EXEC_INFO"
 """Variable that tells the program what it is asked. Kubelets before 1.20 set it for v1alpha1 alone."""
-TOLD_OF_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+CLUSTER_INFO_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
 
 class CredentialProgramError(ValueError):
@@ -42,7 +42,7 @@ class CredentialProgram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
+class ProgramCredentials:
     """The credentials that a program has printed: a token, a certificate with its key, or both."""
 
     token: bytes | None = field(default=None, repr=False)
@@ -51,7 +51,7 @@ class Printed:
     expires: datetime | None = None  # None if it says nothing of that
 
 
-def named_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directory: PurePosixPath) -> CredentialProgram:
+def parse_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directory: PurePosixPath) -> CredentialProgram:
     """Read the ``exec`` of a kubeconfig's user, given its cluster; a relative path leads from its directory.
 
     Raises:
@@ -84,7 +84,7 @@ def _text(value: object) -> str:
 
 
 def _told(cluster: Mapping[str, Any]) -> Json:
-    told = {name: cluster[name] for name in TOLD_OF_CLUSTER if cluster.get(name)}
+    told = {name: cluster[name] for name in CLUSTER_INFO_FIELDS if cluster.get(name)}
     extensions: Iterable[Mapping[str, Any]] = cluster.get("extensions") or ()
     own = next((each["extension"] for each in extensions if each.get("name") == f"{GROUP}/exec"), None)
     return told if own is None else told | {"config": own}
@@ -99,7 +99,7 @@ def environment(program: CredentialProgram, kubelets: Mapping[str, str], authori
     return {**kubelets, **program.variables, INFO: json.dumps(info)}
 
 
-def places(program: CredentialProgram, kubelets: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
+def candidate_paths(program: CredentialProgram, kubelets: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
     """Return where a kubelet with this environment looks for the program, in order.
 
     The PATH is the kubelet's own, whatever ``env`` says; what is relative in it is not heeded.
@@ -110,7 +110,7 @@ def places(program: CredentialProgram, kubelets: Mapping[str, str]) -> tuple[Pur
     return tuple(PurePosixPath(each) / program.command for each in searched if each.startswith("/"))
 
 
-def printed(program: CredentialProgram, output: bytes) -> Printed:
+def parse_output(program: CredentialProgram, output: bytes) -> ProgramCredentials:
     """Read what a program has printed.
 
     Raises:
@@ -131,7 +131,7 @@ def printed(program: CredentialProgram, output: bytes) -> Printed:
         raise CredentialProgramError("it prints a certificate without a key, or a key without a certificate")
     if (token := _data(status, "token")) is None and certificate is None:
         raise CredentialProgramError("it prints neither a token nor a certificate")
-    return Printed(token=token, certificate=certificate, key=key, expires=_expiry(status))
+    return ProgramCredentials(token=token, certificate=certificate, key=key, expires=_expiry(status))
 
 
 def _data(status: Mapping[str, Any], name: str) -> bytes | None:

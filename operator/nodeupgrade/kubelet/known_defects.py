@@ -15,7 +15,7 @@ from typing import TypeAlias
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.kubelethash.changes import issue, pull, reference
 
-Release: TypeAlias = tuple[int, int]
+ReleaseNumber: TypeAlias = tuple[int, int]
 """Minor and patch of a Kubernetes 1.x release."""
 
 
@@ -26,7 +26,7 @@ class ReleaseDefect:
     link: str  # the upstream issue or pull request
     what: str  # the defect, as a sentence
     # ranges as first and last affected release; the last one is `None` if there is no fix yet
-    releases: tuple[tuple[Release, Release | None], ...]
+    releases: tuple[tuple[ReleaseNumber, ReleaseNumber | None], ...]
 
     def affects(self, kubelet: KubeletVersion) -> bool:
         """Report whether a kubelet has the defect."""

@@ -26,7 +26,7 @@ _FAILED_AT_LENGTH = re.compile(r'"command failed" err=<\n\t(.*)')
 _UNKNOWN = re.compile(r'unknown field:? \\*"?([\w.\[\]-]+)')
 
 
-def started_with(words: tuple[str, ...]) -> tuple[str, ...]:
+def dry_run_arguments(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the arguments for a dry run of a kubelet that is to be started with these; the last of a kind counts."""
     return (*words, *OVERRIDES)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from nodeupgrade.api.json import field_name
 from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
-from nodeupgrade.sources.download_addresses import host_inside
+from nodeupgrade.sources.download_addresses import internal_host_kind
 from nodeupgrade.sources.parsing import (
     Image,
     SourceError,
@@ -116,13 +116,13 @@ def forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
 def _is_image_allowed(image: Image, allowed: Allowed) -> bool:
     if any(is_image_below(image, place) for place in _places(image_place, allowed.images)):
         return True
-    return image.digest in allowed.digests and host_inside(image.registry.partition(":")[0]) is None
+    return image.digest in allowed.digests and internal_host_kind(image.registry.partition(":")[0]) is None
 
 
 def _is_url_allowed(url: Url, sha256: str | None, allowed: Allowed) -> bool:
     if any(is_url_below(url, place) for place in _places(url_place, allowed.urls)):
         return True
-    return sha256 in allowed.digests and host_inside(url.host) is None
+    return sha256 in allowed.digests and internal_host_kind(url.host) is None
 
 
 def is_path_below(text: str, entries: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
+from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
 from nodeupgrade.api.values import NodeName
 
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
@@ -54,14 +54,14 @@ class Task:
         return self.spec.action not in _IDLE and self.verdict is None
 
     @property
-    def heard(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether the run that the spec names has ever reported a status."""
         return self.status.run_id == self.spec.run_id
 
     @property
     def untouched(self) -> bool:
         """Whether nothing can have been handed over to an executor yet."""
-        return not self.spec.resumes and (not self.heard or self.reported.phase in BEFORE_HANDOVER)
+        return not self.spec.resumes and (not self.has_reported or self.reported.phase in BEFORE_HANDOVER)
 
     @property
     def verdict(self) -> RunVerdict | None:
@@ -72,7 +72,7 @@ class Task:
     @property
     def reported(self) -> TaskStatus:
         """The status of the run that the spec names; empty if the stored status is of an older run."""
-        return self.status if self.heard else TaskStatus(run_id=self.spec.run_id)
+        return self.status if self.has_reported else TaskStatus(run_id=self.spec.run_id)
 
     def is_late(self, now: datetime) -> bool:
         """Report whether the deadline of its run has passed."""
@@ -95,7 +95,7 @@ def parse_task(body: Json) -> Task:
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
-        epoch=annotations.get(EPOCH_MARK, ""),
+        epoch=annotations.get(EPOCH_ANNOTATION, ""),
         held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )
 

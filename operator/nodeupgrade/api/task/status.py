@@ -8,18 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from nodeupgrade.api import limits
 from nodeupgrade.api.field import Count, Field, declared
-from nodeupgrade.api.limits import (
-    CHECK_LENGTH,
-    CONTAINERS_LISTED,
-    FORECAST_LENGTH,
-    GUARD_DETAIL_LENGTH,
-    LABEL_LENGTH,
-    LISTED_PER_HAZARD,
-    MESSAGE_LENGTH,
-    PATH_LENGTH,
-    STEP_DETAIL_LENGTH,
-)
 from nodeupgrade.api.node_files import MOST_FILES
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RUN, ContainerPath, ContainerPaths, Restarted
 
@@ -82,7 +72,7 @@ class StepStatus:
     result: StepResult
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    detail: Annotated[str | None, Field(max_length=STEP_DETAIL_LENGTH)] = None
+    detail: Annotated[str | None, Field(max_length=limits.STEP_DETAIL_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +81,14 @@ class KubeletBinary:
 
     version: Annotated[str | None, KUBELET_VERSION] = None
     sha256: Annotated[str | None, Field(max_length=64)] = None
-    path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
+    path: Annotated[str | None, Field(max_length=limits.PATH_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
     """A file that is exchanged together with the kubelet."""
 
-    path: Annotated[str, Field(max_length=PATH_LENGTH)]
+    path: Annotated[str, Field(max_length=limits.PATH_LENGTH)]
     before: Annotated[str | None, "SHA-256 of the old file. Unset if there was none.", Field(max_length=64)] = None
     after: Annotated[str | None, "SHA-256 of the new file.", Field(max_length=64)] = None
 
@@ -117,7 +107,7 @@ class ManifestUid(StrEnum):
 class StaticPodManifest:
     """The manifest of a static pod that names the UID of the running pod, or did."""
 
-    path: Annotated[str, Field(max_length=PATH_LENGTH)]
+    path: Annotated[str, Field(max_length=limits.PATH_LENGTH)]
     uid: Annotated[
         ManifestUid,
         "What happens to metadata.uid, which keeps the running pod. Added, Kept: the manifest names it, and with "
@@ -126,17 +116,17 @@ class StaticPodManifest:
     ]
 
 
-MANIFESTS = Field(max_items=CONTAINERS_LISTED)
+MANIFESTS = Field(max_items=limits.CONTAINERS_LISTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletPackage:
     """The package that the kubelet binary belongs to, and from which it differs after the upgrade."""
 
-    manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=LABEL_LENGTH)]
-    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
+    manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=limits.LABEL_LENGTH)]
+    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
     version: Annotated[
-        str, "Version of the package. Empty if it could not be read.", Field(max_length=LABEL_LENGTH)
+        str, "Version of the package. Empty if it could not be read.", Field(max_length=limits.LABEL_LENGTH)
     ] = ""
     held: Annotated[bool, "Whether the package is held, so that the package manager does not upgrade it."] = False
     held_by_us: Annotated[bool, "Whether this run held the package."] = False
@@ -160,8 +150,8 @@ class KubeletStatus:
 class RuntimeStatus:
     """Name and version of the container runtime, as reported by the CRI."""
 
-    name: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
-    version: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
+    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)] = ""
+    version: Annotated[str, Field(max_length=limits.LABEL_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,16 +196,18 @@ class ReportedHazard:
 
     reason: Annotated[str, Field(max_length=128)]
     check: Annotated[
-        str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=CHECK_LENGTH)
+        str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=limits.CHECK_LENGTH)
     ] = ""
     pod: Annotated[ContainerPath, "The first pod or container concerned."] = ""
-    detail: Annotated[str, "What was found.", Field(max_length=MESSAGE_LENGTH)] = ""
+    detail: Annotated[str, "What was found.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
     pods: Annotated[Count, "Number of pods concerned. 0 if it concerns the node."] = 0
     others: Annotated[
-        tuple[ContainerPath, ...], "The next few pods or containers concerned.", Field(max_items=LISTED_PER_HAZARD)
+        tuple[ContainerPath, ...],
+        "The next few pods or containers concerned.",
+        Field(max_items=limits.LISTED_PER_HAZARD),
     ] = ()
     owners: Annotated[
-        tuple[PodOwner, ...], "The first few owners of these pods.", Field(max_items=LISTED_PER_HAZARD)
+        tuple[PodOwner, ...], "The first few owners of these pods.", Field(max_items=limits.LISTED_PER_HAZARD)
     ] = ()
     warning: Annotated[bool, "The finding is only a warning."] = False
     accepted: Annotated[bool, "The finding would refuse the node, but spec.preflight.accept lists its check."] = False
@@ -226,7 +218,7 @@ class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
     container: Annotated[ContainerPath, "The container, as namespace/pod/container."]
-    why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
+    why: Annotated[str, Field(max_length=limits.FORECAST_LENGTH)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +229,7 @@ class Preview:
     unchanged: Annotated[Count, "Number of containers whose stored hash is already right."] = 0
     would_restart: Annotated[Count, "Number of containers that a plain kubelet swap would restart."] = 0
     would_restart_list: Annotated[
-        tuple[RestartForecast, ...], "The first few of these containers.", Field(max_items=CONTAINERS_LISTED)
+        tuple[RestartForecast, ...], "The first few of these containers.", Field(max_items=limits.CONTAINERS_LISTED)
     ] = ()
     static_pods: Annotated[Count, "Static pods whose UID would be pinned in their manifest."] = 0
     removed_flags: Annotated[
@@ -295,7 +287,9 @@ class GuardReport:
     ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
     exposure_seconds: Annotated[Count, "How long the new kubelet may need until it has probed every pod."] = 0
     detail: Annotated[
-        str, "Why the guard is not in force, or why flaps were not observed.", Field(max_length=GUARD_DETAIL_LENGTH)
+        str,
+        "Why the guard is not in force, or why flaps were not observed.",
+        Field(max_length=limits.GUARD_DETAIL_LENGTH),
     ] = ""
 
 
@@ -314,7 +308,7 @@ class ShieldReport:
     """Whether the shield prevented the runtime from ending containers that ran before."""
 
     state: ShieldState | None = None  # None until it is raised, if it is to be
-    detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=MESSAGE_LENGTH)] = ""
+    detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
 
 
 @declared(Field(default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value}))
@@ -327,7 +321,7 @@ class TaskStatus:
     phase: TaskPhase = TaskPhase.PENDING
     # one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown
     reason: Annotated[str, Field(max_length=128)] = ""
-    message: Annotated[str, "What to do about it.", Field(max_length=MESSAGE_LENGTH)] = ""
+    message: Annotated[str, "What to do about it.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
     steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
@@ -339,7 +333,9 @@ class TaskStatus:
     guard: GuardReport = GuardReport()
     shield: ShieldReport = ShieldReport()
     hazards: Annotated[
-        tuple[ReportedHazard, ...], "Findings that refuse the node, and warnings.", Field(max_items=CONTAINERS_LISTED)
+        tuple[ReportedHazard, ...],
+        "Findings that refuse the node, and warnings.",
+        Field(max_items=limits.CONTAINERS_LISTED),
     ] = ()
     preview: Preview | None = None
     started_at: datetime | None = None

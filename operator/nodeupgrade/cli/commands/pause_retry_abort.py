@@ -52,7 +52,7 @@ def pause(upgrade: Upgrade) -> Change:
     """Set the emergency brake, which needs no commit."""
     _must_go_on(upgrade, "pause")
     resting = "no node is in flight"
-    if upgrade.braked:
+    if upgrade.paused_by_annotation:
         says = f"{upgrade.name} is paused by annotation already"
         return Change(says=says, done=lambda later: not later.status.in_flight, waits_for=resting)
     flying = len(upgrade.status.in_flight)
@@ -60,7 +60,7 @@ def pause(upgrade: Upgrade) -> Change:
     return Change(
         says=f"no further node of {upgrade.name} is started until it is resumed{also}",
         patch=_annotate(PAUSE_ANNOTATION, "true"),
-        done=lambda later: later.braked and not later.status.in_flight,
+        done=lambda later: later.paused_by_annotation and not later.status.in_flight,
         waits_for=resting,
     )
 
@@ -74,7 +74,7 @@ def resume(upgrade: Upgrade) -> Change:
             "spec.action is Pause, so nothing goes on until it is Run; change it where the object is kept (Git), or: "
             f'kubectl patch nodeupgrade {upgrade.name} --type=merge --patch=\'{{"spec":{{"action":"Run"}}}}\''
         )
-    if not upgrade.braked:
+    if not upgrade.paused_by_annotation:
         return Change(says=f"{upgrade.name} is not paused by annotation", but=but)
     return Change(
         says=f"{upgrade.name} goes on where it stopped"

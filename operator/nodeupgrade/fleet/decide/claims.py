@@ -49,7 +49,7 @@ def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, 
     A rollout that waits for an older one gives back its claims. Nothing is retried automatically as long as a person
     is needed before the rollout continues.
     """
-    if rollout.upgrade.finished and not rollout.upgrade.retry_asked:
+    if rollout.upgrade.finished and not rollout.upgrade.retry_requested:
         return ()
     if decision.behind:
         return release_all(rollout.fleet)
@@ -177,7 +177,7 @@ def reject(
     """Start nothing, let nodes in flight finish, and report why."""
     upgrade, told = fleet.upgrade, on_record(fleet, freed)
     if upgrade.finished:
-        status = retry_refused(told.upgrade, objection, now) if upgrade.retry_asked else told.upgrade.status
+        status = retry_refused(told.upgrade, objection, now) if upgrade.retry_requested else told.upgrade.status
         return (*freed, *accepted_events(upgrade.status, status), *reported(upgrade, status))
     status = rejected(fleet, told, objection, now)
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))

@@ -280,7 +280,7 @@ def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
     found = list[Finding]()
     for name in fleet.in_flight:
         task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
-        if task is None or not (task.open and not task.heard and lost.why and lost.run_id == task.spec.run_id):
+        if task is None or not (task.open and not task.has_reported and lost.why and lost.run_id == task.spec.run_id):
             continue
         reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
         remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
@@ -296,7 +296,7 @@ def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTE
         if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
             continue
         because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.heard else "nothing"
+        because += task.reported.phase.value if task.has_reported else "nothing"
         message = sentence(Reason.NODE_OVERDUE, because)
         found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
     return tuple(found)

@@ -17,7 +17,7 @@ from nodeupgrade.api.limits import (
     FAILURE_WORD_LENGTH,
     FAILURES_LISTED,
     shorten,
-    uid_kept,
+    stored_uid,
 )
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
@@ -115,7 +115,7 @@ def numbered(status: UpgradeStatus) -> int:
 
 def is_on_record(status: UpgradeStatus, task: Task) -> bool:
     """Report whether the failure that a task tells of is listed in the status."""
-    return any(each.uid == uid_kept(task.spec.node_uid) and each.outcome is not None for each in status.failures)
+    return any(each.uid == stored_uid(task.spec.node_uid) and each.outcome is not None for each in status.failures)
 
 
 def has_verdict_to_keep(fleet: FleetSnapshot, task: Task) -> bool:
@@ -157,7 +157,7 @@ def on_record(fleet: FleetSnapshot, freed: Collection[FreeSlot] = ()) -> FleetSn
     status, ended = fleet.upgrade.status, {action.node for action in freed}
     book, held = _Book(fleet, kept(status)), {*status.in_flight} - ended
     for task in sorted(_telling(fleet), key=lambda task: task.name):
-        if uid_kept(task.spec.node_uid) in book.uids:
+        if stored_uid(task.spec.node_uid) in book.uids:
             continue
         if task.name not in ended and task.name not in held and book.is_numbered(task):
             continue  # one of those for which there was no room
@@ -179,7 +179,7 @@ def after_retry(fleet: FleetSnapshot) -> FleetSnapshot:
     """
     status = fleet.upgrade.status
     stays = {
-        uid_kept(task.spec.node_uid)
+        stored_uid(task.spec.node_uid)
         for task in _telling(fleet)
         if task.name in status.in_flight
         or (task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED)
@@ -215,7 +215,7 @@ def entry(task: Task) -> NodeFailure:
         step=step_of(task)[:FAILURE_WORD_LENGTH],
         message=shorten(verdict.message, FAILURE_MESSAGE_LENGTH),
         time=verdict.decided_at,
-        uid=uid_kept(task.spec.node_uid),
+        uid=stored_uid(task.spec.node_uid),
         wave=task.spec.wave,
         outcome=verdict.outcome,
         restarted=None if unknown else verdict.restarted,
@@ -233,7 +233,7 @@ class _Book:
 
     def __init__(self, fleet: FleetSnapshot, before: Kept) -> None:
         own = {
-            uid_kept(task.spec.node_uid): task
+            stored_uid(task.spec.node_uid): task
             for task in fleet.tasks.values()
             if task.spec.upgrade_ref.uid == fleet.upgrade.uid
         }
@@ -295,7 +295,7 @@ def _is_superseded(failure: NodeFailure, task: Task | None) -> bool:
 
     A retry drops its entry, and without one, nothing else reopens the task of a node on record.
     """
-    if failure.outcome is not Verdict.REFUSED or task is None or uid_kept(task.spec.node_uid) != failure.uid:
+    if failure.outcome is not Verdict.REFUSED or task is None or stored_uid(task.spec.node_uid) != failure.uid:
         return False
     reopened = bool(task.spec.history) and task.spec.history[-1].result is Verdict.REFUSED
     return reopened if task.verdict is None else task.verdict.outcome is not failure.outcome

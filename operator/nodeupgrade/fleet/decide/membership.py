@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import uid_kept
+from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.reasons import Reason, Severity, known_reason
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
@@ -55,7 +55,7 @@ def view_rollout(
     """
     told, freed_nodes = on_record(fleet, freed), frozenset(action.node for action in freed)
     rollout = view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
-    if fleet.upgrade.retry_asked and rollout.is_retried:
+    if fleet.upgrade.retry_requested and rollout.is_retried:
         told = on_record(after_retry(on_record(fleet)), freed)
         return view_members(told, spec, now, members_of(told, spec, now), freed_nodes)
     return rollout
@@ -97,7 +97,7 @@ def _is_unclaimed(fleet: FleetSnapshot, spec: UpgradeSpec, member: NodeState) ->
         or member.place is Place.IN_FLIGHT
         or member.view is None
         or member.reason is Reason.NOT_IN_PLAN
-        or (member.record is not None and not fleet.upgrade.retry_asked)
+        or (member.record is not None and not fleet.upgrade.retry_requested)
     ):
         return False
     refused = fleet.upgrade.status.planned_at is not None and member.reason is Reason.WRITE_REFUSED
@@ -268,7 +268,7 @@ def node_state(
 
 def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | None, now: datetime) -> bool:
     """Report whether a retry finds a node that failed in the hands of another rollout by now: it waits for that one."""
-    if node is None or not fleet.upgrade.retry_asked:
+    if node is None or not fleet.upgrade.retry_requested:
         return False
     finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
@@ -285,7 +285,7 @@ def departed(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str
         if member.record is not None:
             present.add(member.record.uid)
         elif (task := member.task) is not None and (verdict := task.verdict) is not None:
-            uid, wave = uid_kept(task.spec.node_uid), wave_kept(task.spec.wave)
+            uid, wave = stored_uid(task.spec.node_uid), wave_kept(task.spec.wave)
             present.add(uid)
             if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
                 continue

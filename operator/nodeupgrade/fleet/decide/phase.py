@@ -130,7 +130,9 @@ def _running(rollout: RolloutView, decision: StartDecision, counts: Counts, done
         return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if left and decision.reason is Reason.PAUSED:
         message = (
-            sentence(Reason.PAUSED, f"{done}; paused") if not rollout.upgrade.braked else f"{done}; {decision.message}"
+            sentence(Reason.PAUSED, f"{done}; paused")
+            if not rollout.upgrade.paused_by_annotation
+            else f"{done}; {decision.message}"
         )
         return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=message)
     if counts.pending or (left and decision.stalls):

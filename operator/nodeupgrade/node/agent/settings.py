@@ -14,7 +14,7 @@ from nodeupgrade.bundle import DEFAULT_LOCATION
 from nodeupgrade.cluster.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file_from_object
 from nodeupgrade.errors import Refused
 from nodeupgrade.sources.allowlist import Allowed, forbidden_source, read_allowed
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class AgentSettings:
     # the directory of the node with these files; None as long as it is not known
     from_image: PurePosixPath | None = None
     api_servers: tuple[str, ...] = ()  # addresses of the API server, as far as the environment tells
-    reach: Reach = field(default_factory=Reach)  # what a kubelet may be downloaded from
+    reach: AddressPolicy = field(default_factory=AddressPolicy)  # what a kubelet may be downloaded from
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":

@@ -12,7 +12,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
 from nodeupgrade.node.host.files.copy_error import CopyError
 from nodeupgrade.node.host.files.opening import copy, opened, real
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class NodeArtifacts:
 
     root: Path  # mount point of the node's root directory
 
-    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+    def download(self, url: str, target: PurePath, expected: Digest, reach: AddressPolicy) -> None:
         download(url, Path(target), expected, reach)
 
     def real(self, source: PurePosixPath) -> PurePosixPath:
