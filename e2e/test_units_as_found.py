@@ -91,7 +91,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
     splitpods.split(cluster.lab, node, victim)
     status = looked_at(cluster, "shim")
 
-    assert (status["phase"], status["reason"]) == ("Refused", "PodHasTwoShims")
+    assert (status["phase"], status["reason"]) == ("Refused", "RuntimeRestartWouldKillPod")
     assert [hazard["pod"] for hazard in status["hazards"] if not hazard.get("warning")] == [
         f"{victim.pod}/{victim.name}"
     ]

@@ -58,7 +58,7 @@ class Manifest:
 
 
 LOCATION_VARIABLE = "NODEUPGRADE_BUNDLE"
-"""Variable with the path of the bundle that a process runs from."""
+"""Environment variable with the path of the bundle that a process runs from."""
 
 
 def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
 
 
 def interpreter(root: PurePath) -> tuple[str, ...]:
-    """Return the words that start Python from the bundle at `root`; `sys.executable` cannot be run by itself there."""
+    """Return the words that start Python from the bundle at `root`; `sys.executable` alone cannot run there."""
     loader = (str(root / LOADER), "--inhibit-cache", "--library-path", str(root / LIBRARIES))
     return (*loader, str(root / INTERPRETER), *_FLAGS)
 

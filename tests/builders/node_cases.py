@@ -263,7 +263,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         {"kubelet": kubelet(unit=unit("kubelet.service", commands=(command("/opt/prepare it"),)))},
     ),
     "a container with a shim of its own": (
-        Reason.POD_HAS_TWO_SHIMS,
+        Reason.RUNTIME_RESTART_WOULD_KILL_POD,
         {
             "inventory": inventory(
                 replace(RUNNING, monitor=Process(pid=5, started=1)),

@@ -151,7 +151,7 @@ ROWS = (
     Row(name="runtime/proxied", shows="runtime_is_the_unit", reason="UnsupportedRuntime", make=proxied),
     Row(name="runtime/stored-otherwise", shows="stored_is_served", reason="StoredHashNotReproduced",
         make=stored_otherwise),
-    Row(name="runtime/two-shims", shows="pods_survive_a_restart", reason="PodHasTwoShims", make=two_shims,
+    Row(name="runtime/two-shims", shows="pods_survive_a_restart", reason="RuntimeRestartWouldKillPod", make=two_shims,
         also=frozenset({"containers_do_not_crash"})),
     Row(name="runtime/unshielded", shows="shield_is_possible", reason="ShieldUnavailable", ends=WARNED,
         make=mounted_socket),

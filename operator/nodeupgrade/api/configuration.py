@@ -1,6 +1,6 @@
-"""The operator's configuration: a file that its administrator writes, apart from everything that a NodeUpgrade may say.
+"""The operator's configuration file: the servers that the operator may connect to.
 
-It holds what whoever creates NodeUpgrades must not choose: the servers that the operator speaks to.
+Its administrator writes it, since users who create NodeUpgrades must not choose these servers.
 """
 
 from dataclasses import dataclass

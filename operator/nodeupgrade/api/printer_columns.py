@@ -51,8 +51,8 @@ UPGRADE_KIND = Kind(
         Column("Message", _ready("message"), wide=True),
     ),
     comment=(
-        "One rollout of one kubelet version. The API server rejects changes of immutable fields (CEL, Kubernetes 1.25 and",
-        "later); the control plane checks everything again and reports it in the condition Accepted.",
+        "One rollout of one kubelet version. The API server rejects changes of immutable fields (CEL, Kubernetes 1.25",
+        "and later); the control plane checks everything again and reports it in the condition Accepted.",
     ),
 )
 

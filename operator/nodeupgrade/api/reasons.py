@@ -157,8 +157,8 @@ class Reason(StrEnum):
     RUNTIME_CONFIGURATION_DRIFT = ("RuntimeConfigurationDrift",
         "the container runtime's program or configuration was changed after its start",
         "revert what the message names, or restart the runtime at a time of your choice first")
-    POD_HAS_TWO_SHIMS = ("PodHasTwoShims",
-        "a container runs under a different shim than its pod, so any restart of the runtime would kill the pod",
+    RUNTIME_RESTART_WOULD_KILL_POD = ("RuntimeRestartWouldKillPod",
+        "a container runs under a different shim than its pod, so a restart of the runtime would kill the pod",
         "delete the pod named in the message")
     UNSUPPORTED_UNIT_COMMAND = ("UnsupportedUnitCommand",
         "the unit of the kubelet or of the runtime runs a command that may change what the upgrade depends on",

@@ -1,4 +1,4 @@
-"""Settings that must not change together with the kubelet: pods that run, or the run itself, depend on them."""
+"""Settings that must not change together with the kubelet, since running pods or the run itself depend on them."""
 
 from collections.abc import Iterator
 from typing import Any

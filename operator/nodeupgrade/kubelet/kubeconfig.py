@@ -1,4 +1,4 @@
-"""The kubeconfig."""
+"""Reads a kubelet's kubeconfig: the API server's address, and the credentials or the program that prints them."""
 
 import base64
 import binascii
@@ -63,7 +63,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not a kubeconfig: {error!r}") from error
     if server.scheme != "https" or not server.hostname:
-        raise ValueError(f"the server {cluster['server']} is not spoken to by https")
+        raise ValueError(f"the server {cluster['server']} is not an https URL")
     certificate = _material(user, "client-certificate", directory)
     token = _material(user, "token", directory)
     program = None

@@ -9,7 +9,7 @@ import json
 import re
 
 NOWHERE = "/nonexistent"
-"""Neither exists nor can be made, where a dry run happens."""
+"""A path that does not exist where a dry run happens, and cannot be created."""
 OVERRIDES = (
     f"--cert-dir={NOWHERE}/pki",
     f"--client-ca-file={NOWHERE}/ca.crt",

@@ -95,7 +95,7 @@ def forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
     """Return what is not allowed about where a kubelet comes from, or None.
 
     A digest that is listed allows any place that parses, except addresses that are the node's own or its cloud's:
-    those, and places that do not parse, are never asked, since the answer to that would be told.
+    those, and places that do not parse, are never requested, since the status would reveal the answer.
     """
     if artifact.pull_secret and artifact.pull_secret not in allowed.pull_secrets:
         return f"the pull secret {_shown(artifact.pull_secret)}"
@@ -128,7 +128,7 @@ def _is_url_allowed(url: Url, sha256: str | None, allowed: Allowed) -> bool:
 def is_path_below(text: str, entries: Iterable[str]) -> bool:
     """Report whether a file of a node is allowed by where it is: at or below an entry.
 
-    Only root is expected to write there, so that nobody exchanges it between two looks.
+    Only root is expected to write there, so that the file does not change between check and use.
     """
     path = _parsed(parse_path, text)
     return path is not None and any(path.is_relative_to(place) for place in _places(path_place, entries))

@@ -91,7 +91,7 @@ FOUND: dict[str, tuple[Change, Reason, tuple[str, ...]]] = {
         Reason.UNSUPPORTED_RUNTIME,
         ("4711", "another.service", "containerd.service"),
     ),
-    "a container with a shim of its own": (split, Reason.POD_HAS_TWO_SHIMS, ("default/web", "delete the pod")),
+    "a container with a shim of its own": (split, Reason.RUNTIME_RESTART_WOULD_KILL_POD, ("default/web", "delete the pod")),
     "a command before the kubelet": (
         written(KUBELET_DROP_IN, f"[Service]\n{THIEF}\n".encode()),
         Reason.UNSUPPORTED_UNIT_COMMAND,

@@ -1,4 +1,4 @@
-"""The spec of a NodeUpgradeTask: what the control plane requests for one node, and its verdict in the end."""
+"""The spec of a NodeUpgradeTask: the control plane's request for one node, and its final verdict."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,7 +35,7 @@ class TaskAction(StrEnum):
     """What the control plane requests from the node side."""
 
     WAIT = "Wait"
-    """Do nothing yet: a rollout has claimed the node, which waits for its turn."""
+    """Do nothing yet: the node is claimed and waits for its turn."""
     PRECHECK = "Precheck"
     """Check the node, prove its hashes and report what an upgrade would do; touch nothing."""
     UPGRADE = "Upgrade"
@@ -43,7 +43,7 @@ class TaskAction(StrEnum):
     ABORT = "Abort"
     """Stop and roll back unless the run is committed."""
     RELEASE = "Release"
-    """The run is over and accounted for; the task may be claimed by another NodeUpgrade."""
+    """The run is over and counted; another NodeUpgrade may claim the task."""
 
 
 class ArtifactKind(StrEnum):
@@ -70,7 +70,7 @@ class UpgradeRef:
 class TaskArtifact:
     """The kubelet binary for the node's platform, fully resolved."""
 
-    kind: Annotated[ArtifactKind, "Kind of the source, which decides which of the other fields are set."]
+    kind: Annotated[ArtifactKind, "Kind of the source, which determines the other fields that are set."]
     ref: Annotated[str | None, Field(max_length=limits.IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
     # absolute path inside the image (Image) or on the node (PreStaged)
     path: Annotated[str | None, Field(max_length=limits.PATH_LENGTH)] = None
@@ -91,7 +91,7 @@ class CordonRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """How an earlier run on this node ended, kept when the task is claimed again."""
+    """An earlier run on this node, kept when the task is claimed again."""
 
     upgrade: Annotated[str, "The NodeUpgrade that the task belonged to.", Field(max_length=limits.NAME_LENGTH)]
     from_version: Annotated[str, KUBELET_VERSION]
@@ -117,12 +117,12 @@ class HookResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRun:
-    """A hook of this run: a Job that the control plane makes, and what became of it."""
+    """A hook of this run: a Job that the control plane creates, and its result."""
 
     phase: HookPhase
-    template: Annotated[str, "The CronJob that it is made from.", Field(max_length=limits.TEMPLATE_NAME_LENGTH)]
+    template: Annotated[str, "The CronJob that it is created from.", Field(max_length=limits.TEMPLATE_NAME_LENGTH)]
     timeout_seconds: Annotated[int, "How long the Job may take.", Field(minimum=1)]
-    result: Annotated[HookResult | None, "How it ended; unset as long as it has not."] = None
+    result: Annotated[HookResult | None, "How it ended. Unset until then."] = None
     message: Annotated[str, Field(max_length=limits.HOOK_MESSAGE_LENGTH)] = ""
 
 
@@ -149,7 +149,7 @@ class GuardGrant:
     # when the new kubelet must run, as written into the guard's parameters. From then on, each pod is guarded for as
     # long as its own probes need.
     kubelet_runs_by: Annotated[
-        datetime | None, "Time by which the new kubelet must run. If unset in an answer, no guard is possible."
+        datetime | None, "Time by which the new kubelet must run. Unset in an answer if no guard is possible."
     ] = None
 
 
@@ -161,9 +161,9 @@ class GuardGrant:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What the control plane wants to be done on the node, and its verdict. Times are UTC."""
+    """The control plane's request for the node, and its verdict. Times are UTC."""
 
-    node_name: Annotated[NameOfNode, "Name of the node.", immutable("it is the lock")]
+    node_name: Annotated[NameOfNode, "Name of the node.", immutable("the object is the lock on its node")]
     node_uid: Annotated[str, Field(max_length=64), immutable("a replaced node needs a new task")]
     upgrade_ref: UpgradeRef
     run_id: Annotated[RunId, RUN]
@@ -173,7 +173,7 @@ class TaskSpec:
     files: Annotated[
         tuple[NodeFile, ...], "Files to replace together with the kubelet.", Field(max_items=MOST_FILES)
     ] = ()
-    action: Annotated[TaskAction, "What the agent is to do.", Field(defaulted=True)] = TaskAction.WAIT
+    action: Annotated[TaskAction, "Action requested from the agent.", Field(defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, "Reason for the action Abort.", Field(max_length=128)] = ""
     action_message: Annotated[str, Field(max_length=limits.MESSAGE_LENGTH)] = ""
     wave: Annotated[str, "The wave that the node belongs to.", Field(max_length=limits.LABEL_LENGTH)] = ""

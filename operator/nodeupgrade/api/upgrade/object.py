@@ -139,7 +139,7 @@ def _approvals(metadata: Json, text: str) -> dict[str, str]:
 
 
 def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that is not yet validated
-    """Validate a spec as the CRD does. Unknown fields are ignored, since API servers drop them; ``lint`` reports them."""
+    """Validate a spec as the CRD does, apart from unknown fields, which API servers drop and ``lint`` reports."""
     if spec is None:
         return (Problem("spec", "required field is missing; write version, artifact and nodes"),)
     return tuple(validate(SPEC, filled(SPEC, spec), "spec"))

@@ -42,7 +42,7 @@ class ContainerTotals:
     unchanged: Annotated[Count, "Number of containers whose stored hash was already right."] = 0
     restarted: Annotated[Count, "Number of containers that were restarted. Should be 0."] = 0
     recreated: Annotated[
-        Count, "Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks."
+        Count, "Number of containers of static pods that were replaced because of kubelet.staticPods: Recreate."
     ] = 0
 
 
@@ -55,9 +55,7 @@ class NodeFailure:
     step: Annotated[str | None, "The step that failed.", Field(max_length=limits.FAILURE_WORD_LENGTH)] = None
     message: Annotated[str, Field(max_length=limits.FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
-    uid: Annotated[str, "UID of the Node.", Field(max_length=limits.UID_LENGTH)] = (
-        ""  # of the Node; empty if it is not known
-    )
+    uid: Annotated[str, "UID of the Node. Empty if unknown.", Field(max_length=limits.UID_LENGTH)] = ""
     wave: Annotated[str, "The wave that the node belonged to.", Field(max_length=limits.LABEL_LENGTH)] = ""
     outcome: Annotated[
         Verdict | None,
