@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.check_catalogue import EVERY
+from nodeupgrade.check_catalogue import ALL_CHECKS
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.examination.planning import examine
@@ -117,7 +117,7 @@ def main() -> int:
     if found.plan is None:
         sys.exit(f"error: {len(found.refusals)} findings, first {found.refusals[0]}")
     containers = len(found.plan.containers)
-    print(f"preflight, {PODS} pods with {containers} containers, {len(EVERY)} checks, on a simulated node:")
+    print(f"preflight, {PODS} pods with {containers} containers, {len(ALL_CHECKS)} checks, on a simulated node:")
     print(f"  gathering {gathering:.2f} s; {len(registry.CHECKS) + len(registry.WARNINGS)} checks {checking:.2f} s")
     print(f"  judging, proving all hashes and planning {examining:.2f} s, at most {SECONDS:.0f} s")
     return 0 if examining <= SECONDS else 1

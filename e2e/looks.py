@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from e2e.cluster import Cluster, Object
 from e2e.lab.process import wait_until
-from nodeupgrade.check_catalogue import OF_ROLLOUT
+from nodeupgrade.check_catalogue import ROLLOUT_CHECKS
 
 PLAN_SECONDS = 300
-BY_REASON = {str(reason): check.name for check in OF_ROLLOUT for reason in check.reasons}
+BY_REASON = {str(reason): check.name for check in ROLLOUT_CHECKS for reason in check.reasons}
 """The check of the control plane that has a reason; a NodeUpgrade's status names only the reason."""
 
 

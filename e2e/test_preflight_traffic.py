@@ -15,7 +15,9 @@ OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
 """One of each kind."""
 ALONE, SERVICE = "http-1-1", "alone"
-ABOUT = frozenset({"StartupProbeRunsAgain", "ProbeFails", "PodInTransition", "EndpointsWouldBeLost", "ServicesNotRead"})
+ABOUT = frozenset(
+    {"StartupProbeRunsAgain", "ReadinessProbeFailing", "PodInTransition", "EndpointsWouldBeLost", "ServicesNotReadable"}
+)
 """The reasons of the checks that this is about."""
 
 

@@ -61,7 +61,7 @@ def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
         cluster.wait_for_end(f"wrong-{which}")
     status = cluster.task()["status"]
 
-    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldRefusedCall"), status
     assert "kubelet v1.33.13 wanted to stop " in status["message"]
     assert status["containers"]["restarted"] == 0
     assert status["shield"]["state"] == "Raised"
@@ -84,7 +84,7 @@ def test_a_kubelet_that_is_turned_back_is_stopped_where_run_is_full(cluster: Clu
         finally:
             node.exec("mount", "-o", f"remount,size={size}", "/run")
 
-    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldRefusedCall"), status
     assert disturbed(before, cluster.wait_settled()) == []
     cluster.delete("full")
     cluster.apply("roomy", NEW, cluster.pre_staged(NEW), verify=quickly())

@@ -80,7 +80,7 @@ def test_a_command_before_the_kubelet(cluster: Cluster) -> None:
         cluster.node.exec("rm", KUBELET_DROP_IN)
         cluster.node.exec("systemctl", "daemon-reload")
 
-    assert (status["phase"], status["reason"]) == ("Refused", "UnitCommandUnknown")
+    assert (status["phase"], status["reason"]) == ("Refused", "UnsupportedUnitCommand")
     assert line in status["message"]
 
 
@@ -91,7 +91,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
     splitpods.split(cluster.lab, node, victim)
     status = looked_at(cluster, "shim")
 
-    assert (status["phase"], status["reason"]) == ("Refused", "PodHasTwoShims")
+    assert (status["phase"], status["reason"]) == ("Refused", "RuntimeRestartWouldKillPod")
     assert [hazard["pod"] for hazard in status["hazards"] if not hazard.get("warning")] == [
         f"{victim.pod}/{victim.name}"
     ]

@@ -150,7 +150,7 @@ def test_one_wrong_hash_is_noticed_and_rolled_back_with_nothing_lost(cluster: Cl
     tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=verify))
     status = cluster.task()["status"]
 
-    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldHeld"), status
+    assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldRefusedCall"), status
     assert f"wanted to stop {victim.pod}/{victim.name}" in status["message"]
     assert status["containers"]["restarted"] == 0
     assert disturbed(before, cluster.wait_settled()) == []

@@ -64,7 +64,7 @@ def _begin(cluster: Cluster, name: str, row: Row, more: Object) -> None:
 def _is_held(cluster: Cluster) -> bool:
     """Report whether the old kubelet, too, wants to end a container, and the shield waits for a person."""
     status = cluster.task().get("status", {})
-    return (status.get("phase"), status.get("reason")) == ("RollingBack", "ShieldHeld")
+    return (status.get("phase"), status.get("reason")) == ("RollingBack", "ShieldRefusedCall")
 
 
 def _complaints(row: Row, accepted: Accepted, status: Object, pods: set[str]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pathlib import PurePath
 DEFAULT_LOCATION = PurePath("/opt/nodeupgrade/bundle")
 """Path of the bundle in the image."""
 
-NOTHING = DEFAULT_LOCATION.with_name("nothing")
+EMPTY_FILE = DEFAULT_LOCATION.with_name("nothing")
 """An empty file of the image."""
 
 MANIFEST = "bundle.json"
@@ -31,7 +31,7 @@ SHIELD = "nodeupgrade.node.shield.process"
 COPY = "nodeupgrade.node.agent.copy"
 """The modules that run from a bundle."""
 
-LEFT_OUT = frozenset({"cli", "controlplane"})
+EXCLUDED_PACKAGES = frozenset({"cli", "controlplane"})
 """Packages of nodeupgrade that none of these modules needs; they are not part of a bundle."""
 
 _FLAGS = ("-I", "-S", "-B", "-X", "utf8")
@@ -57,8 +57,8 @@ class Manifest:
         return f"{self.version}-{self.digest.removeprefix('sha256:')[:16]}"
 
 
-PLACE = "NODEUPGRADE_BUNDLE"
-"""Variable with the path of the bundle that a process runs from."""
+LOCATION_VARIABLE = "NODEUPGRADE_BUNDLE"
+"""Environment variable with the path of the bundle that a process runs from."""
 
 
 def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def command(root: PurePath, module: str, *args: str) -> tuple[str, ...]:
 
 
 def interpreter(root: PurePath) -> tuple[str, ...]:
-    """Return the words that start Python from the bundle at `root`; `sys.executable` cannot be run by itself there."""
+    """Return the words that start Python from the bundle at `root`; `sys.executable` alone cannot run there."""
     loader = (str(root / LOADER), "--inhibit-cache", "--library-path", str(root / LIBRARIES))
     return (*loader, str(root / INTERPRETER), *_FLAGS)
 
@@ -86,5 +86,5 @@ def environment(root: PurePath) -> dict[str, str]:
     return {
         "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LC_ALL": "C",
-        PLACE: str(root),
+        LOCATION_VARIABLE: str(root),
     }

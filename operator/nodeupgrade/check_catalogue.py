@@ -19,12 +19,12 @@ from nodeupgrade.node.checks import registry
 
 AnyCheck = Check[Any]  # Any: each check has its own facts
 
-OF_ROLLOUT: tuple[AnyCheck, ...] = (
+ROLLOUT_CHECKS: tuple[AnyCheck, ...] = (
     *admission_checks.BEFORE_PODS,
     *admission_checks.WITH_PODS,
     *admission_checks.WARNINGS,
 )
-EVERY: tuple[AnyCheck, ...] = (*OF_ROLLOUT, *registry.CHECKS, *registry.PROOFS, *registry.WARNINGS)
+ALL_CHECKS: tuple[AnyCheck, ...] = (*ROLLOUT_CHECKS, *registry.CHECKS, *registry.PROOFS, *registry.WARNINGS)
 """A name may occur twice, if rollout and node ask the same; it is accepted for both."""
 
 _SHOWN = 3
@@ -37,12 +37,12 @@ def read_upgrade(body: Json) -> Upgrade:
         MalformedObjectError: The status, which only the control plane writes, cannot be read.
     """
     upgrade = parse_upgrade(body)
-    if upgrade.spec is None or (wrong := next(wrong_names(upgrade.spec), None)) is None:
+    if upgrade.spec is None or (wrong := next(invalid_accepted_checks(upgrade.spec), None)) is None:
         return upgrade
     return replace(upgrade, spec=None, spec_digest="", problem=str(wrong))
 
 
-def wrong_names(spec: UpgradeSpec) -> Iterator[Finding]:
+def invalid_accepted_checks(spec: UpgradeSpec) -> Iterator[Finding]:
     """Yield a finding for every name of a check that does not exist or cannot be accepted."""
     for index, name in enumerate(spec.preflight.accept):
         if problem := _problem(name):
@@ -50,9 +50,9 @@ def wrong_names(spec: UpgradeSpec) -> Iterator[Finding]:
 
 
 def _problem(name: str) -> str:
-    called = [check for check in EVERY if check.name == name]
+    called = [check for check in ALL_CHECKS if check.name == name]
     if not called:
-        close = get_close_matches(name, dict.fromkeys(check.name for check in EVERY if check.acceptable), _SHOWN)
+        close = get_close_matches(name, dict.fromkeys(check.name for check in ALL_CHECKS if check.acceptable), _SHOWN)
         instead = f"did you mean {' or '.join(close)}?" if close else "docs/generated/preflight.md lists all of them"
         return f"there is no check {name}; {instead}"
     if any(check.acceptable for check in called):

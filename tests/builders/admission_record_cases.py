@@ -132,7 +132,7 @@ NAMESPACES: dict[str, tuple[Reason, Admission, str]] = {
         "names the user IDs of default/a too",
     ),
     "that is not there": (
-        Reason.CONTAINER_COULD_NOT_RESTART,
+        Reason.CONTAINER_WOULD_NOT_RESTART,
         admission(running(pod(**USERNS)), versions=("v1.33.1", "v1.34.2")),
         "there is no record of its user namespace",
     ),

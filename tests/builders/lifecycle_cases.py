@@ -119,49 +119,49 @@ OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
 
 CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     "a crash loop": (
-        Reason.POD_ENDS_BY_ITSELF,
+        Reason.POD_EXPECTED_TO_END,
         facts(pod({"waiting": {"reason": "CrashLoopBackOff"}})),
         "1 container ended within the last 10 minutes",
         facts(pod({"waiting": {"reason": "ImagePullBackOff"}})),
     ),
     "a container that crashed": (
-        Reason.POD_ENDS_BY_ITSELF,
+        Reason.POD_EXPECTED_TO_END,
         facts(pod(last=ended(9))),
         "default/web/nginx",
         facts(pod(last=ended(11))),
     ),
     "a container between its end and the back-off": (
-        Reason.POD_ENDS_BY_ITSELF,
+        Reason.POD_EXPECTED_TO_END,
         facts(pod(ended(1))),
         "default/web/nginx",
         facts(pod({"terminated": {**ended(1)["terminated"], "exitCode": 0}})),
     ),
     "a deadline": (
-        Reason.POD_ENDS_BY_ITSELF,
+        Reason.POD_EXPECTED_TO_END,
         facts(pod(activeDeadlineSeconds=600, status=began(510))),
         "activeDeadlineSeconds ends 1 pod within 90 s",
         facts(pod(activeDeadlineSeconds=600, status=began(509))),
     ),
     "a bare pod": (
-        Reason.LOSS_NOT_HEALED,
+        Reason.POD_WITHOUT_CONTROLLER,
         facts(pod(metadata={"ownerReferences": []})),
         "1 pod would be gone for good",
         facts(pod(metadata={"ownerReferences": [], "annotations": {"kubernetes.io/config.mirror": "aa"}})),
     ),
     "a pod whose owner does not control it": (
-        Reason.LOSS_NOT_HEALED,
+        Reason.POD_WITHOUT_CONTROLLER,
         facts(pod(metadata={"ownerReferences": [{"kind": "Job", "name": "web"}]})),
         "default/web",
         facts(pod(restartPolicy="Never")),
     ),
     "a pod of our own": (
-        Reason.LOSS_NOT_HEALED,
+        Reason.POD_WITHOUT_CONTROLLER,
         facts(pod(metadata={"ownerReferences": None})),
         "default/web",
         facts(pod(metadata={"ownerReferences": None, "labels": {"nodeupgrade.dev/run": "r"}})),
     ),
     "somebody who debugs": (
-        Reason.DEBUGGING_IS_INTERRUPTED,
+        Reason.DEBUG_SESSION_WOULD_END,
         facts(
             pod(
                 ephemeralContainers=[DEBUGGER],

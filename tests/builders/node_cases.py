@@ -221,7 +221,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     # pods
     "a container that the runtime does not hold": (Reason.POD_IN_TRANSITION, {"pods": shown("running", "elsewhere")}),
     "a cgroup that moves": (
-        Reason.POD_CGROUP_MOVES,
+        Reason.POD_CGROUP_WOULD_CHANGE,
         {
             "target": V("v1.17.17"),
             "kubelet": kubelet(current=V("v1.15.0"), staged_version="v1.17.17"),
@@ -231,7 +231,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         },
     ),
     "a quantity that is none": (
-        Reason.POD_CGROUP_MOVES,
+        Reason.POD_CGROUP_WOULD_CHANGE,
         {"pods": without_status(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])},
     ),
     "an update in place": (Reason.POD_IN_TRANSITION, {"pods": with_condition("InPlaceUpdateReady", "False")}),
@@ -255,15 +255,15 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         Reason.RUNTIME_UNPROVEN, {"runtime_found": runtime_found(unproven="never tried")},
     ),
     "a kubelet whose failure reboots the node": (
-        Reason.STOPS_WITH_KUBELET,
+        Reason.KUBELET_STOP_AFFECTS_OTHERS,
         {"kubelet": kubelet(unit=unit("kubelet.service", ends_machine=("FailureAction=reboot",)))},
     ),
     "a command before the kubelet": (
-        Reason.UNIT_COMMAND_UNKNOWN,
+        Reason.UNSUPPORTED_UNIT_COMMAND,
         {"kubelet": kubelet(unit=unit("kubelet.service", commands=(command("/opt/prepare it"),)))},
     ),
     "a container with a shim of its own": (
-        Reason.POD_HAS_TWO_MONITORS,
+        Reason.RUNTIME_RESTART_WOULD_KILL_POD,
         {
             "inventory": inventory(
                 replace(RUNNING, monitor=Process(pid=5, started=1)),

@@ -63,22 +63,26 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         "/var/lib/nodeupgrade is mounted noexec; /mnt is mounted read-only; remount one",
     ),
     "units that a boot forgets": (
-        Reason.RUN_NOT_KEPT, {"volatile": ("/etc/systemd/system",)}, "/etc/systemd/system is empty after a boot",
+        Reason.RUN_DIRECTORY_NOT_PERSISTENT, {"volatile": ("/etc/systemd/system",)},
+        "/etc/systemd/system is empty after a boot",
     ),
     "an immutable program": (
-        Reason.PROGRAM_NOT_REPLACEABLE, {"unchangeable": ("/usr/bin/kubelet",)}, "chattr -ia /usr/bin/kubelet",
+        Reason.KUBELET_BINARY_NOT_REPLACEABLE, {"unchangeable": ("/usr/bin/kubelet",)}, "chattr -ia /usr/bin/kubelet",
     ),
     "a program that is mounted where it lies": (
-        Reason.PROGRAM_NOT_REPLACEABLE, {"mounted": ("/usr/bin/kubelet",)}, "/usr/bin/kubelet is a mount point",
+        Reason.KUBELET_BINARY_NOT_REPLACEABLE, {"mounted": ("/usr/bin/kubelet",)}, "/usr/bin/kubelet is a mount point",
     ),
     "a place where nothing can be written": (
-        Reason.PROGRAM_NOT_REPLACEABLE, {"read_only": ("/usr/bin",)}, "/usr/bin is on a filesystem that is mounted",
+        Reason.KUBELET_BINARY_NOT_REPLACEABLE, {"read_only": ("/usr/bin",)},
+        "/usr/bin is on a filesystem that is mounted",
     ),
     "a driver that the runtime flips": (
-        Reason.POD_CGROUP_MOVES, {"runtime": containerd("2.1.9", "cgroupfs")}, "would use the cgroup driver cgroupfs",
+        Reason.POD_CGROUP_WOULD_CHANGE, {"runtime": containerd("2.1.9", "cgroupfs")},
+        "would use the cgroup driver cgroupfs",
     ),
     "a driver changed in the configuration": (
-        Reason.POD_CGROUP_MOVES, {"layout": read_layout((), b"cgroupDriver: cgroupfs")}, "its configuration says so",
+        Reason.POD_CGROUP_WOULD_CHANGE, {"layout": read_layout((), b"cgroupDriver: cgroupfs")},
+        "its configuration says so",
     ),
     "cgroup v1": (Reason.KUBELET_WOULD_NOT_START, NEWEST, "failCgroupV1: false"),
     "damaged state": (

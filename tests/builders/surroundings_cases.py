@@ -66,10 +66,10 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.UNSUPPORTED_SERVICE_MANAGER, "systemd 215 runs, which is older than 219", {"systemd": 215},
     ),
     "a service that is part of the kubelet's": (
-        Reason.STOPS_WITH_KUBELET, "containerd.service would stop", {"bound": ("containerd.service",)},
+        Reason.KUBELET_STOP_AFFECTS_OTHERS, "containerd.service would stop", {"bound": ("containerd.service",)},
     ),
     "a daemon that serves a mount": (
-        Reason.STOPS_WITH_KUBELET, "glusterfs (77)", {"daemons": ("glusterfs (77)",)},
+        Reason.KUBELET_STOP_AFFECTS_OTHERS, "glusterfs (77)", {"daemons": ("glusterfs (77)",)},
     ),
     "a host of another name": (Reason.CONFIGURATION_DRIFT, "would register as node-b", {"hostname": "node-b"}),
     "another name on the command line": (
@@ -77,27 +77,28 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         {"settings": configured(("--hostname-override=other", "--cloud-provider=external"))},
     ),
     "no cgroup where pods are looked for": (
-        Reason.POD_CGROUP_MOVES, "no cgroup /kubepods.slice", {"cgroups": group(exists=False)},
+        Reason.POD_CGROUP_WOULD_CHANGE, "no cgroup /kubepods.slice", {"cgroups": group(exists=False)},
     ),
     "a controller that is gone": (
-        Reason.POD_CGROUP_MOVES, "its cgroup lacks cpuset, hugetlb",
+        Reason.POD_CGROUP_WOULD_CHANGE, "its cgroup lacks cpuset, hugetlb",
         {"cgroups": group(incomplete={"default/web": ("cpuset", "hugetlb")})},
     ),
     "a limit that sinks below what is used": (
-        Reason.POD_CGROUP_MOVES, "would limit them to 6144Mi", {"settings": RESERVED, "cgroups": group()},
+        Reason.POD_CGROUP_WOULD_CHANGE, "would limit them to 6144Mi", {"settings": RESERVED, "cgroups": group()},
     ),
     "a limit where there was none": (
-        Reason.POD_CGROUP_MOVES, "under no limit", {"settings": RESERVED, "cgroups": group(limit=None)},
+        Reason.POD_CGROUP_WOULD_CHANGE, "under no limit", {"settings": RESERVED, "cgroups": group(limit=None)},
     ),
     "a reservation that cannot be read": (
-        Reason.POD_CGROUP_MOVES, "nobody can tell",
+        Reason.POD_CGROUP_WOULD_CHANGE, "nobody can tell",
         {"settings": configured((), b"kubeReserved: {memory: much}"), "cgroups": group()},
     ),
     "a package that is not held": (
         Reason.KUBELET_FROM_PACKAGE, "which is not held", {"package": Package(manager="dpkg", name="kubelet")},
     ),
     "an upgrade of packages": (
-        Reason.NODE_IN_OTHER_HANDS, "apt-daily-upgrade.service runs", {"package_jobs": ("apt-daily-upgrade.service",)},
+        Reason.CONFLICTING_NODE_OPERATION, "apt-daily-upgrade.service runs",
+        {"package_jobs": ("apt-daily-upgrade.service",)},
     ),
 }  # fmt: skip
 

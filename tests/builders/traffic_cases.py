@@ -59,7 +59,8 @@ OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
 
 CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "readiness fails": (
-        Reason.PROBE_FAILS, "the readiness probes of 1 container fail now: shop/web/app; kubelet v1.33.13 may report",
+        Reason.READINESS_PROBE_FAILING,
+        "the readiness probes of 1 container fail now: shop/web/app; kubelet v1.33.13 may report",
         {"pods": [pod(readinessProbe=HTTP, ready=False)]},
     ),
     "a startup probe that nothing vouches for": (
@@ -74,7 +75,7 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         {"pods": [pod(startupProbe=TCP, started=False, ready=False)], "settle": 19.0},
     ),
     "exec probes get a timeout": (
-        Reason.EXEC_PROBE_TIMED, "1 container with such probes: shop/web/app",
+        Reason.EXEC_PROBE_TIMEOUT_ENFORCED, "1 container with such probes: shop/web/app",
         {"pods": [pod(livenessProbe=EXEC)], "current": V("v1.19.16"), "target": V("v1.20.15")},
     ),
     "a Service would be deserted": (
@@ -86,7 +87,8 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         {"pods": [pod(readinessProbe=HTTP)], "clients": clients(Risk.REFUSED, web=("shop/web", "shop/web-2"))},
     ),
     "nobody knows": (
-        Reason.SERVICES_NOT_READ, "it is forbidden", {"clients": Clients(risk=Risk.REFUSED, unread="it is forbidden")},
+        Reason.SERVICES_NOT_READABLE, "it is forbidden",
+        {"clients": Clients(risk=Risk.REFUSED, unread="it is forbidden")},
     ),
     "the node flaps": (
         Reason.ENDPOINTS_WOULD_BE_LOST, "#124430", {"clients": clients(Risk.ACCEPTED), "target": V("v1.30.14")},

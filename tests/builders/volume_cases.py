@@ -51,26 +51,28 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
 
 REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
     "staged by name, crossing 1.24": (
-        Reason.VOLUME_NOT_KEPT, "default/web", "#107065",
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "#107065",
         volumes("v1.23.17", "v1.24.17", of_pod("csi", "pvc-1"), STAGED),
     ),
     "staged by name, for nobody that is known": (
-        Reason.VOLUME_NOT_KEPT, "", "a volume pvc-1 is mounted", volumes("v1.23.17", "v1.24.17", STAGED),
+        Reason.VOLUME_NOT_SUPPORTED, "", "a volume pvc-1 is mounted", volumes("v1.23.17", "v1.24.17", STAGED),
     ),
     "staged by digest, on the way back": (
-        Reason.VOLUME_NOT_KEPT, "", "a volume of ebs.csi.aws.com", volumes("v1.24.17", "v1.23.17", STAGED_ANEW),
+        Reason.VOLUME_NOT_SUPPORTED, "", "a volume of ebs.csi.aws.com", volumes("v1.24.17", "v1.23.17", STAGED_ANEW),
     ),
     "a block volume, crossing 1.17": (
-        Reason.VOLUME_NOT_KEPT, "", "#74026", volumes("v1.16.15", "v1.17.17", BLOCK),
+        Reason.VOLUME_NOT_SUPPORTED, "", "#74026", volumes("v1.16.15", "v1.17.17", BLOCK),
     ),
     "a plugin whose volumes migrate": (
-        Reason.VOLUME_NOT_KEPT, "default/web", "#106098", volumes("v1.22.17", "v1.23.17", of_pod("aws-ebs", "pv-1")),
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "#106098",
+        volumes("v1.22.17", "v1.23.17", of_pod("aws-ebs", "pv-1")),
     ),
     "a plugin that is removed": (
-        Reason.VOLUME_NOT_KEPT, "default/web", "#112015", volumes("v1.25.16", "v1.26.15", of_pod("glusterfs", "pv-1")),
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "#112015",
+        volumes("v1.25.16", "v1.26.15", of_pod("glusterfs", "pv-1")),
     ),
     "a git repository": (
-        Reason.VOLUME_NOT_KEPT, "default/web", "#129923",
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "#129923",
         volumes("v1.32.13", "v1.33.13", volumes=[{"name": "site", "gitRepo": {"repository": "git://a"}}]),
     ),
     "a claim that is being deleted": (
@@ -90,7 +92,7 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
 
 CAUTIONS: dict[str, tuple[Reason, str, NodeFacts]] = {
     "SELinux": (
-        Reason.VOLUME_NOT_KEPT, "1 pod with persistent volumes: default/web",
+        Reason.VOLUME_NOT_SUPPORTED, "1 pod with persistent volumes: default/web",
         volumes("v1.36.1", "v1.37.0", volumes=[{"name": "scratch", "ephemeral": {}}], selinux=True),
     ),
     "a volume that is not attached": (

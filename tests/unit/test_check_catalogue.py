@@ -4,26 +4,26 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.check_catalogue import EVERY, read_upgrade
+from nodeupgrade.check_catalogue import ALL_CHECKS, read_upgrade
 from tests.builders.specs import MINIMAL
 from tests.scenario.rollout.harness import upgrade_object
 
 
 def test_every_check_says_what_holds_and_why_it_may_not() -> None:
-    for one in EVERY:
+    for one in ALL_CHECKS:
         assert one.holds.endswith("."), one.name
         assert one.reasons, one.name
 
 
 def test_no_two_checks_have_one_name_in_a_room() -> None:
-    names = [(one.room, one.name) for one in EVERY]
+    names = [(one.room, one.name) for one in ALL_CHECKS]
 
     assert len(names) == len(set(names))
 
 
 def test_checks_of_one_name_are_accepted_together_or_not_at_all() -> None:
     acceptable: dict[str, set[bool]] = {}
-    for one in EVERY:
+    for one in ALL_CHECKS:
         acceptable.setdefault(one.name, set()).add(one.acceptable)
 
     assert {name: both for name, both in acceptable.items() if len(both) > 1} == {}

@@ -170,7 +170,7 @@ def _apply_during(stage: Stage) -> Seen:
     code, told = ended[0]
     kubeadm_said = f": {' '.join(told[-200:].split())}" if code else ""
     said = f"“{run.message}”; kubeadm ended with {code}{kubeadm_said}, and replaced {_replaced(node, before)}"
-    return Seen(run=run, said=said, complaints=tuple(run.wrong("RolledBack (`ShieldHeld`)")))
+    return Seen(run=run, said=said, complaints=tuple(run.wrong("RolledBack (`ShieldRefusedCall`)")))
 
 
 def _replaced(node: Node, before: Mapping[str, str]) -> str:

@@ -49,7 +49,7 @@ def a_script(cluster: Cluster) -> Iterator[Object]:
 ROWS = (
     Row(name="asked/same-version", shows="node_is_not_at_target", reason="AlreadyAtTarget", new=OLD, ends=SKIPPED,
         make=asking()),
-    Row(name="asked/from-versions", shows="source_is_wanted", reason="UnsupportedSource", ends=SKIPPED,
+    Row(name="asked/from-versions", shows="source_is_wanted", reason="SourceVersionNotListed", ends=SKIPPED,
         make=asking(fromVersions=["v1.29"])),
     Row(name="asked/downgrade", shows="downgrade_is_allowed", reason="DowngradeNotAllowed", new="1.29.15",
         make=asking(allowDowngrade=False), spec={"artifact": {"preStaged": _TEXT}}),

@@ -12,7 +12,7 @@ from e2e.preflight.kinds.node import LABEL
 from e2e.preflight.kinds.pods import BOTH_HERE, having, only_endpoint
 from e2e.preflight.row import WARNED, Row
 
-ENDS = "PodEndsByItself"
+ENDS = "PodExpectedToEnd"
 LOST = "EndpointsWouldBeLost"
 HOOK = {"postStart": {"exec": {"command": ["sleep", "300"]}}}
 
@@ -125,8 +125,9 @@ ROWS = (
     Row(name="condition/vendor", shows="vendors_kubelet_admits_the_pods", reason="PodWouldNotBeAdmitted",
         make=never_ready, spec={"kubelet": {"alsoRejects": ["NotReady"]}},
         also=frozenset({"readiness_probes_succeed"})),
-    Row(name="condition/bare", shows="pods_would_be_replaced", reason="LossNotHealed", ends=WARNED, make=having()),
-    Row(name="condition/debugged", shows="nobody_is_debugging", reason="DebuggingIsInterrupted", ends=WARNED,
+    Row(name="condition/bare", shows="pods_would_be_replaced", reason="PodWithoutController", ends=WARNED,
+        make=having()),
+    Row(name="condition/debugged", shows="nobody_is_debugging", reason="DebugSessionWouldEnd", ends=WARNED,
         make=debugged),
     Row(name="condition/ended", shows="ended_pods_keep_their_phase", reason="KubeletDefect", ends=WARNED,
         new="1.31.0", make=ended_and_misplaced, also=frozenset({"release_has_no_known_flaw"})),

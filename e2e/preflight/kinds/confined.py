@@ -16,7 +16,7 @@ from e2e.preflight.kinds.pods import having
 from e2e.preflight.row import WARNED, Row
 
 PROFILE = "nodeupgrade-test.json"
-COULD_NOT = "ContainerCouldNotRestart"
+COULD_NOT = "ContainerWouldNotRestart"
 
 
 @contextlib.contextmanager

@@ -107,7 +107,7 @@ ROWS = (
         spec={"skewPolicy": "Warn", "verify": {"readinessGuard": "Off"}}),
     Row(name="probe/starting", shows="probes_let_containers_live", reason="PodInTransition",
         make=having(pods.container(startupProbe=PROBE), ready=False), spec={"verify": {"settle": "10m"}}),
-    Row(name="probe/unready", shows="readiness_probes_succeed", reason="ProbeFails", ends=WARNED,
+    Row(name="probe/unready", shows="readiness_probes_succeed", reason="ReadinessProbeFailing", ends=WARNED,
         make=having(pods.container(readinessProbe=PROBE), ready=False)),
     Row(name="probe/starts-anew", shows="startup_probes_succeed_again", reason="StartupProbeRunsAgain", ends=WARNED,
         make=having(pods.container(script=f"touch /tmp/well; {pods.STAY}", startupProbe=PROBE))),

@@ -1,6 +1,6 @@
-"""The operator's configuration: a file that its administrator writes, apart from everything that a NodeUpgrade may say.
+"""The operator's configuration file: the servers that the operator may connect to.
 
-It holds what whoever creates NodeUpgrades must not choose: the servers that the operator speaks to.
+Its administrator writes it, since users who create NodeUpgrades must not choose these servers.
 """
 
 from dataclasses import dataclass
@@ -27,18 +27,18 @@ class ConfigurationError(Exception):
 class PrometheusServer:
     """A Prometheus that health checks may query."""
 
-    name: Annotated[str, DNS_LABEL, "The name by which health checks call it."]
+    name: Annotated[str, DNS_LABEL, "Name by which health checks refer to it."]
     url: Annotated[
         str,
         _URL,
-        "Its URL, without /api/v1.",
+        "URL of the server, without /api/v1.",
         Rule(
             "!self.contains('?') && !self.contains('#')",
-            "a URL with a query or a fragment cannot be that of a Prometheus; write its begin only",
+            "the URL of a Prometheus server must not have a query or fragment; write only what precedes them",
         ),
     ]
     bearer_token_file: Annotated[str | None, _PATH, "File with a token to log in with; read for every query."] = None
-    ca_file: Annotated[str | None, _PATH, "File with the certificates to trust instead of the system's."] = None
+    ca_file: Annotated[str | None, _PATH, "File with the CA certificates to trust instead of the system's."] = None
 
 
 class NoticeFormat(StrEnum):
@@ -51,11 +51,11 @@ class NoticeFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receiver:
-    """A webhook that is told how rollouts stand."""
+    """A webhook that receives notices about rollouts."""
 
-    name: Annotated[str, DNS_LABEL, "Its name, for messages and for the record of what it has got."]
-    url: Annotated[str, _URL, "Where to send notices to."]
-    format: Annotated[NoticeFormat, "How notices are written."] = NoticeFormat.JSON
+    name: Annotated[str, DNS_LABEL, "Name of the receiver, for messages and for the record of delivered notices."]
+    url: Annotated[str, _URL, "URL to send notices to."]
+    format: Annotated[NoticeFormat, "Format of the notices."] = NoticeFormat.JSON
     bearer_token_file: Annotated[str | None, _PATH, "File with a token to log in with; read for every notice."] = None
 
 
@@ -64,10 +64,12 @@ class Configuration:
     """The operator's configuration."""
 
     prometheus: Annotated[
-        tuple[PrometheusServer, ...], "Where health checks may send queries.", Field(max_items=16, list_map_key="name")
+        tuple[PrometheusServer, ...],
+        "Prometheus servers that health checks may query.",
+        Field(max_items=16, list_map_key="name"),
     ] = ()
     notifications: Annotated[
-        tuple[Receiver, ...], "Who is told how rollouts stand.", Field(max_items=16, list_map_key="name")
+        tuple[Receiver, ...], "Webhooks that receive notices about rollouts.", Field(max_items=16, list_map_key="name")
     ] = ()
 
 
@@ -75,15 +77,15 @@ CONFIGURATION: Final = schema_of(Configuration, by_people=True)
 
 
 def parse_configuration(data: Any) -> Configuration:  # Any: YAML that is not yet validated
-    """Parse and validate a configuration; an empty one says nothing.
+    """Parse and validate a configuration; None is an empty one.
 
     Raises:
-        ConfigurationError: Something is wrong or not known; the first problem is told.
+        ConfigurationError: A field is invalid or unknown; the message is the first problem.
     """
     written = {} if data is None else data
     if not isinstance(written, dict):
         known = ", ".join(CONFIGURATION.properties)
-        raise ConfigurationError(f"$: it is not a mapping; write {known}, as docs/operations.md shows")
+        raise ConfigurationError(f"$: the configuration is not a map; write {known}, as docs/operations.md shows")
     complete = filled(CONFIGURATION, written)
     for problem in (*unknown(CONFIGURATION, written, "$"), *validate(CONFIGURATION, complete, "$")):
         raise ConfigurationError(str(problem))

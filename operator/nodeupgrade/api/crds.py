@@ -1,4 +1,4 @@
-"""The two kinds of objects, and their CustomResourceDefinitions: OpenAPI v3 with or without CEL rules, and columns."""
+"""Generates CustomResourceDefinitions: OpenAPI v3 with or without CEL rules, and printer columns."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -94,7 +94,7 @@ def _root(kind: Kind, *, cel: bool) -> Json:
 
 
 def openapi(schema: Schema, *, cel: bool) -> Json:
-    """Return one schema as OpenAPI."""
+    """Convert a schema to OpenAPI."""
     bounds = {
         "description": schema.description or None,
         **_TYPES[schema.type],

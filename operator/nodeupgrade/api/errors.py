@@ -1,4 +1,4 @@
-"""The base class of this project's errors, for packages below the domain."""
+"""The base class of this project's errors, for packages below ``nodeupgrade.errors``."""
 
 
 class NodeUpgradeError(Exception):

@@ -16,21 +16,20 @@ from nodeupgrade.api.values import NodeName
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A condition that a value must meet, beyond its shape, or that it and the value that it replaces must meet."""
+    """A condition on a value, or on a value and the one that it replaces."""
 
-    cel: str  # the rule as the API server evaluates it: on ``self``, or on ``self`` and ``oldSelf``
-    message: str  # what is wrong and what to do
-    # whether the control plane only warns, since work can go on; the API server rejects the value anyway
-    advisory: bool = False
+    cel: str  # an expression on ``self``, or on ``self`` and ``oldSelf``
+    message: str  # the error and what to do
+    advisory: bool = False  # whether the control plane only warns; the API server rejects the value anyway
 
     @property
     def transition(self) -> bool:
-        """Whether it is evaluated on updates only: for API servers, a rule is if it names ``oldSelf``."""
+        """Whether the API server evaluates it on updates only, which it does if the rule names ``oldSelf``."""
         return "oldSelf" in self.cel
 
 
-Check: TypeAlias = Callable[[Any], str]
-"""A check that only the control plane can make: returns what is wrong with a value, or an empty string."""
+Validator: TypeAlias = Callable[[Any], str]
+"""A validation that only the control plane can make: returns the error, or an empty string."""
 
 
 class ListType(StrEnum):
@@ -53,8 +52,7 @@ class Field:
     max_length: int | None = None
     pattern: str = ""
     enum: tuple[str, ...] = ()  # the values that a string may have; for an enumeration, all of its members by default
-    # whether a string may have values other than the enumeration's members, which a newer writer may know
-    open: bool = False
+    open: bool = False  # whether a string may have other values than the enumeration's members, for newer writers
     positive: bool = False  # whether a duration must be greater than zero
     min_properties: int = 0
     max_properties: int | None = None
@@ -66,10 +64,9 @@ class Field:
     # the default in JSON, if it differs from what the codec makes of the field's default (60s, not 1m)
     default: object = None
     rules: tuple[Rule, ...] = ()
-    checks: tuple[Check, ...] = ()
+    validators: tuple[Validator, ...] = ()
     mutable: bool = False  # whether it may be changed after the rollout was accepted
-    # whether a program copied the value from validated input. Then only its size is bounded, and durations are numbers
-    # of seconds.
+    # whether a program copies the value from validated input. Then only its size is bounded, and durations are seconds.
     resolved: bool = False
 
     def overridden(self, later: "Field") -> "Field":
@@ -77,35 +74,35 @@ class Field:
         values: dict[str, Any] = {}
         for each in fields(self):
             ours, theirs = getattr(self, each.name), getattr(later, each.name)
-            adds_up = each.name in {"rules", "checks"}
+            adds_up = each.name in {"rules", "validators"}
             values[each.name] = (*ours, *theirs) if adds_up else ours if theirs == each.default else theirs
         return Field(**values)
 
 
-Mark: TypeAlias = Field | Rule | str
+Annotation: TypeAlias = Field | Rule | str
 """One annotation of a field; a text is its description."""
 
 T = TypeVar("T", bound=type)
-_OF_CLASSES: dict[type, tuple[Mark, ...]] = {}
+_OF_CLASSES: dict[type, tuple[Annotation, ...]] = {}
 
 
-def declared(*marks: Mark) -> Callable[[T], T]:
-    """Annotate a class: the marks are those of every field, item and root that has it as its type."""
+def declared(*marks: Annotation) -> Callable[[T], T]:
+    """Annotate a class: the marks apply to every field, item and root that has it as its type."""
 
-    def keep(kind: T) -> T:
+    def annotate(kind: T) -> T:
         _OF_CLASSES[kind] = marks
         return kind
 
-    return keep
+    return annotate
 
 
-def marks_of(kind: type) -> tuple[Mark, ...]:
+def annotations_of(kind: type) -> tuple[Annotation, ...]:
     """Return the annotations of a class."""
     return _OF_CLASSES.get(kind, ())
 
 
-def together(marks: Iterable[Mark]) -> Field:
-    """Combine annotations: later ones override earlier ones, except that rules and checks add up."""
+def combined(marks: Iterable[Annotation]) -> Field:
+    """Combine annotations: later ones override earlier ones, except that rules and validators add up."""
     field = Field()
     for mark in marks:
         match mark:
@@ -119,7 +116,7 @@ def together(marks: Iterable[Mark]) -> Field:
 
 
 def immutable(instead: str = "create another NodeUpgrade") -> Rule:
-    """Return the rule that a value must not change. The order of sets does not count."""
+    """Return the rule that a value must not change, apart from the order of sets."""
     return Rule("self == oldSelf", f"it is immutable; {instead}")
 
 
@@ -127,7 +124,7 @@ def stays_or_not(name: str, instead: str = "create another NodeUpgrade") -> Rule
     """Return the rule that an optional field is neither added nor removed; its content has its own rules."""
     return Rule(
         f"has(self.{name}) == has(oldSelf.{name})",
-        f"{name} is immutable, it can neither be added nor be taken away; {instead}",
+        f"{name} is immutable and can be neither added nor removed; {instead}",
     )
 
 
@@ -140,7 +137,7 @@ def one_of(*names: str) -> Rule:
     """Return the rule that exactly one of these fields is set."""
     return Rule(
         f"[{', '.join(f'has(self.{name})' for name in names)}].filter(set, set).size() == 1",
-        f"exactly one of {', '.join(names[:-1])} and {names[-1]} is needed",
+        f"exactly one of {', '.join(names[:-1])} and {names[-1]} must be set",
     )
 
 
@@ -149,7 +146,7 @@ def keys_match(pattern: str, message: str) -> Rule:
     return Rule(f"self.all(key, key.matches('^{pattern}$'))", message)
 
 
-LASTING = Rule("duration(self) > duration('0s')", "it must be longer than 0s; write for example 30s")
+POSITIVE_DURATION = Rule("duration(self) > duration('0s')", "it must be longer than 0s, for example 30s")
 """The rule for a duration that is ``positive``."""
 
 _TIME = r"2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -159,7 +156,7 @@ WRITTEN_TIME = Field(max_length=32, pattern=_TIME, expected="a time such as 2026
 LABEL_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY_PATTERN = rf"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{LABEL_NAME}"
 LABEL_KEY = Field(
-    min_length=1, max_length=317, pattern=LABEL_KEY_PATTERN, expected="the key of a label such as example.com/pool"
+    min_length=1, max_length=317, pattern=LABEL_KEY_PATTERN, expected="a label key such as example.com/pool"
 )
 
 DNS_LABEL = Field(

@@ -1,4 +1,4 @@
-"""Files of a node that go along with an upgrade, and the paths and URLs that an object may name."""
+"""The paths and URLs that an object may name."""
 
 from typing import Final
 
@@ -15,14 +15,14 @@ ORIGIN: Final = rf"https?://({_DOMAIN}|\[[0-9A-Fa-f:.]+\])({PORT})?"
 URL: Final = rf"{ORIGIN}(/{_SEGMENT})+"
 
 KERNEL_DIRECTORIES: Final = ("proc", "sys", "dev")
-"""Top directories that hold no files but what the kernel shows: other processes' root directories, devices."""
+"""Top directories in which the kernel shows processes and devices as files."""
 
 
 def not_of_the_kernel(name: str) -> Rule:
-    """Return the rule that an optional field with a path does not lead to what the kernel shows as files."""
+    """Return the rule that the path in an optional field is not in a directory of the kernel."""
     tops = tuple(f"/{top}/" for top in KERNEL_DIRECTORIES)
     beginnings = " || ".join(f"self.{name}.startsWith('{top}')" for top in tops)
     return Rule(
         f"!has(self.{name}) || !({beginnings})",
-        f"{name} must not lead to /{', /'.join(KERNEL_DIRECTORIES[:-1])} or /{KERNEL_DIRECTORIES[-1]}",
+        f"{name} must not be in /{', /'.join(KERNEL_DIRECTORIES[:-1])} or /{KERNEL_DIRECTORIES[-1]}",
     )

@@ -1,14 +1,14 @@
-"""Annotations on Nodes: people ask to skip or hold one, whatever NodeUpgrade selects it; we and kured mark ours.
+"""Annotations on Nodes: people skip or hold a node, whatever NodeUpgrade selects it; kured and the operator mark it.
 
-A pod may be annotated to hold its node, too, for as long as the NodeUpgrade allows.
+An annotated pod holds its node, too, for as long as the NodeUpgrade allows.
 """
 
 from collections.abc import Mapping
 
-from nodeupgrade.api.limits import NODE_WORD_LENGTH, shorten
+from nodeupgrade.api.limits import ANNOTATION_REASON_LENGTH, shorten
 
 SKIP_ANNOTATION = "nodeupgrade.dev/skip"
-"""The rollout goes on, and ends, without the node."""
+"""The rollout continues, and ends, without the node."""
 HOLD_ANNOTATION = "nodeupgrade.dev/hold"
 """The node is not started, and its wave waits for it. A run that has been started is not interrupted."""
 CORDON_ANNOTATION = "nodeupgrade.dev/cordoned-by"
@@ -20,15 +20,14 @@ _NO = "false"
 _YES = "true"
 
 
-def asked(annotations: Mapping[str, str], name: str) -> str | None:
-    """Return why an annotation asks for what it is named for; None if it does not ask.
+def annotation_reason(annotations: Mapping[str, str], name: str) -> str | None:
+    """Return the reason that an annotation gives, which may be empty; None if it is absent or ``false``.
 
-    Any value but ``false`` asks: a word that was misspelt must not let a node be touched. What is not just ``true`` is
-    taken for the reason, for people.
+    Any other value sets it: a misspelt word must not let a node be touched. Any value but ``true`` is the reason.
     """
     value = annotations.get(name)
     if value is None or value.strip().lower() == _NO:
         return None
     printable = "".join(letter if letter.isprintable() else " " for letter in value)
-    reason = shorten(" ".join(printable.split()), NODE_WORD_LENGTH)
+    reason = shorten(" ".join(printable.split()), ANNOTATION_REASON_LENGTH)
     return "" if reason.lower() == _YES else reason

@@ -1,4 +1,4 @@
-"""``spec.files``: files of the nodes that are exchanged together with the kubelet."""
+"""``spec.files``: files of the nodes that are replaced together with the kubelet."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -9,7 +9,7 @@ from nodeupgrade.api.locations import PATH, not_of_the_kernel
 
 MOST_FILES: Final = 16
 LARGEST_FILE: Final = 1024 * 1024
-"""Bytes; also about the most that a ConfigMap or Secret holds."""
+"""Bytes; about as much as a ConfigMap or Secret can hold."""
 
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]*"
 """Neither ``..`` nor a hidden file: those of a run are hidden."""
@@ -25,7 +25,7 @@ STATIC_PODS: Final = "/etc/kubernetes/manifests/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyReference:
-    """A key of a ConfigMap or Secret of the operator's namespace."""
+    """A key of a ConfigMap or Secret in the operator's namespace."""
 
     name: Annotated[
         str, "Name of the object, in the operator's namespace.", Field(min_length=1, max_length=NAME_LENGTH)
@@ -46,13 +46,13 @@ class KeyReference:
     one_of("configMapKeyRef", "secretKeyRef", "imagePath"),
     Rule(
         f"!self.path.startsWith('{STATIC_PODS}')",
-        "static pods are no files of the kubelet; change their manifests at another time",
+        "manifests of static pods cannot be replaced with the kubelet; change them separately",
     ),
     not_of_the_kernel("imagePath"),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFile:
-    """A file to exchange, and where its content comes from; exactly one source is set."""
+    """A file to replace, and the source of its content; exactly one source is set."""
 
     path: Annotated[
         str,
@@ -71,7 +71,7 @@ class NodeFile:
         Field(
             max_length=4,
             pattern="0[0-7][0145][0145]",
-            expected='permissions such as "0644", with no right to write for group and others',
+            expected='permissions such as "0644", without write permission for group and others',
             defaulted=True,
         ),
     ] = "0600"
@@ -112,7 +112,7 @@ FILES = Field(
     rules=(
         Rule(
             "self.all(one, self.exists_one(other, other.path == one.path))",
-            "two of them have the same path; every path must be different",
+            "two files have the same path; each path must be unique",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Text that others may have written, made safe for a terminal, an event or a notice.
+"""Makes text from others safe for a terminal, an event or a notice.
 
 Whoever is root on a node writes the status of its task, and names of files and images can be anything. Printed as
 they are, such texts could clear a screen, set its title, reverse the order of reading, or look like lines of ours.
@@ -13,7 +13,7 @@ def printable(text: str, keep: str = "") -> str:
     whatever Unicode has not assigned: everything of which ``str.isprintable`` is false.
 
     Args:
-        text: What somebody has written.
+        text: A text from others.
         keep: Characters to leave as they are: a line feed, where the text is laid out by us.
     """
     if text.isprintable():

@@ -1,4 +1,4 @@
-"""What ``kubectl get`` shows without ``-o wide`` must fit into 80 cells: kubectl drops no columns by itself."""
+"""The two kinds, with their columns; those shown without ``-o wide`` must fit into 80 cells, as kubectl drops none."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ UPGRADE_KIND = Kind(
         Column("Message", _ready("message"), wide=True),
     ),
     comment=(
-        "One rollout of one kubelet version. What may not change is checked by the API server (CEL, Kubernetes 1.25",
+        "One rollout of one kubelet version. The API server rejects changes of immutable fields (CEL, Kubernetes 1.25",
         "and later); the control plane checks everything again and reports it in the condition Accepted.",
     ),
 )
@@ -87,7 +87,7 @@ TASK_KIND = Kind(
         ),
         Column("Reason", ".status.reason", wide=True),
         Column("Message", ".status.message", wide=True),
-        Column("Check", ".status.hazards[0].check", "string", "What found the first hazard", wide=True),
+        Column("Check", ".status.hazards[0].check", "string", "The check that found the first hazard", wide=True),
         Column("Hazard", ".status.hazards[0].detail", "string", "The first hazard", wide=True),
     ),
     rules=(Rule("self.metadata.name == self.spec.nodeName", "a NodeUpgradeTask is named after its node"),),

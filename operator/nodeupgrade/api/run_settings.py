@@ -29,12 +29,12 @@ class PackagePolicy(StrEnum):
 
     REFUSE = "Refuse"
     HOLD = "Hold"
-    """Hold it, for the run and afterwards; a rollback takes the hold back. dpkg only."""
+    """Hold it, for the run and afterwards; a rollback removes the hold. dpkg only."""
     IGNORE = "Ignore"
 
 
 class RejectedPod(StrEnum):
-    """A condition in which the kubelets of some vendors do not admit a pod, and so end it when they start."""
+    """A condition of pods that some vendors' kubelets do not admit, and so end, when they start."""
 
     NOT_READY = "NotReady"
     RESTARTED = "Restarted"
@@ -42,7 +42,7 @@ class RejectedPod(StrEnum):
 
 
 class StaticPodPolicy(StrEnum):
-    """What to do about static pods, to which another minor version gives another UID."""
+    """What to do about static pods, whose UID differs between minor versions."""
 
     PIN = "Pin"
     RECREATE = "Recreate"
@@ -63,17 +63,14 @@ KubeletMinor: TypeAlias = Annotated[
         expected=f"a minor version of Kubernetes from 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, such as 1.12",
     ),
 ]
-"""A minor version whose hashes are known, as in 1.12."""
-
 MOST_ALSO_ACCEPTED = 8
-"""Further kubelets whose hashes one kubelet accepts."""
 
 
 class GuardPolicy(StrEnum):
-    """What to do about pods that a newly started kubelet would report unready before it has probed them."""
+    """Whether to prevent pods from being reported unready before a new kubelet has probed them."""
 
     AUTO = "Auto"
-    """Guard them if the API server supports it; otherwise go on, and report which pods became unready."""
+    """Guard them if the API server supports it; otherwise continue, and report pods that became unready."""
     REQUIRE = "Require"
     OFF = "Off"
 
@@ -82,7 +79,7 @@ class ShieldPolicy(StrEnum):
     """What to do about calls with which a kubelet would end containers that ran before its start."""
 
     AUTO = "Auto"
-    """Refuse them during the upgrade where the runtime allows it; otherwise go on with a warning."""
+    """Refuse them during the upgrade where the runtime allows it; otherwise continue with a warning."""
     REQUIRE = "Require"
     OFF = "Off"
 
@@ -121,29 +118,29 @@ class KubeletSettings:
     also_rejects: Annotated[
         tuple[RejectedPod, ...],
         SET,
-        "Pods that the kubelets of your vendor do not admit when they start, besides those that Kubernetes' own do not "
-        "admit. A node with such a pod is refused. NotReady: it is not Ready. Restarted: one of its containers was "
-        "restarted. RestartedAndNotReady: both.",
+        "Pods that your vendor's kubelets do not admit when they start, besides those that upstream kubelets do not "
+        "admit. A node with such a pod is refused. NotReady: the pod is not Ready. Restarted: one of its containers "
+        "was restarted. RestartedAndNotReady: both.",
         Field(max_items=3, defaulted=False),
     ] = ()
     configuration_drift: Annotated[
         DriftPolicy,
-        "What to do about a node whose configuration on disk differs from the one that its kubelet runs with. "
-        "Refuse: the node is refused. Accept: the new kubelet starts with the configuration on disk, and after a "
-        "rollback so does the old one.",
+        "What to do about a node whose kubelet configuration on disk differs from the running one. Refuse: the node is "
+        "refused. Accept: the new kubelet starts with the configuration on disk, and so does the old one after a "
+        "rollback.",
     ] = DriftPolicy.REFUSE
     static_pods: Annotated[
         StaticPodPolicy,
-        "What to do about static pods, to which another minor version gives another UID. Pin: they run on, since "
-        "metadata.uid is added to their manifests; with kubelets from 1.31 on, most edits have no effect until it "
-        "is removed. Recreate: no manifest keeps the line, and the new kubelet replaces these pods, control plane "
-        "included.",
+        "What to do about static pods, whose UID differs between minor versions. Pin: metadata.uid is added to their "
+        "manifests, so that they keep running; with kubelets from 1.31 on, most edits have no effect until it is "
+        "removed. Recreate: metadata.uid is removed, and the new kubelet replaces these pods, including the control "
+        "plane.",
     ] = StaticPodPolicy.PIN
     package: Annotated[
         PackagePolicy,
-        "What to do about a kubelet that belongs to a package (dpkg, rpm) that is not held, so that the next "
-        "upgrade of the package would replace it. Refuse: the node is refused. Hold: a dpkg package is held before "
-        "the kubelet stops, and stays held. Ignore: the node is upgraded with a warning.",
+        "What to do about a kubelet from a package (dpkg, rpm) that is not held, since the next upgrade of the package "
+        "would replace the kubelet. Refuse: the node is refused. Hold: a dpkg package is held before the kubelet "
+        "stops, and stays held. Ignore: the node is upgraded with a warning.",
     ] = PackagePolicy.REFUSE
 
 
@@ -195,14 +192,13 @@ class VerifySettings:
     ] = ShieldPolicy.AUTO
     socket_mounts: Annotated[
         SocketMountPolicy,
-        "What to do about pods that mount the socket of the container runtime as a file, and so lose the runtime "
-        "when it is restarted. Warn: they are named, and have to be restarted afterwards. Refuse: the node is "
+        "What to do about pods that mount the socket of the container runtime as a file, and so lose the connection "
+        "when the runtime restarts. Warn: they are listed, and must be restarted afterwards. Refuse: the node is "
         "refused.",
     ] = SocketMountPolicy.WARN
     shield_hold: Annotated[
         timedelta,
-        "After a rollback: how long the shield holds off what the old kubelet wants to end, a container that fails "
-        "its liveness probe for example, before the kubelet may. What it ends then is counted as restarted. At most"
-        " 24h.",
-        Rule("duration(self) <= duration('24h')", "it must not be longer than a day; write for example 10m"),
+        "How long after a rollback the shield prevents the old kubelet from ending containers, such as one that fails "
+        "its liveness probe. Containers that it ends afterwards count as restarted. At most 24h.",
+        Rule("duration(self) <= duration('24h')", "it must be at most 24h, for example 10m"),
     ] = timedelta(minutes=10)

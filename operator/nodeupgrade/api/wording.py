@@ -1,4 +1,4 @@
-"""How messages for people are put together, and how texts that others wrote are made printable."""
+"""Composes messages for people."""
 
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason
 

@@ -32,7 +32,7 @@ def pause(upgrade: Upgrade) -> Change:
     """Set the emergency brake, which needs no commit."""
     _require_active(upgrade, "pause")
     resting = "no node is in flight"
-    if upgrade.braked:
+    if upgrade.paused_by_annotation:
         says = f"{upgrade.name} is paused by annotation already"
         return Change(says=says, done=lambda later: not later.status.in_flight, waits_for=resting)
     flying = len(upgrade.status.in_flight)
@@ -40,7 +40,7 @@ def pause(upgrade: Upgrade) -> Change:
     return Change(
         says=f"no further node of {upgrade.name} is started until it is resumed{also}",
         patch=_annotate(PAUSE_ANNOTATION, "true"),
-        done=lambda later: later.braked and not later.status.in_flight,
+        done=lambda later: later.paused_by_annotation and not later.status.in_flight,
         waits_for=resting,
     )
 
@@ -54,7 +54,7 @@ def resume(upgrade: Upgrade) -> Change:
             "spec.action is Pause, so no node starts until it is Run; change it where the object is kept (Git), or: "
             f'kubectl patch nodeupgrade {upgrade.name} --type=merge --patch=\'{{"spec":{{"action":"Run"}}}}\''
         )
-    if not upgrade.braked:
+    if not upgrade.paused_by_annotation:
         return Change(says=f"{upgrade.name} is not paused by annotation", but=but)
     return Change(
         says=f"the annotation is removed from {upgrade.name}" if but else f"{upgrade.name} continues where it stopped",

@@ -10,7 +10,7 @@ from nodeupgrade.api.node_annotations import (
     HOLD_ANNOTATION,
     REBOOT_ANNOTATION,
     SKIP_ANNOTATION,
-    asked,
+    annotation_reason,
 )
 from nodeupgrade.api.values import NodeName
 
@@ -104,8 +104,8 @@ def view_node(body: Json) -> NodeView:
         maintenance=tuple(condition for condition in MAINTENANCE if condition in present),
         announced=announced,
         reboots=REBOOT_ANNOTATION in annotations,
-        skip=asked(annotations, SKIP_ANNOTATION),
-        hold=asked(annotations, HOLD_ANNOTATION),
+        skip=annotation_reason(annotations, SKIP_ANNOTATION),
+        hold=annotation_reason(annotations, HOLD_ANNOTATION),
         stale_mark="" if unschedulable and not by_others else mark,
     )
 

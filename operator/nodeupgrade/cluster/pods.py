@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, asked
+from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, annotation_reason
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.kubelet.probe_delay import exposure
 from nodeupgrade.kubelethash import is_sidecar
@@ -128,7 +128,7 @@ class Pod:
     @property
     def hold(self) -> str | None:
         """Why an annotation asks to wait with its node; None if none does."""
-        return asked(self.annotations, HOLD_ANNOTATION)
+        return annotation_reason(self.annotations, HOLD_ANNOTATION)
 
     @property
     def whole(self) -> bool:

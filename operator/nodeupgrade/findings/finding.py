@@ -13,7 +13,7 @@ from nodeupgrade.api.wording import with_remedy
 
 PASSING = frozenset(
     {
-        Reason.EARLIER_RUN,
+        Reason.EARLIER_RUN_FOUND,
         Reason.POD_IN_TRANSITION,
         Reason.HASHES_NOT_YET_COMPARED,
         Reason.UNKNOWN_CONTAINER,
@@ -21,7 +21,7 @@ PASSING = frozenset(
         Reason.RUNTIME_DID_NOT_ANSWER,
         Reason.RUNTIME_NOT_READY,
         Reason.STARTUP_PROBE_RUNS_AGAIN,
-        Reason.NODE_IN_OTHER_HANDS,
+        Reason.CONFLICTING_NODE_OPERATION,
     }
 )
 """Reasons that often resolve by themselves: an agent retries within seconds, a rollout after minutes."""

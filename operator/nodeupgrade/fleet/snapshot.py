@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from nodeupgrade.api.limits import uid_kept
+from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction
@@ -119,7 +119,7 @@ class FleetSnapshot:
         upgrade = self.upgrade
         if not history.ADMISSION_POLICIES.applies_to(self.server):
             return False
-        starting = upgrade.spec if not upgrade.finished or upgrade.retry_asked else None
+        starting = upgrade.spec if not upgrade.finished or upgrade.retry_requested else None
         if starting is not None and probe_delay.is_guarded(starting.verify, KubeletVersion.parse(starting.version)):
             return True
         own = (self.own_task(name) for name in self.in_flight)
@@ -163,7 +163,7 @@ class FleetSnapshot:
         if (node := self.nodes.get(name)) is None:
             return None
         own = (each for each in self.upgrade.status.failures if each.node == name and each.outcome is not None)
-        return next((each for each in own if each.uid == uid_kept(node.uid)), None)
+        return next((each for each in own if each.uid == stored_uid(node.uid)), None)
 
     def setback_of(self, action: NodeAction) -> Setback | None:
         """Return the setback of this action for its node, or None."""

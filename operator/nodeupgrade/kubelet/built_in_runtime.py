@@ -1,4 +1,4 @@
-"""Kubelets up to 1.23 can talk to Docker themselves, by their dockershim, and do so unless told otherwise."""
+"""The dockershim, through which kubelets up to 1.23 use Docker directly by default."""
 
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import Configured
@@ -31,5 +31,5 @@ def built_in_runtime_objection(target: KubeletVersion) -> str:
     return (
         f"kubelet {target} has no dockershim ({BUILT_IN_RUNTIME_REMOVED.reference}), so that it cannot talk to Docker "
         "itself; 1.23 is the last minor that this node can have in place. Drain it and move it to another runtime "
-        "first, such as containerd, which starts all of its pods anew"
+        "first, such as containerd, which recreates all of its pods"
     )

@@ -15,14 +15,14 @@ VERSIONS = frozenset(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1al
 MODE_REQUIRED = f"{GROUP}/v1"
 """The version in which ``interactiveMode`` must be set; it has a default in the others."""
 INFO = "KUBERNETES_EXEC_INFO"
-"""Variable that tells the program what it is asked. Kubelets before 1.20 set it for v1alpha1 alone."""
-TOLD_OF_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
+"""Environment variable with the request. Kubelets before 1.20 set it for v1alpha1 only."""
+CLUSTER_INFO_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url", "disable-compression")
 
 
 class CredentialProgramError(ValueError):
     """The program that a kubeconfig names cannot be run, fails, or prints nothing usable.
 
-    The message never says what it has printed.
+    The message never contains its output.
     """
 
 
@@ -34,7 +34,7 @@ class CredentialProgram:
     command: str  # an absolute path, or a name without a slash that is looked for on the kubelet's PATH
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)  # set on top of the kubelet's environment
-    cluster: Json | None = None  # what it is told of the cluster, without the CA; None if it is told nothing
+    cluster: Json | None = None  # the cluster info that it gets, without the CA; None if it gets none
 
     def __str__(self) -> str:
         """Return its name, for messages; arguments may be secret."""
@@ -42,7 +42,7 @@ class CredentialProgram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
+class ProgramCredentials:
     """The credentials that a program has printed: a token, a certificate with its key, or both."""
 
     token: bytes | None = field(default=None, repr=False)
@@ -51,7 +51,7 @@ class Printed:
     expires: datetime | None = None  # None if it says nothing of that
 
 
-def named_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directory: PurePosixPath) -> CredentialProgram:
+def parse_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directory: PurePosixPath) -> CredentialProgram:
     """Read the ``exec`` of a kubeconfig's user, given its cluster; a relative path leads from its directory.
 
     Raises:
@@ -71,7 +71,7 @@ def named_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directo
             command=str(directory / _text(command)) if "/" in command else _text(command),
             arguments=tuple(_text(word) for word in stanza.get("args") or ()),
             variables={_text(each["name"]): _text(each.get("value", "")) for each in stanza.get("env") or ()},
-            cluster=_told(cluster) if stanza.get("provideClusterInfo") else None,
+            cluster=_cluster_info(cluster) if stanza.get("provideClusterInfo") else None,
         )
     except (TypeError, KeyError, AttributeError) as error:
         raise CredentialProgramError(f"its exec is not understood: {type(error).__name__}") from None
@@ -83,11 +83,11 @@ def _text(value: object) -> str:
     return value
 
 
-def _told(cluster: Mapping[str, Any]) -> Json:
-    told = {name: cluster[name] for name in TOLD_OF_CLUSTER if cluster.get(name)}
+def _cluster_info(cluster: Mapping[str, Any]) -> Json:
+    info = {name: cluster[name] for name in CLUSTER_INFO_FIELDS if cluster.get(name)}
     extensions: Iterable[Mapping[str, Any]] = cluster.get("extensions") or ()
     own = next((each["extension"] for each in extensions if each.get("name") == f"{GROUP}/exec"), None)
-    return told if own is None else told | {"config": own}
+    return info if own is None else info | {"config": own}
 
 
 def environment(program: CredentialProgram, kubelets: Mapping[str, str], authority: str | None) -> dict[str, str]:
@@ -99,10 +99,10 @@ def environment(program: CredentialProgram, kubelets: Mapping[str, str], authori
     return {**kubelets, **program.variables, INFO: json.dumps(info)}
 
 
-def places(program: CredentialProgram, kubelets: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
+def candidate_paths(program: CredentialProgram, kubelets: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
     """Return where a kubelet with this environment looks for the program, in order.
 
-    The PATH is the kubelet's own, whatever ``env`` says; what is relative in it is not heeded.
+    The PATH is the kubelet's own, whatever ``env`` says; its relative directories are ignored.
     """
     if "/" in program.command:
         return (PurePosixPath(program.command),)
@@ -110,7 +110,7 @@ def places(program: CredentialProgram, kubelets: Mapping[str, str]) -> tuple[Pur
     return tuple(PurePosixPath(each) / program.command for each in searched if each.startswith("/"))
 
 
-def printed(program: CredentialProgram, output: bytes) -> Printed:
+def parse_output(program: CredentialProgram, output: bytes) -> ProgramCredentials:
     """Read what a program has printed.
 
     Raises:
@@ -118,7 +118,7 @@ def printed(program: CredentialProgram, output: bytes) -> Printed:
     """
     try:
         document = json.loads(output)
-    except (ValueError, RecursionError):  # neither is told: it may quote a token
+    except (ValueError, RecursionError):  # not chained: it may quote a token
         raise CredentialProgramError("what it prints is not JSON") from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise CredentialProgramError(f"what it prints is not an {KIND}")
@@ -131,7 +131,7 @@ def printed(program: CredentialProgram, output: bytes) -> Printed:
         raise CredentialProgramError("it prints a certificate without a key, or a key without a certificate")
     if (token := _data(status, "token")) is None and certificate is None:
         raise CredentialProgramError("it prints neither a token nor a certificate")
-    return Printed(token=token, certificate=certificate, key=key, expires=_expiry(status))
+    return ProgramCredentials(token=token, certificate=certificate, key=key, expires=_expiry(status))
 
 
 def _data(status: Mapping[str, Any], name: str) -> bytes | None:

@@ -1,8 +1,9 @@
 """Changes between releases of the kubelet and the API server: every change that this project depends on.
 
-Use it to ask what a version does, for example `PROBES_KEPT.applies_to(target)`. No other module compares a version with
-a number (tests/architecture/test_history.py). Changes that concern only hashes are in `kubelethash.changes`; those that
-other modules need too are re-exported here. Defects of particular releases are in `kubelet.known_defects`.
+Ask here for the behaviour of a version, for example `PROBES_KEPT.applies_to(target)`. No other module compares a
+version with a number (tests/architecture/test_history.py). The order is: changes from `kubelethash.changes` that other
+modules need too, flags and start of the kubelet, cgroup driver, restarts and probes, admission of pods, sysctls,
+iptables, skew and API server, volumes, state files. Defects of particular releases are in `kubelet.known_defects`.
 `docs/generated/kubelet-history.md` is generated from all of these modules and names those that rely on each change.
 """
 

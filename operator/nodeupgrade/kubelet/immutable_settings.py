@@ -1,4 +1,4 @@
-"""Settings that must not change together with the kubelet: pods that run, or the run itself, depend on them."""
+"""Settings that must not change together with the kubelet, since running pods or the run itself depend on them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from nodeupgrade.kubelet.defaults import DEFAULTS
 from nodeupgrade.kubelet.settings import Configured
 
-LASTING: tuple[tuple[str, str], ...] = (
+IMMUTABLE_SETTINGS: tuple[tuple[str, str], ...] = (
     # where the runtime, the kubelet's files and its endpoints are
     ("container-runtime", ""),
     ("container-runtime-endpoint", "containerRuntimeEndpoint"),
@@ -42,7 +42,7 @@ LASTING: tuple[tuple[str, str], ...] = (
 
 def changed(before: Configured, after: Configured) -> Iterator[str]:
     """Yield the name of each of these settings that has another value; one that is not set has its default."""
-    for flag, key in LASTING:
+    for flag, key in IMMUTABLE_SETTINGS:
         if _value(before, flag, key) != _value(after, flag, key):
             yield key or f"--{flag}"
 

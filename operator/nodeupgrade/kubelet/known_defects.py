@@ -1,4 +1,4 @@
-"""Defects of particular releases of the kubelet, and those releases that are better not chosen as a target.
+"""Defects of particular releases of the kubelet, and releases to avoid as a target.
 
 To add a release, add an entry to `KNOWN_BAD`, with what makes the defect matter to a node:
 `node/checks/kubelet.py` reads that table, and no other code is needed unless the concern is new. Find the
@@ -15,7 +15,7 @@ from typing import TypeAlias
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.kubelethash.changes import issue, pull, reference
 
-Release: TypeAlias = tuple[int, int]
+ReleaseNumber: TypeAlias = tuple[int, int]
 """Minor and patch of a Kubernetes 1.x release."""
 
 
@@ -26,7 +26,7 @@ class ReleaseDefect:
     link: str  # the upstream issue or pull request
     what: str  # the defect, as a sentence
     # ranges as first and last affected release; the last one is `None` if there is no fix yet
-    releases: tuple[tuple[Release, Release | None], ...]
+    releases: tuple[tuple[ReleaseNumber, ReleaseNumber | None], ...]
 
     def affects(self, kubelet: KubeletVersion) -> bool:
         """Report whether a kubelet has the defect."""
@@ -136,4 +136,4 @@ KNOWN_BAD: Mapping[str, KnownDefect] = {
         pull(138590), "The kubelet does not start on ZFS.", releases=(((36, 0), (36, 0)),), concern=Concern.ROOT_ON_ZFS
     ),
 }
-"""Releases that are better not chosen."""
+"""Releases to avoid as a target."""

@@ -1,4 +1,4 @@
-"""The kubeconfig."""
+"""Reads a kubelet's kubeconfig: the API server's address, and the credentials or the program that prints them."""
 
 import base64
 import binascii
@@ -14,8 +14,8 @@ from nodeupgrade.api.yaml import read_one
 from nodeupgrade.kubelet.credential_program import (
     CredentialProgram,
     CredentialProgramError,
-    Printed,
-    named_program,
+    ProgramCredentials,
+    parse_program,
 )
 
 
@@ -63,7 +63,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is not a kubeconfig: {error!r}") from error
     if server.scheme != "https" or not server.hostname:
-        raise ValueError(f"the server {cluster['server']} is not spoken to by https")
+        raise ValueError(f"the server {cluster['server']} is not an https URL")
     certificate = _material(user, "client-certificate", directory)
     token = _material(user, "token", directory)
     program = None
@@ -71,7 +71,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         if not isinstance(stanza := user.get("exec"), Mapping):
             raise ValueError(f"user {context['user']} has neither a certificate nor a token in it")
         try:
-            program = named_program(stanza, cluster, directory)
+            program = parse_program(stanza, cluster, directory)
         except CredentialProgramError as error:
             raise CredentialProgramError(f"user {context['user']} has none of its own, and {error}") from error
     return Credentials(
@@ -87,7 +87,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     )
 
 
-def with_printed(credentials: Credentials, printed: Printed) -> Credentials:
+def with_program_credentials(credentials: Credentials, printed: ProgramCredentials) -> Credentials:
     """Return the credentials with what the program has printed in its place."""
     return replace(
         credentials,
@@ -98,14 +98,14 @@ def with_printed(credentials: Credentials, printed: Printed) -> Credentials:
     )
 
 
-def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | None]) -> Credentials:
+def inlined(credentials: Credentials, read: Callable[[PurePosixPath], bytes | None]) -> Credentials:
     """Return the credentials with every path replaced by the file's content, for use outside the node's root.
 
     Raises:
         ValueError: a file does not exist.
     """
 
-    def carry(material: Material) -> Material:
+    def inline(material: Material) -> Material:
         if material.path is None:
             return material
         if (data := read(PurePosixPath(material.path))) is None:
@@ -114,10 +114,10 @@ def carried(credentials: Credentials, read: Callable[[PurePosixPath], bytes | No
 
     return replace(
         credentials,
-        authority=carry(credentials.authority),
-        certificate=carry(credentials.certificate),
-        key=carry(credentials.key),
-        token=carry(credentials.token),
+        authority=inline(credentials.authority),
+        certificate=inline(credentials.certificate),
+        key=inline(credentials.key),
+        token=inline(credentials.token),
     )
 
 

@@ -65,9 +65,9 @@ _PATHS: tuple[tuple[str, str], ...] = (
 
 
 def require_absolute_paths(settings: Configured) -> None:
-    """Require that every path is one that means the same to anybody.
+    """Require that every path is absolute.
 
-    A kubelet takes those of flags from its working directory, and those of its configuration from that file's.
+    A kubelet resolves those of flags from its working directory, and those of its configuration from that file's.
 
     Raises:
         ValueError: a path is relative.

@@ -9,7 +9,7 @@ import json
 import re
 
 NOWHERE = "/nonexistent"
-"""Neither exists nor can be made, where a dry run happens."""
+"""A path that does not exist where a dry run happens, and cannot be created."""
 OVERRIDES = (
     f"--cert-dir={NOWHERE}/pki",
     f"--client-ca-file={NOWHERE}/ca.crt",
@@ -26,7 +26,7 @@ _FAILED_AT_LENGTH = re.compile(r'"command failed" err=<\n\t(.*)')
 _UNKNOWN = re.compile(r'unknown field:? \\*"?([\w.\[\]-]+)')
 
 
-def started_with(words: tuple[str, ...]) -> tuple[str, ...]:
+def dry_run_arguments(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the arguments for a dry run of a kubelet that is to be started with these; the last of a kind counts."""
     return (*words, *OVERRIDES)
 

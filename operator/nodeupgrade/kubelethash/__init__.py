@@ -4,7 +4,7 @@ Imports nothing else of this project, so that it can be published alone.
 """
 
 from .changes import NEWEST_MINOR, OLDEST_MINOR, Era, MinorChange, era_of, known_kubelets
-from .detection import by_writer, detect
+from .detection import detect, group_by_writer
 from .errors import HashError, UnhashableContainer, UnreadablePod, UnsupportedKubelet
 from .explain import HashChange, PodChange, explain, explain_pod
 from .go.digest import HashValue, fnv1a

@@ -1,7 +1,8 @@
 """Every change between kubelet minors that affects container hashes, QoS classes or the UIDs of static pods.
 
-To support a new Kubernetes minor, raise NEWEST_MINOR after the checks in docs/hash-eras.md ("A new minor"). The fields
-that each release added are the only exception: they are in the table of `schema`.
+The order is: how changes are declared, hash algorithms, sidecars and resizes, QoS classes, UIDs of static pods, eras.
+Fields that releases added are in the table of `schema` instead. To support a new Kubernetes minor, raise NEWEST_MINOR
+after the checks in docs/hash-eras.md ("A new minor").
 """
 
 from collections.abc import Mapping

@@ -27,7 +27,9 @@ def detect(stored: Iterable[tuple[Mapping[str, object], str]]) -> tuple[KubeletV
     return tuple(minors)
 
 
-def by_writer(writers: Iterable[tuple[KubeletVersion, ...]]) -> tuple[tuple[tuple[KubeletVersion, ...], int], ...]:
+def group_by_writer(
+    writers: Iterable[tuple[KubeletVersion, ...]],
+) -> tuple[tuple[tuple[KubeletVersion, ...], int], ...]:
     """Return few groups of kubelets that wrote all hashes, and the number of hashes of each, the most first.
 
     Args:

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.kubeconfig import carried, parse
+from nodeupgrade.kubelet.kubeconfig import inlined, parse
 from nodeupgrade.node.bundle.store import NodeBundles
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.host_packages import HostPackages
@@ -61,7 +61,7 @@ class MountedHost:
         if (text := self.files.read(kubeconfig)) is None:
             raise StepFailed(f"there is no {kubeconfig}")
         try:
-            found = carried(parse(text, kubeconfig.parent), self.files.read)
+            found = inlined(parse(text, kubeconfig.parent), self.files.read)
             environment = partial(self.kubelet.environment, pid)
             source = self.credential_programs.source(kubeconfig, found, environment)
             source.current()

@@ -13,7 +13,7 @@ from typing import TypeVar
 from nodeupgrade.api.json import field_name
 from nodeupgrade.api.node_files import NodeFile
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
-from nodeupgrade.sources.download_addresses import host_inside
+from nodeupgrade.sources.download_addresses import internal_host_kind
 from nodeupgrade.sources.parsing import (
     Image,
     SourceError,
@@ -95,7 +95,7 @@ def forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
     """Return what is not allowed about where a kubelet comes from, or None.
 
     A digest that is listed allows any place that parses, except addresses that are the node's own or its cloud's:
-    those, and places that do not parse, are never asked, since the answer to that would be told.
+    those, and places that do not parse, are never requested, since the status would reveal the answer.
     """
     if artifact.pull_secret and artifact.pull_secret not in allowed.pull_secrets:
         return f"the pull secret {_shown(artifact.pull_secret)}"
@@ -116,19 +116,19 @@ def forbidden_source(artifact: TaskArtifact, allowed: Allowed) -> str | None:
 def _is_image_allowed(image: Image, allowed: Allowed) -> bool:
     if any(is_image_below(image, place) for place in _places(image_place, allowed.images)):
         return True
-    return image.digest in allowed.digests and host_inside(image.registry.partition(":")[0]) is None
+    return image.digest in allowed.digests and internal_host_kind(image.registry.partition(":")[0]) is None
 
 
 def _is_url_allowed(url: Url, sha256: str | None, allowed: Allowed) -> bool:
     if any(is_url_below(url, place) for place in _places(url_place, allowed.urls)):
         return True
-    return sha256 in allowed.digests and host_inside(url.host) is None
+    return sha256 in allowed.digests and internal_host_kind(url.host) is None
 
 
 def is_path_below(text: str, entries: Iterable[str]) -> bool:
     """Report whether a file of a node is allowed by where it is: at or below an entry.
 
-    Only root is expected to write there, so that nobody exchanges it between two looks.
+    Only root is expected to write there, so that the file does not change between check and use.
     """
     path = _parsed(parse_path, text)
     return path is not None and any(path.is_relative_to(place) for place in _places(path_place, entries))

@@ -27,19 +27,19 @@ def literal(host: str) -> Address | None:
         return None
 
 
-def host_inside(host: str) -> str | None:
+def internal_host_kind(host: str) -> str | None:
     """Return why a host must not be asked unless it is listed, as far as its name says; None if nothing is wrong."""
     name = host.lower()
     if name == "localhost" or name.endswith(".localhost"):
         return "loopback"
     address = literal(name)
-    return None if address is None else address_inside(address)
+    return None if address is None else internal_address_kind(address)
 
 
-def address_inside(address: Address) -> str | None:
+def internal_address_kind(address: Address) -> str | None:
     """Return why an address must not be asked unless it is listed: it is the node's own, or its cloud's; else None."""
-    if isinstance(address, IPv6Address) and (stands_for := meant(address)) is not None:
-        return address_inside(stands_for)
+    if isinstance(address, IPv6Address) and (stands_for := embedded_ipv4(address)) is not None:
+        return internal_address_kind(stands_for)
     if address.is_loopback or address.is_unspecified or address in _THIS_HOST:
         return "loopback"
     if address.is_link_local:
@@ -49,7 +49,7 @@ def address_inside(address: Address) -> str | None:
     return "that of a metadata service" if address in _METADATA else None
 
 
-def meant(address: IPv6Address) -> IPv4Address | None:
+def embedded_ipv4(address: IPv6Address) -> IPv4Address | None:
     """Return the IPv4 address that an IPv6 address stands for, if it does."""
     if address in _TRANSLATED:
         return IPv4Address(address.packed[12:])
@@ -57,7 +57,7 @@ def meant(address: IPv6Address) -> IPv4Address | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class AddressPolicy:
     """Decides about addresses, at the moment when they are connected to."""
 
     # addresses that the operator's configuration names as such in ``urls``; a name allows no address
@@ -68,9 +68,9 @@ class Reach:
         """Return why an address must not be connected to, or None."""
         if address in self.listed:
             return None
-        if isinstance(address, IPv6Address) and (stands_for := meant(address)) is not None:
+        if isinstance(address, IPv6Address) and (stands_for := embedded_ipv4(address)) is not None:
             return self.problem(stands_for)
-        inside = "an API server's" if address in self.api_servers else address_inside(address)
+        inside = "an API server's" if address in self.api_servers else internal_address_kind(address)
         if inside is None:
             return None
         return f"its address {address} is {inside}, and allowed.urls does not list that address"
@@ -85,10 +85,10 @@ class Reach:
         return None if address is None else self.problem(address)
 
 
-def reach_of(urls: Iterable[str], api_servers: Iterable[str]) -> Reach:
+def address_policy(urls: Iterable[str], api_servers: Iterable[str]) -> AddressPolicy:
     """Return what may be connected to, by the places of URLs that are allowed; hosts that are names are ignored."""
     listed = _addresses(url_place(url).host for url in urls)
-    return Reach(listed=listed, api_servers=_addresses(api_servers))
+    return AddressPolicy(listed=listed, api_servers=_addresses(api_servers))
 
 
 def _addresses(hosts: Iterable[str]) -> frozenset[Address]:

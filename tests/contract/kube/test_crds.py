@@ -145,7 +145,7 @@ async def test_unknown_fields_are_dropped_and_lint_says_so(admin: KubeClient) ->
     created = await admin.create(UPGRADES, body)
     await admin.delete(UPGRADES, "unknown")
     assert created["spec"] == filled(SPEC, MINIMAL)
-    assert [str(problem) for problem in lint(body)] == ["spec.stategy: there is no such field; did you mean strategy?"]
+    assert [str(problem) for problem in lint(body)] == ["spec.stategy: unknown field; did you mean strategy?"]
 
 
 @pytest.mark.parametrize("before", RolloutAction)
@@ -273,7 +273,7 @@ TASK_STATUS: dict[str, Any] = {
             "others": [],
             "owners": [{"name": "Deployment default/web", "pods": 1}],
         },
-        {"reason": "ProbeFails", "check": "readiness_probes_succeed", "warning": True},
+        {"reason": "ReadinessProbeFailing", "check": "readiness_probes_succeed", "warning": True},
     ],
 }
 

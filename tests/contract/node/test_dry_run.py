@@ -12,7 +12,7 @@ import pytest
 
 from e2e.lab.binaries import components
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.trial_command import accepted, objection, started_with, unknown_fields
+from nodeupgrade.kubelet.trial_command import accepted, dry_run_arguments, objection, unknown_fields
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.running_kubelet import host_kubelet as host
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
@@ -62,7 +62,7 @@ def run(program: Path, trial: TrialStart) -> str:
 
 def kubelet(version: str, config: str, *words: str, **given: str) -> str:
     trial = TrialStart(
-        words=started_with((f"--config={CONFIG}", *words)), environment=given, files={CONFIG: config.encode()}
+        words=dry_run_arguments((f"--config={CONFIG}", *words)), environment=given, files={CONFIG: config.encode()}
     )
     return run(components.resolve("kubelet", version), trial)
 
@@ -155,7 +155,7 @@ def test_kubelets_name_the_fields_that_they_ignore() -> None:
 
 def test_drop_ins_are_read() -> None:
     drop_in = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: "
-    words = started_with((f"--config={CONFIG}", "--config-dir=/etc/k.d"))
+    words = dry_run_arguments((f"--config={CONFIG}", "--config-dir=/etc/k.d"))
 
     def tried(files: dict[str, bytes]) -> str:
         given = {CONFIG: ORDINARY.encode(), **files}
@@ -174,7 +174,9 @@ def test_the_node_may_be_mounted_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "opt").mkdir()
     shutil.copy2(components.resolve("kubelet", "1.33.13"), tmp_path / "opt/kubelet")
     (tmp_path / "opt/link").symlink_to("/opt/kubelet")
-    given = TrialStart(words=started_with((f"--config={CONFIG}",)), environment={}, files={CONFIG: ORDINARY.encode()})
+    given = TrialStart(
+        words=dry_run_arguments((f"--config={CONFIG}",)), environment={}, files={CONFIG: ORDINARY.encode()}
+    )
 
     mounted = HostKubelet(ProcessTable(), root=tmp_path)
 
@@ -187,7 +189,9 @@ def test_the_program_may_be_in_the_pod_that_tries_it(tmp_path: Path) -> None:
     """As for a plan: what is only examined is fetched into the agent's own pod, and named as the node sees it there."""
     (tmp_path / "host").mkdir()
     program = shutil.copy2(components.resolve("kubelet", "1.33.13"), tmp_path / "kubelet")
-    given = TrialStart(words=started_with((f"--config={CONFIG}",)), environment={}, files={CONFIG: ORDINARY.encode()})
+    given = TrialStart(
+        words=dry_run_arguments((f"--config={CONFIG}",)), environment={}, files={CONFIG: ORDINARY.encode()}
+    )
 
     mounted = HostKubelet(ProcessTable(), root=tmp_path / "host")
 

@@ -6,7 +6,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.opening import CopyError
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 from tests.doubles.node.simulated import SimulatedNode
 
 
@@ -17,7 +17,7 @@ class SimulatedArtifacts:
     node: SimulatedNode
     root: Path  # where the agent sees the node's root directory
 
-    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+    def download(self, url: str, target: PurePath, expected: Digest, reach: AddressPolicy) -> None:
         raise AssertionError(f"nothing is downloaded here: {url} to {target}, {expected}, {reach}")
 
     def real(self, source: PurePosixPath) -> PurePosixPath:

@@ -19,7 +19,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cluster.kube_api import Event, NotFoundError, WatchEvent, WatchEventType
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.kubelet.credential_program import Printed
+from nodeupgrade.kubelet.credential_program import ProgramCredentials
 from nodeupgrade.node.agent.serve import Agent
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.executor import units
@@ -157,7 +157,7 @@ class ControlPlane:
     usable: bool = True  # whether the kubelet's credentials are
     known: bool = True  # whether the API server knows them
     output: bytes = b""  # what a program prints that a kubeconfig names
-    printed: list[Printed] = field(default_factory=list)  # all that was used of it
+    printed: list[ProgramCredentials] = field(default_factory=list)  # all that was used of it
     asked: list[str] = field(default_factory=list)  # every request, once
     tried: list[str] = field(default_factory=list)  # every path whose patch was tried as the kubelet
 

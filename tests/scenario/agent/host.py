@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.credential_program import CredentialProgramError, Printed, environment, printed
+from nodeupgrade.kubelet.credential_program import CredentialProgramError, ProgramCredentials, environment, parse_output
 from nodeupgrade.kubelet.kubeconfig import parse
 from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.files.files import Files
@@ -22,7 +22,7 @@ class Credentials(AsKubelet, Protocol):
 
     usable: bool
     output: bytes  # what a program prints that a kubeconfig names
-    printed: list[Printed]  # all that was used of it
+    printed: list[ProgramCredentials]  # all that was used of it
 
 
 @dataclass
@@ -79,4 +79,4 @@ class SimulatedHost:
             return
         if program is not None:
             environment(program, self.kubelet.environment(pid), None)
-            self.control_plane.printed.append(printed(program, self.control_plane.output))
+            self.control_plane.printed.append(parse_output(program, self.control_plane.output))

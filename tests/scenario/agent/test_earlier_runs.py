@@ -245,13 +245,13 @@ async def test_a_run_for_another_version_is_finished_and_told_before_anything_is
 
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EARLIER_RUN)
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EARLIER_RUN_FOUND)
     assert f"kubelet {OLD} became {NEW}" in status.message
     assert status.containers.unchanged == 4
     assert world.stops == 1
     assert upgraded(world)
     task_made_anew(world, **OTHERS | {"run_id": RunId("ffff0000-10")}, to_version=OTHER_VERSION)
-    assert (await world.serve()).reason is not Reason.EARLIER_RUN, "it is told once"
+    assert (await world.serve()).reason is not Reason.EARLIER_RUN_FOUND, "it is told once"
 
 
 @pytest.mark.parametrize(

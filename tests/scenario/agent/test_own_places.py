@@ -71,7 +71,7 @@ async def test_what_a_boot_would_forget_refuses_the_node(
 
     assert status.phase is TaskPhase.REFUSED
     found = {(hazard.reason, hazard.check): hazard.detail for hazard in status.hazards}
-    assert f"{named} is empty after a boot" in found[Reason.RUN_NOT_KEPT, "run_outlives_a_boot"]
+    assert f"{named} is empty after a boot" in found[Reason.RUN_DIRECTORY_NOT_PERSISTENT, "run_outlives_a_boot"]
     assert untouched(world)
 
 
@@ -82,5 +82,5 @@ async def test_who_will_look_after_the_node_may_accept_that(world: World) -> Non
     status = await world.serve()
 
     assert status.phase is TaskPhase.SUCCEEDED
-    (hazard,) = [hazard for hazard in status.hazards if hazard.reason == Reason.RUN_NOT_KEPT]
+    (hazard,) = [hazard for hazard in status.hazards if hazard.reason == Reason.RUN_DIRECTORY_NOT_PERSISTENT]
     assert (hazard.warning, hazard.accepted) == (True, True)

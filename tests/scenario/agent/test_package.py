@@ -88,7 +88,7 @@ async def test_somebody_at_work_with_dpkg_refuses_the_node(world: World) -> None
     world.node.packages.user = "apt-get (process 7)"
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.NODE_IN_OTHER_HANDS), status.message
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.CONFLICTING_NODE_OPERATION), status.message
     assert "apt-get (process 7) works with the database of dpkg" in status.message
     assert untouched(world)
 
@@ -98,7 +98,7 @@ async def test_somebody_at_work_with_dpkg_when_it_is_to_be_held_turns_the_run_ba
     world.node.calls.before(HOLD, lambda: setattr(world.node.packages, "user", "unattended-upgr (process 7)"))
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.NODE_IN_OTHER_HANDS), status.message
+    assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.CONFLICTING_NODE_OPERATION), status.message
     assert "unattended-upgr (process 7) works with the database of dpkg" in status.message
     assert world.node.disk[str(STATUS)] == INSTALLED
     assert world.stops == 0

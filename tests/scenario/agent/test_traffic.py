@@ -134,7 +134,7 @@ async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: Wo
     unread = "nobody looked whether Services lose their last endpoint: endpointslices is forbidden"
     check = "clients_notice_nothing"
     assert status.hazards == (
-        ReportedHazard(reason=Reason.SERVICES_NOT_READ, check=check, detail=unread, warning=True),
+        ReportedHazard(reason=Reason.SERVICES_NOT_READABLE, check=check, detail=unread, warning=True),
     )
     assert world.restarted == []
 
@@ -162,7 +162,7 @@ async def test_an_agent_that_may_not_read_what_depends_on_pods_says_so_and_goes_
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
     unread = "nobody looked whether budgets, webhooks or APIs depend on the pods: apiservices is forbidden"
-    told = {hazard.detail for hazard in world.status.hazards if hazard.reason == Reason.SERVICES_NOT_READ}
+    told = {hazard.detail for hazard in world.status.hazards if hazard.reason == Reason.SERVICES_NOT_READABLE}
     assert unread in told
 
 

@@ -91,15 +91,19 @@ FOUND: dict[str, tuple[Change, Reason, tuple[str, ...]]] = {
         Reason.UNSUPPORTED_RUNTIME,
         ("4711", "another.service", "containerd.service"),
     ),
-    "a container with a shim of its own": (split, Reason.POD_HAS_TWO_MONITORS, ("default/web", "delete the pod")),
+    "a container with a shim of its own": (
+        split,
+        Reason.RUNTIME_RESTART_WOULD_KILL_POD,
+        ("default/web", "delete the pod"),
+    ),
     "a command before the kubelet": (
         written(KUBELET_DROP_IN, f"[Service]\n{THIEF}\n".encode()),
-        Reason.UNIT_COMMAND_UNKNOWN,
+        Reason.UNSUPPORTED_UNIT_COMMAND,
         (THIEF, KUBELET_UNIT),
     ),
     "a command before the runtime": (
         written(RUNTIME_DROP_IN, b"[Service]\nExecStartPre=/opt/prepare\n"),
-        Reason.UNIT_COMMAND_UNKNOWN,
+        Reason.UNSUPPORTED_UNIT_COMMAND,
         ("ExecStartPre=/opt/prepare", RUNTIME_UNIT),
     ),
 }

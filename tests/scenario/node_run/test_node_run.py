@@ -336,7 +336,7 @@ def test_a_spent_budget_turns_back() -> None:
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.BUDGET_SPENT)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_DOWN_BUDGET_EXCEEDED)
     assert it.kubelet == "v1.30.14"
     assert it.nothing_restarted()
 

@@ -106,5 +106,5 @@ def test_a_container_that_shares_its_process_is_protected_while_it_runs() -> Non
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert it.node.kubelet.replaced == []

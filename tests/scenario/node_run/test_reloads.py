@@ -64,7 +64,7 @@ def test_what_our_own_reload_takes_from_the_pods_is_seen_before_the_kubelet_stop
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.POD_CGROUP_MOVES)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.POD_CGROUP_WOULD_CHANGE)
     assert "the cgroups of 1 pods have lost controllers" in report.message
     assert "(cpuset)" in report.message
     assert "services.stop kubelet.service" not in it.node.calls.effects

@@ -91,7 +91,7 @@ def test_an_end_by_a_signal_explains_nothing(exit_code: int) -> None:
     report = ends(it, exit_code)
 
     assert report.outcome is Outcome.ROLLED_BACK
-    assert report.reason in {Reason.CONTAINER_RESTARTED, Reason.SHIELD_HELD}
+    assert report.reason in {Reason.CONTAINER_RESTARTED, Reason.SHIELD_REFUSED_CALL}
     assert report.ended == ()
 
 
@@ -111,7 +111,7 @@ def test_a_container_that_depended_on_the_runtime_explains_nothing() -> None:
 
     report = ends(it, CODE)
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
 
 
 def test_a_kubelet_that_does_not_recognise_a_container_is_refused_whatever_the_rules_say() -> None:
@@ -120,7 +120,7 @@ def test_a_kubelet_that_does_not_recognise_a_container_is_refused_whatever_the_r
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert replaced(it) == set()
 
 
@@ -129,7 +129,7 @@ def test_a_rule_that_the_old_kubelet_does_not_know_excuses_nothing() -> None:
 
     report = ends(it, CODE)
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD), report
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL), report
 
 
 def test_a_container_that_its_own_rule_starts_again_ended_by_itself() -> None:

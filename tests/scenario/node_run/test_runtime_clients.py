@@ -64,7 +64,7 @@ def test_a_container_that_ends_with_the_runtime_ends_nothing_else() -> None:
 
 
 def test_it_is_named_before_anything_is_touched() -> None:
-    [warning] = warnings(following().plan, Reason.RUNTIME_CONNECTION_LOST)
+    [warning] = warnings(following().plan, Reason.RUNTIME_CONNECTION_WOULD_BREAK)
 
     assert warning.startswith(f"{FOLLOWER}: it is connected to the runtime")
     assert "its kubelet starts it again" in warning
@@ -132,7 +132,7 @@ def test_one_that_somebody_had_the_runtime_stop_turns_the_run_back() -> None:
 def test_one_that_nothing_starts_again_turns_the_run_back() -> None:
     it = following(name="work")
 
-    [warning] = warnings(it.plan, Reason.RUNTIME_CONNECTION_LOST)
+    [warning] = warnings(it.plan, Reason.RUNTIME_CONNECTION_WOULD_BREAK)
     report = it.tell()
 
     assert "nothing starts it again" in warning
@@ -228,7 +228,7 @@ def test_what_cannot_be_told_is_said() -> None:
 
     plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
 
-    assert warnings(plan, Reason.RUNTIME_CONNECTION_LOST) == [
+    assert warnings(plan, Reason.RUNTIME_CONNECTION_WOULD_BREAK) == [
         "which containers are connected to the runtime cannot be told: Operation not permitted"
     ]
 

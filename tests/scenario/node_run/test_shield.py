@@ -44,7 +44,7 @@ def test_wrong_hashes_harm_nothing(names: tuple[str, ...], shield: bool) -> None
     assert report.outcome is Outcome.ROLLED_BACK
     assert it.kubelet == "v1.30.14"
     assert it.nothing_restarted() is shield
-    assert report.reason is (Reason.SHIELD_HELD if shield else Reason.CONTAINER_RESTARTED)
+    assert report.reason is (Reason.SHIELD_REFUSED_CALL if shield else Reason.CONTAINER_RESTARTED)
     if shield:
         assert report.message.startswith("kubelet v1.33.13 wanted to stop default/")
         assert "is guarded" in report.message
@@ -57,7 +57,7 @@ def test_the_first_refusal_turns_the_run_back_even_if_the_kubelet_never_becomes_
 
     report = it.tell()
 
-    assert report.reason is Reason.SHIELD_HELD
+    assert report.reason is Reason.SHIELD_REFUSED_CALL
     assert seconds_until_stopped(it) < EXCUSE_SECONDS + 2 * SYNC_PERIOD_SECONDS
     assert it.nothing_restarted()
 
@@ -75,7 +75,7 @@ def test_what_is_refused_while_no_executor_runs_turns_the_run_back() -> None:
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert it.nothing_restarted()
 
 
@@ -84,7 +84,7 @@ def test_a_call_that_still_waits_when_the_settle_period_is_over_is_waited_for() 
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert it.nothing_restarted()
 
 
@@ -139,7 +139,7 @@ def test_a_rollback_waits_for_as_long_as_the_old_kubelet_wants_to_end_something(
     assert it.node.kubelet.replaced == []
     held = journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD)
     assert held is not None
-    assert held.reason == Reason.SHIELD_HELD
+    assert held.reason == Reason.SHIELD_REFUSED_CALL
     assert "kubelet v1.30.14 runs again and wants to stop default/web/nginx" in (held.error or "")
     assert f"touch /var/lib/nodeupgrade/runs/{it.plan.run_id}/go-on" in (held.error or "")
 
@@ -244,7 +244,7 @@ def test_another_caller_is_named_and_does_not_hold_the_rollback() -> None:
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert report.message.startswith(f"{crictl} wanted to stop default/web/nginx; the shield refused")
     assert "kubelet" not in report.message
     assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is None
@@ -257,7 +257,7 @@ def test_a_refusal_that_cannot_be_written_down_is_not_committed_over() -> None:
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert "whether it was refused is not known" in report.message
     assert it.nothing_restarted()
 
@@ -278,7 +278,7 @@ def test_a_deleted_pod_of_which_there_is_no_word_turns_the_run_back_and_goes_onc
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_HELD)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD) is not None
     assert it.kubelet == "v1.30.14"
 

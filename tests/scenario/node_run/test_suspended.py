@@ -37,7 +37,7 @@ def test_the_shield_stays_up_for_an_old_kubelet_that_is_not_quiet() -> None:
     assert it.node.kubelet.replaced == []
     held = journal_of(it).first(Step.ARM_DEAD_MAN, Mark.HELD)
     assert held is not None
-    assert held.reason == Reason.SHIELD_HELD
+    assert held.reason == Reason.SHIELD_REFUSED_CALL
 
 
 def test_a_rollback_watches_the_old_kubelet_before_it_reports() -> None:
@@ -70,7 +70,7 @@ def test_suspension_counts_as_time_without_a_kubelet() -> None:
 
     report = it.tell()
 
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.BUDGET_SPENT)
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_DOWN_BUDGET_EXCEEDED)
     assert it.nothing_restarted()
 
 

@@ -134,7 +134,7 @@ class Player:
             except NotFoundError:
                 continue
             told = {condition.reason for condition in status.conditions if condition.type == "Reconciling"}
-            self.busy |= bool(status.in_flight) or told <= {Reason.PROGRESSING, Reason.AWAITING_HEALTH}
+            self.busy |= bool(status.in_flight) or told <= {Reason.PROGRESSING, Reason.AWAITING_HEALTH_CHECKS}
             moments += [status.next_window] if status.next_window else []
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)

@@ -79,7 +79,7 @@ class Trial:
                 break
             await self.mend(attempt)
             for _ in range(ENDING):
-                if (await scene.upgrade()).finished and not (await scene.upgrade()).retry_asked:
+                if (await scene.upgrade()).finished and not (await scene.upgrade()).retry_requested:
                     break
                 await self.step()
         return (await scene.upgrade()).status

@@ -116,7 +116,7 @@ async def watched_step(scene: Scene, case: Case) -> None:
     before, nodes = await scene.in_flight(), await scene.kube.list(NODES)
     failures = sum(failed(task) for task in await scene.kube.list(TASKS))
     upgrade = await scene.upgrade()
-    braked, approved = upgrade.braked, bool(upgrade.approvals)
+    braked, approved = upgrade.paused_by_annotation, bool(upgrade.approvals)
     await scene.step()
     after = await scene.in_flight()
     started = set(after) - set(before)

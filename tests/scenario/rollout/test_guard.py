@@ -248,7 +248,7 @@ async def test_a_guard_that_may_not_be_written_is_declined(policy: str) -> None:
     declined = "node node-0 cannot be guarded: denied by policy of the house"
     events = [(e["reason"], e["message"]) for e in await scene.kube.list(EVENTS.within("default"))]
     assert ("ReadinessGuardUnavailable", declined) in events
-    assert "Guarded" not in dict(events)
+    assert "ReadinessGuardRaised" not in dict(events)
     verdict = (await task(scene)).spec.verdict
     assert verdict is not None
     assert (verdict.outcome, verdict.reason) == {
@@ -287,7 +287,7 @@ MISSING = f"ConfigMap {GUARD_NAME} does not exist or may not be read"
 @pytest.mark.parametrize(
     ("scene", "guard", "spec", "told"),
     [
-        (Scene(), True, {}, ("True", "Guarded", KEPT)),
+        (Scene(), True, {}, ("True", "ReadinessGuardRaised", KEPT)),
         (Scene(), False, {}, ("False", "ReadinessGuardUnavailable", f"{MISSING}; {UNAVAILABLE}")),
         (Scene(kube_type=ClosedKube), True, {}, ("False", "ReadinessGuardUnavailable", f"{MISSING}; {UNAVAILABLE}")),
         (

@@ -11,7 +11,7 @@ from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, ForbiddenEr
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 
-CHANGING = Reason.CONTROL_PLANE_CHANGING
+CHANGING = Reason.CONTROL_PLANE_VERSIONS_DIFFER
 ARM = {"status": {"nodeInfo": {"architecture": "arm64"}}}
 WINDOWS = {"status": {"nodeInfo": {"operatingSystem": "windows"}}}
 IMAGE = {"artifact": {"image": {"ref": f"registry.example/kubelet@sha256:{'a' * 64}", "path": "/kubelet"}}}
@@ -115,7 +115,7 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
         {"metadata": {"labels": {"node.openshift.io/os_id": "rhcos"}}},
         {},
     ),
-    "source that is not listed": (Reason.UNSUPPORTED_SOURCE, {"fromVersions": ["v1.29"]}, "v1.33.13", {}, {}),
+    "source that is not listed": (Reason.SOURCE_VERSION_NOT_LISTED, {"fromVersions": ["v1.29"]}, "v1.33.13", {}, {}),
     "window that never opens": (
         Reason.WINDOW_NEVER_OPENS,
         {"blackouts": [{"from": "2020-01-01T00:00:00Z", "to": "2120-01-01T00:00:00Z"}]},
@@ -126,11 +126,11 @@ CASES: dict[str, tuple[Reason, Json, str, Json, Json]] = {
     "platform without artifact": (Reason.ARTIFACT_UNAVAILABLE, {}, "v1.33.13", ARM, {}),
     "node that is not Ready": (Reason.NODE_NOT_READY, {}, "v1.33.13", SICK, {}),
     "node that is short of disk space": (Reason.NODE_UNDER_PRESSURE, {}, "v1.33.13", PRESSED, {}),
-    "node that an autoscaler removes": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", SCALED_DOWN, {}),
-    "node that is maintained": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", MAINTAINED, {}),
-    "node that kured reboots": (Reason.NODE_IN_OTHER_HANDS, {}, "v1.33.13", REBOOTING, {}),
-    "node that is held": (Reason.NODE_HELD, {}, "v1.33.13", HELD, {}),
-    "node that is to be skipped": (Reason.NODE_SKIPPED, {}, "v1.33.13", SKIPPED, {}),
+    "node that an autoscaler removes": (Reason.CONFLICTING_NODE_OPERATION, {}, "v1.33.13", SCALED_DOWN, {}),
+    "node that is maintained": (Reason.CONFLICTING_NODE_OPERATION, {}, "v1.33.13", MAINTAINED, {}),
+    "node that kured reboots": (Reason.CONFLICTING_NODE_OPERATION, {}, "v1.33.13", REBOOTING, {}),
+    "node that is held": (Reason.HELD_BY_ANNOTATION, {}, "v1.33.13", HELD, {}),
+    "node that is to be skipped": (Reason.SKIPPED_BY_ANNOTATION, {}, "v1.33.13", SKIPPED, {}),
     "foreign cordon": (Reason.CORDONED_BY_OTHERS, {}, "v1.33.13", CORDONED, {}),
     "unknown version on the node": (
         Reason.UNSUPPORTED_VERSION,
@@ -264,7 +264,7 @@ async def test_an_accepted_check_is_a_warning_of_which_everybody_is_told() -> No
     assert tasks[0]["spec"]["preflight"] == {"accept": ["placements_are_met", "pods_fit"]}
     found = [
         {"reason": "NodeAffinityNotMet", "check": "placements_are_met", "warning": True, "accepted": True},
-        {"reason": "ProbeFails", "check": "readiness_probes_succeed", "warning": True},
+        {"reason": "ReadinessProbeFailing", "check": "readiness_probes_succeed", "warning": True},
     ]
     await scene.kube.replace_status(TASKS, "node-0", {**tasks[0]["status"], "hazards": found})
     await scene.run()

@@ -14,7 +14,7 @@ def test_what_follows_and_what_to_do_is_said_of_the_reason() -> None:
 
 def test_a_finding_may_weigh_less_than_its_reason() -> None:
     assert not Finding(reason=Reason.CONFIGURATION_DRIFT, detail="x", severity=Severity.WARN).forbids
-    assert not Finding(reason=Reason.PROBE_FAILS, detail="x").forbids
+    assert not Finding(reason=Reason.READINESS_PROBE_FAILING, detail="x").forbids
     assert Finding(reason=Reason.ALREADY_AT_TARGET, detail="x").weight is Severity.SKIP
 
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from nodeupgrade.check_catalogue import EVERY
+from nodeupgrade.check_catalogue import ALL_CHECKS
 from nodeupgrade.findings.hazards import MET_BY_DESIGN, NOT_COVERED, Hazard
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_every_hazard_has_exactly_one_kind_of_answer() -> None:
-    covered = {hazard for check in EVERY for hazard in check.covers}
+    covered = {hazard for check in ALL_CHECKS for hazard in check.covers}
     answers = (covered, set(MET_BY_DESIGN), set(NOT_COVERED))
 
     kinds = {hazard.name: sum(hazard in answer for answer in answers) for hazard in Hazard}

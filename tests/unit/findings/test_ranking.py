@@ -19,7 +19,7 @@ def found(subject: str, *, check: str = "placements_are_met", **fields: Any) -> 
 def test_findings_with_one_remedy_are_one_group_and_what_forbids_comes_first() -> None:
     pods = [parse_pod(pod(f"web-5d4f8c-{n}", REPLICAS, **HASHED)) for n in range(3)] + [parse_pod(pod("alone"))]
     findings = (
-        found("", check="readiness_probes_succeed", reason=Reason.PROBE_FAILS),
+        found("", check="readiness_probes_succeed", reason=Reason.READINESS_PROBE_FAILING),
         found("", check="node_is_not_at_target", reason=Reason.ALREADY_AT_TARGET),
         found("shop/alone", severity=Severity.WARN, accepted=True),
         *(found(f"shop/web-5d4f8c-{n}") for n in range(3)),

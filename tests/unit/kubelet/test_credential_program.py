@@ -14,12 +14,12 @@ from nodeupgrade.kubelet.credential_program import (
     INFO,
     CredentialProgram,
     CredentialProgramError,
-    Printed,
+    ProgramCredentials,
+    candidate_paths,
     environment,
-    places,
-    printed,
+    parse_output,
 )
-from nodeupgrade.kubelet.kubeconfig import Credentials, carried, parse, with_printed
+from nodeupgrade.kubelet.kubeconfig import Credentials, inlined, parse, with_program_credentials
 
 V1, BETA, ALPHA = (f"client.authentication.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 PROGRAM = CredentialProgram(api_version=BETA, command="aws")
@@ -71,7 +71,7 @@ def test_where_a_kubelet_looks_for_it(command: str, found: list[str]) -> None:
     """What is relative in a PATH is not heeded, and no variable of the stanza changes where it is looked for."""
     named = program(exec_(command, env=[{"name": "PATH", "value": "/evil"}]))
 
-    assert [str(path) for path in places(named, {"PATH": "/usr/bin:.::bin:/bin"})] == found
+    assert [str(path) for path in candidate_paths(named, {"PATH": "/usr/bin:.::bin:/bin"})] == found
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_it_is_told_of_the_cluster_if_it_wants_to_know() -> None:
             {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "it"}},
         ],
     }  # fmt: skip
-    found = carried(kubeconfig(exec_(provideClusterInfo=True), **cluster), lambda path: str(path).encode())
+    found = inlined(kubeconfig(exec_(provideClusterInfo=True), **cluster), lambda path: str(path).encode())
     assert found.program is not None
 
     told = json.loads(environment(found.program, {}, "Y2E=")[INFO])["spec"]["cluster"]
@@ -136,12 +136,14 @@ def answer(status: object) -> dict[str, Any]:
 
 
 def test_what_it_prints_is_used() -> None:
-    token = printed(PROGRAM, json.dumps(answer({"token": "t", "expirationTimestamp": "2026-11-26T20:00:00Z"})).encode())
-    pair = printed(PROGRAM, json.dumps(answer({"clientCertificateData": "c", "clientKeyData": "k"})).encode())
+    token = parse_output(
+        PROGRAM, json.dumps(answer({"token": "t", "expirationTimestamp": "2026-11-26T20:00:00Z"})).encode()
+    )
+    pair = parse_output(PROGRAM, json.dumps(answer({"clientCertificateData": "c", "clientKeyData": "k"})).encode())
 
-    assert token == Printed(token=b"t", expires=datetime(2026, 11, 26, 20, tzinfo=UTC))
-    assert pair == Printed(certificate=b"c", key=b"k")
-    used = with_printed(kubeconfig(exec_()), pair)
+    assert token == ProgramCredentials(token=b"t", expires=datetime(2026, 11, 26, 20, tzinfo=UTC))
+    assert pair == ProgramCredentials(certificate=b"c", key=b"k")
+    used = with_program_credentials(kubeconfig(exec_()), pair)
     assert (used.certificate.data, used.key.data, used.token.given, used.program) == (b"c", b"k", False, None)
 
 
@@ -168,7 +170,7 @@ def test_what_it_prints_is_used() -> None:
 def test_what_cannot_be_used_is_named_and_never_repeated(output: object, why: str) -> None:
     data = output if isinstance(output, bytes) else json.dumps(output).encode()
     with pytest.raises(CredentialProgramError, match=why) as told:
-        printed(PROGRAM, data)
+        parse_output(PROGRAM, data)
     assert "secret" not in repr((told.value, told.value.__cause__))
     assert told.value.__suppress_context__ or told.value.__context__ is None
 
@@ -185,7 +187,7 @@ JSON = st.recursive(
 ))  # fmt: skip
 def test_whatever_it_prints_is_used_or_refused(output: bytes) -> None:
     try:
-        found = printed(PROGRAM, output)
+        found = parse_output(PROGRAM, output)
     except CredentialProgramError:
         return
     assert found.token or (found.certificate and found.key)
@@ -201,6 +203,8 @@ def test_whatever_a_kubeconfig_says_is_understood_or_refused(stanza: dict[str, o
 
 
 def test_nothing_secret_is_in_what_is_logged() -> None:
-    found = with_printed(kubeconfig(exec_()), Printed(token=b"secret", certificate=b"c", key=b"secret"))
+    found = with_program_credentials(
+        kubeconfig(exec_()), ProgramCredentials(token=b"secret", certificate=b"c", key=b"secret")
+    )
     variables = program(exec_(env=[{"name": "A", "value": "secret"}]))
-    assert "secret" not in repr((found, variables, Printed(token=b"secret", key=b"secret")))
+    assert "secret" not in repr((found, variables, ProgramCredentials(token=b"secret", key=b"secret")))

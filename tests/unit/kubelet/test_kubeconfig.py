@@ -40,5 +40,5 @@ def test_what_is_no_program_is_no_credential(server: ApiServer, pair: tuple[Path
 def test_a_server_without_tls_is_not_spoken_to(server: ApiServer, pair: tuple[Path, Path]) -> None:
     text = kubeconfig(server, pair, {"token": "t"}).replace(b"https://", b"http://")
 
-    with pytest.raises(ValueError, match="not spoken to by https"):
+    with pytest.raises(ValueError, match="is not an https URL"):
         parse(text, PurePosixPath("/"))

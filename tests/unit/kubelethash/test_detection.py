@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.kubelethash import NEWEST_MINOR, KubeletVersion, by_writer, detect, hash_container, series_ranges
+from nodeupgrade.kubelethash import NEWEST_MINOR, KubeletVersion, detect, group_by_writer, hash_container, series_ranges
 from tests.builders.containers import CONTAINERS, MINORS, hashed
 
 CONTAINER = {"name": "c", "image": "i"}
@@ -35,7 +35,7 @@ def test_hashes_of_several_kubelets_are_grouped_by_who_wrote_them() -> None:
     stored = [(CONTAINER, hash_container(CONTAINER, minor)) for minor in ("1.12", "1.30", "1.12", "1.33", "1.12")]
     writers = [detect([each]) for each in (*stored, (CONTAINER, "bad"))]
 
-    groups = [(series_ranges(kubelets), count) for kubelets, count in by_writer(writers)]
+    groups = [(series_ranges(kubelets), count) for kubelets, count in group_by_writer(writers)]
 
     assert groups == [("1.9 to 1.15", 3), (f"1.31 to {KubeletVersion(1, NEWEST_MINOR).series}", 1), ("1.16 to 1.30", 1)]
 
@@ -43,10 +43,10 @@ def test_hashes_of_several_kubelets_are_grouped_by_who_wrote_them() -> None:
 def test_one_kubelet_explains_all_that_it_can() -> None:
     v = KubeletVersion.parse
 
-    groups = by_writer([(v("1.16"), v("1.17")), (v("1.17"), v("1.18")), (v("1.18"),)])
+    groups = group_by_writer([(v("1.16"), v("1.17")), (v("1.17"), v("1.18")), (v("1.18"),)])
 
     assert groups == (((v("1.18"),), 2), ((v("1.16"), v("1.17")), 1))
-    assert by_writer([()]) == ()
+    assert group_by_writer([()]) == ()
 
 
 @given(st.lists(CONTAINERS, min_size=1, max_size=4), MINORS)

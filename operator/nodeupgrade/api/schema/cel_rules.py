@@ -17,10 +17,10 @@ def holds(rule: str, schema: Schema, value: Any, *old: Any) -> bool:  # Any: JSO
     """Report whether a value meets a rule in CEL; one that cannot be evaluated is not met, as on an API server.
 
     Args:
-        rule: The expression, with ``self`` and, if it is about a change, ``oldSelf``.
-        schema: The schema that carries the rule.
-        value: The value, filled and of valid shape.
-        old: The value that it replaces, if the rule is about that.
+        rule: The expression, with ``self`` and, for transition rules, ``oldSelf``.
+        schema: The schema that has the rule.
+        value: The value, with defaults and of valid shape.
+        old: The value that it replaces, for transition rules.
     """
     variables = dict(zip(("self", "oldSelf"), (_typed(schema, each) for each in (value, *old)), strict=False))
     try:

@@ -24,7 +24,7 @@ def filled(schema: Schema, value: Any) -> Any:  # Any: JSON that is not yet vali
 
 
 def rebuilt(schema: Schema, value: Any, change: Callable[[Schema, Any], Any]) -> Any:
-    """Return a copy of a value in which everything inside is changed, each by its schema."""
+    """Return a copy of a value whose items and properties are changed, each by its schema."""
     match schema.type, value:
         case ((Type.OBJECT | Type.MAP), dict()):
             return {name: change(schema.of(name), item) for name, item in value.items()}
@@ -35,6 +35,6 @@ def rebuilt(schema: Schema, value: Any, change: Callable[[Schema, Any], Any]) ->
 
 
 def ordered(schema: Schema, value: Any) -> Any:
-    """Return a filled and valid value with its sets sorted, since CEL's ``==`` ignores the order of sets, too."""
+    """Sort the sets in a filled and valid value, since CEL's ``==`` ignores the order of sets, too."""
     result = rebuilt(schema, value, ordered)
     return sorted(result) if schema.type is Type.ARRAY and schema.list_type is ListType.SET else result

@@ -10,19 +10,17 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, NewType, Union, get_args, get_origin
 
-from nodeupgrade.api.field import LASTING, Field, ListType, Mark, immutable, marks_of, together
+from nodeupgrade.api.field import POSITIVE_DURATION, Annotation, Field, ListType, annotations_of, combined, immutable
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import field_name, seconds_name, to_json
 
-MOST_NODES = 100_000
-"""More nodes than any cluster has."""
-
+MOST_NODES = 100_000  # more than any cluster has
 _DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
 _PERCENT = r"(100|[1-9][0-9]?)%"
 
 
 class Type(StrEnum):
-    """What a value is; to OpenAPI, a map is an object, and a number of nodes or a percentage has no type."""
+    """The type of a value; in OpenAPI, a map is an object, and INT_OR_STRING has no type."""
 
     STRING = "string"
     INTEGER = "integer"
@@ -39,22 +37,22 @@ _SCALARS = {int: Type.INTEGER, float: Type.NUMBER, bool: Type.BOOLEAN, IntOrPerc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema(Field):
-    """What a value may be: all that is declared, and what is inside. Its ``default`` is what is filled in."""
+    """A field's declaration, with its type and the schemas of what it contains."""
 
     type: Type
-    format: str = ""  # date-time (RFC 3339) or nothing
+    format: str = ""  # date-time (RFC 3339) or empty
     properties: "Mapping[str, Schema]" = field(default_factory=dict)  # of an object
     required: tuple[str, ...] = ()
     items: "Schema | None" = None  # of a list or map
 
     def of(self, name: object) -> "Schema":
-        """Return the schema of what a value holds under a name, key or index."""
+        """Return the schema of a property, of a map's value or of a list's item."""
         return self.properties[str(name)] if self.items is None else self.items
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with an object."""
+    """A validation error or warning."""
 
     path: str  # the field, for example ``spec.waves[1].size``
     message: str  # what is wrong with it and what to do, for people
@@ -66,12 +64,12 @@ class Problem:
 
 @cache
 def schema_of(kind: type, *, by_people: bool = False) -> Schema:
-    """Derive the schema of a dataclass; in what is written by people, all defaults are filled in."""
+    """Derive the schema of a dataclass; ``by_people`` fills in all defaults, since people leave fields out."""
     return _schema(kind, by_people)
 
 
 def frozen(schema: Schema, key: str = "") -> Schema:
-    """Return a schema by which nothing may change but what is mutable; the key of a list's items stays anyway."""
+    """Return the schema with rules that make immutable what is not mutable; the key of a list's items needs none."""
     if schema.mutable:
         return schema
     if not _may_change(schema):
@@ -88,7 +86,7 @@ def _may_change(schema: Schema) -> bool:
 def _schema(hint: Any, by_people: bool) -> Schema:
     """Return the schema of a type with its annotations."""
     kind, marks = _annotations(hint)
-    declared, origin = together(marks), get_origin(kind)
+    declared, origin = combined(marks), get_origin(kind)
     if origin is tuple:
         listed = ListType.MAP if declared.list_map_key else declared.list_type
         return _made(declared, Type.ARRAY, items=_schema(get_args(kind)[0], by_people), list_type=listed)
@@ -99,7 +97,7 @@ def _schema(hint: Any, by_people: bool) -> Schema:
     if is_dataclass(kind):
         return _object(typing.cast("type", kind), declared, by_people)
     if kind is timedelta:
-        rules = (*declared.rules, LASTING) if declared.positive else declared.rules
+        rules = (*declared.rules, POSITIVE_DURATION) if declared.positive else declared.rules
         expected = declared.expected or "a duration such as 90s, 15m or 1h30m"
         bounds = {"min_length": 2, "max_length": 16, "pattern": _DURATION}
         return _made(declared, Type.STRING, expected=expected, rules=rules, **bounds)
@@ -111,15 +109,15 @@ def _schema(hint: Any, by_people: bool) -> Schema:
 
 
 def _made(declared: Field, kind: Type, **more: Any) -> Schema:
-    """Return a schema with what is declared; of a default, ``_object`` says whether it is filled in."""
+    """Return a schema with the declared properties; ``_object`` decides about the default."""
     schema = Schema(**{each.name: getattr(declared, each.name) for each in fields(declared)} | more, type=kind)
     if {Type.ARRAY: schema.max_items, Type.MAP: schema.max_properties}.get(kind, 0) is None:
         raise TypeError(f"a list needs max_items, and a map max_properties: {schema.description}")
     return schema
 
 
-def _annotations(hint: Any) -> tuple[Any, tuple[Mark, ...]]:
-    """Return a type without its annotations, and these."""
+def _annotations(hint: Any) -> tuple[Any, tuple[Annotation, ...]]:
+    """Split a type from its annotations."""
     if isinstance(hint, NewType):
         return _annotations(hint.__supertype__)
     if get_origin(hint) is Annotated:
@@ -127,7 +125,7 @@ def _annotations(hint: Any) -> tuple[Any, tuple[Mark, ...]]:
         return kind, (*marks, *hint.__metadata__)
     if get_origin(hint) in {Union, types.UnionType}:
         return _annotations(next(argument for argument in get_args(hint) if argument is not type(None)))
-    return hint, marks_of(hint) if isinstance(hint, type) else ()
+    return hint, annotations_of(hint) if isinstance(hint, type) else ()
 
 
 def _int_or_string(declared: Field) -> Schema:
@@ -176,7 +174,7 @@ def _resolved(schema: Schema) -> Schema:
 def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
     match schema:
         case Schema(type=Type.STRING, pattern=pattern, rules=rules) if pattern == _DURATION:
-            return seconds_name(name), Schema(type=Type.INTEGER, minimum=1 if LASTING in rules else 0)
+            return seconds_name(name), Schema(type=Type.INTEGER, minimum=1 if POSITIVE_DURATION in rules else 0)
         case Schema(type=Type.STRING | Type.INTEGER | Type.BOOLEAN as kind, minimum=least, maximum=most):
             return name, Schema(type=kind, minimum=least, maximum=most, max_length=schema.max_length, enum=schema.enum)
         case Schema(type=Type.ARRAY, items=Schema() as items, max_items=most):

@@ -1,4 +1,4 @@
-"""Finds forbidden changes between an object and its replacement: the rules about a change."""
+"""Evaluates transition rules, which compare an object with the one that it replaces."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,9 +8,9 @@ from nodeupgrade.api.schema.derive import Problem, Schema, Type
 
 
 def changes(schema: Schema, new: Any, old: Any, path: str) -> Iterator[Problem]:  # Any: JSON
-    """Yield the forbidden changes between two values, comparing fields that both have, as the API server does.
+    """Yield the forbidden changes between two filled, valid and ordered values.
 
-    Both values must be filled, valid and ordered.
+    Only fields that both have are compared, as the API server does.
     """
     for rule in schema.rules:
         if rule.transition and not holds(rule.cel, schema, new, old):

@@ -8,7 +8,7 @@ from nodeupgrade.api.schema.derive import Problem, Schema, Type
 
 
 def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
-    """Yield a problem for each field that would be dropped, with the field that was probably meant."""
+    """Yield a problem for each unknown field, with a suggestion."""
     match schema.type, value:
         case ((Type.OBJECT | Type.MAP), dict()):
             for name, item in value.items():
@@ -18,7 +18,7 @@ def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any:
                     yield from unknown(schema.of(name), item, f"{path}.{name}")
                 else:
                     meant = _meant(str(name), tuple(schema.properties))
-                    yield Problem(f"{path}.{name}", f"there is no such field; {meant}")
+                    yield Problem(f"{path}.{name}", f"unknown field; {meant}")
         case Type.ARRAY, list():
             for index, item in enumerate(value):
                 yield from unknown(schema.of(index), item, f"{path}[{index}]")
@@ -27,4 +27,4 @@ def unknown(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any:
 def _meant(name: str, known: tuple[str, ...]) -> str:
     spelled = {field.lower(): field for field in known}
     close = get_close_matches(name.lower(), spelled, n=1)
-    return f"did you mean {spelled[close[0]]}?" if close else f"known are {', '.join(known)}"
+    return f"did you mean {spelled[close[0]]}?" if close else f"the fields here are {', '.join(known)}"

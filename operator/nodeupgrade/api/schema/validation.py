@@ -1,4 +1,4 @@
-"""Validates a value against a schema. Each problem has the path, what is wrong, and what to write instead."""
+"""Validates a value against a schema. Each problem has the path, the error, and what to write instead."""
 
 import re
 from collections.abc import Hashable, Iterator
@@ -14,7 +14,7 @@ _SHOWN = 60
 
 
 def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any: JSON that is not yet validated
-    """Yield all problems of a filled value. As with CEL, rules are evaluated only if the shape is valid."""
+    """Yield all problems of a filled value. As on an API server, rules are evaluated only if the shape is valid."""
     shape = tuple(_shape(schema, value, path))
     yield from shape
     if all(problem.warning for problem in shape):
@@ -22,8 +22,8 @@ def validate(schema: Schema, value: Any, path: str) -> Iterator[Problem]:  # Any
             if not rule.transition and not holds(rule.cel, schema, value):
                 more = " (API servers from 1.25 on reject it)" if rule.advisory else ""
                 yield Problem(path, f"{rule.message}{more}", warning=rule.advisory)
-        for check in schema.checks:
-            if message := check(value):
+        for validator in schema.validators:
+            if message := validator(value):
                 yield Problem(path, message)
 
 
@@ -38,9 +38,9 @@ def _shape(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
         case Type.ARRAY, list():
             yield from _array(schema, value, path)
         case Type.STRING, str() if schema.max_length is not None and len(value) > schema.max_length:
-            yield Problem(path, f"it has {len(value)} characters; write at most {schema.max_length}")
+            yield Problem(path, f"{len(value)} characters are too long; write at most {schema.max_length}")
         case _ if not _is_fine_scalar(schema, value):
-            yield Problem(path, f"{shown(value)} is not possible; write {_expected(schema)}")
+            yield Problem(path, f"{shown(value)} is invalid; write {_expected(schema)}")
 
 
 def _is_fine_scalar(schema: Schema, value: Any) -> bool:
@@ -65,7 +65,7 @@ def _object(schema: Schema, value: Json, path: str) -> Iterator[Problem]:
         if name in value:
             yield from validate(child, value[name], f"{path}.{name}")
         elif name in schema.required:
-            yield Problem(f"{path}.{name}", f"it is missing; write {_expected(child)}")
+            yield Problem(f"{path}.{name}", f"required field is missing; write {_expected(child)}")
 
 
 def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Problem]:
@@ -86,9 +86,9 @@ def _array(schema: Schema, value: list[Any], path: str) -> Iterator[Problem]:
 
 def _length(actual: int, least: int, most: int | None, path: str) -> Iterator[Problem]:
     if actual < least:
-        yield Problem(path, f"it is empty; write at least {least}, or leave it out")
+        yield Problem(path, f"must not be empty; write at least {least}, or leave the field out")
     if most is not None and actual > most:
-        yield Problem(path, f"{actual} are too many; write at most {most}")
+        yield Problem(path, f"{actual} entries are too many; write at most {most}")
 
 
 def _is_fine_string(schema: Schema, value: str) -> bool:
@@ -122,7 +122,7 @@ def shown(value: Any) -> str:
         case list():
             return "a list"
         case None:
-            return "nothing"
+            return "null"
         case bool():
             return str(value).lower()
         case str() if len(value) > _SHOWN:
@@ -140,10 +140,10 @@ def _expected(schema: Schema) -> str:
             *others, last = schema.enum
             return f"{', '.join(others)} or {last}" if others else last
         case Type.STRING:
-            return "a text" if schema.max_length is None else f"a text of at most {schema.max_length} characters"
+            return "a string" if schema.max_length is None else f"a string of at most {schema.max_length} characters"
         case Type.INTEGER:
             limits = ("" if least is None else f" from {least}") + ("" if most is None else f" to {most}")
-            return f"a whole number{limits}"
+            return f"an integer{limits}"
         case Type.OBJECT:
             return f"an object with {', '.join(schema.properties)}"
         case _:

@@ -1,4 +1,4 @@
-"""What the operator has approved when it created an agent, so that nobody can change it in the task afterwards."""
+"""The settings that the operator approves when it creates an agent, so that no later edit of the task counts."""
 
 import hashlib
 import json
@@ -10,8 +10,7 @@ from nodeupgrade.api.task.spec import TaskSpec
 def approval(spec: TaskSpec) -> str:
     """Return a digest of everything in a task that decides what a run does to its node.
 
-    The operator passes it to the agent in its pod, which only the operator can create; the task can be written by
-    whoever has the right to.
+    The operator passes it to the agent in its pod, which only the operator can create; others may write the task.
     """
     decisive = [
         *(spec.node_name, spec.run_id, spec.to_version, spec.allow_downgrade, spec.hash_mode.value),

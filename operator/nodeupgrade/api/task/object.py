@@ -1,7 +1,6 @@
-"""The NodeUpgradeTask object, through which control plane and node side communicate.
+"""The NodeUpgradeTask object, the only communication between control plane and node side.
 
-The control plane writes the spec and the node side writes the status; there is no other communication. A status counts
-only for the run that it names, so a status left by an earlier attempt is ignored.
+A status counts only for the run that it names, so a status left by an earlier attempt is ignored.
 """
 
 from dataclasses import dataclass, field
@@ -11,20 +10,20 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
+from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
 from nodeupgrade.api.values import NodeName
 
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 SETTLED_ANNOTATION = "nodeupgrade.dev/settled"
-"""When the task was last written only for that: whoever relied on what it was before comes too late."""
+"""When a write last changed only this: writes that are based on the state before it then fail."""
 HELD_SINCE_ANNOTATION = "nodeupgrade.dev/held-since"
-"""Annotation on a task: when its rollout first found that a pod holds the node."""
+"""When the rollout first found that a pod holds the node."""
 UPGRADE_LABEL = "nodeupgrade.dev/upgrade"
 
 _IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
 
 BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
-"""Phases in which an agent has not handed over to the executor yet."""
+"""Phases before the agent hands over to the executor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,11 +36,11 @@ class Task:
     generation: int
     spec: TaskSpec
     status: TaskStatus = field(default_factory=TaskStatus)
-    # the node's containers before the run, as written by ``domain.rollout.baseline``. Stored in an annotation while the
+    # the node's containers before the run, as written by ``fleet.decide.baseline``. Stored in an annotation while the
     # node is in flight, so that a restart of the operator does not lose it.
     baseline: str = ""
-    epoch: str = ""  # the mark of the leader that wrote it last, if that marked it; see ``rollout_controller``
-    held_since: datetime | None = None  # when the rollout first found that a pod holds the node; None if it has not
+    epoch: str = ""  # the epoch annotation
+    held_since: datetime | None = None  # as in the annotation
 
     @property
     def kind(self) -> RunKind:
@@ -50,18 +49,18 @@ class Task:
 
     @property
     def open(self) -> bool:
-        """Whether the node side may be working on it, or the verdict on its run is still pending."""
+        """Whether the node side may be working on it, or the verdict is pending."""
         return self.spec.action not in _IDLE and self.verdict is None
 
     @property
-    def heard(self) -> bool:
+    def has_reported(self) -> bool:
         """Whether the run that the spec names has ever reported a status."""
         return self.status.run_id == self.spec.run_id
 
     @property
     def untouched(self) -> bool:
         """Whether nothing can have been handed over to an executor yet."""
-        return not self.spec.resumes and (not self.heard or self.reported.phase in BEFORE_HANDOVER)
+        return not self.spec.resumes and (not self.has_reported or self.reported.phase in BEFORE_HANDOVER)
 
     @property
     def verdict(self) -> RunVerdict | None:
@@ -72,7 +71,7 @@ class Task:
     @property
     def reported(self) -> TaskStatus:
         """The status of the run that the spec names; empty if the stored status is of an older run."""
-        return self.status if self.heard else TaskStatus(run_id=self.spec.run_id)
+        return self.status if self.has_reported else TaskStatus(run_id=self.spec.run_id)
 
     def is_late(self, now: datetime) -> bool:
         """Report whether the deadline of its run has passed."""
@@ -95,13 +94,13 @@ def parse_task(body: Json) -> Task:
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
-        epoch=annotations.get(EPOCH_MARK, ""),
+        epoch=annotations.get(EPOCH_ANNOTATION, ""),
         held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )
 
 
 def _moment(text: str) -> datetime | None:
-    """Return a moment that was written down; None if there is none that can be read, or that has a time zone."""
+    """Parse a time with a time zone; None if it is not one."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -9,7 +9,7 @@ _PRECHECK = "-plan"
 
 
 class RunKind(StrEnum):
-    """What a run is for. Encoded in its ID, so that it stays the same when the task's action changes."""
+    """The purpose of a run. Encoded in its ID, so that it stays the same when the task's action changes."""
 
     UPGRADE = "Upgrade"
     PRECHECK = "Precheck"
@@ -22,7 +22,7 @@ def new_run_id(upgrade_uid: str, now: datetime) -> RunId:
 
 
 def began_at(run: RunId) -> datetime | None:
-    """Return when a task's run was started, or its node claimed for it; None if the ID is not one of ours."""
+    """Return when a run was started, or its node claimed for it; None if the ID has another form."""
     try:
         return datetime.strptime(run[9:23], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
     except ValueError:
@@ -54,5 +54,5 @@ def attempt_of(run: RunId, number: int) -> RunId:
 
 
 def task_run(attempt: RunId) -> RunId:
-    """Return the task's run that an attempt belongs to."""
+    """Return the run that an attempt belongs to."""
     return RunId(attempt.rpartition(".")[0])

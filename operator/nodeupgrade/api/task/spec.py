@@ -1,25 +1,12 @@
-"""The spec of a NodeUpgradeTask: what the control plane requests for one node, and its verdict in the end."""
+"""The spec of a NodeUpgradeTask: the control plane's request for one node, and its final verdict."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
+from nodeupgrade.api import limits
 from nodeupgrade.api.field import RESOLVED, Count, Field, NameOfNode, Rule, declared, immutable
-from nodeupgrade.api.limits import (
-    CONTAINER_LENGTH,
-    CONTAINERS_LISTED,
-    HOOK_MESSAGE_LENGTH,
-    IMAGE_LENGTH,
-    LABEL_LENGTH,
-    MESSAGE_LENGTH,
-    NAME_LENGTH,
-    PAST_RUNS_KEPT,
-    PATH_LENGTH,
-    RETRY_TOKEN_LENGTH,
-    TEMPLATE_NAME_LENGTH,
-    URL_LENGTH,
-)
 from nodeupgrade.api.node_files import MOST_FILES, NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import (
@@ -34,13 +21,13 @@ from nodeupgrade.api.upgrade.hooks import MOST_HOOKS
 from nodeupgrade.api.values import RunId, Verdict
 from nodeupgrade.kubelethash import KubeletVersion
 
-KUBELET_VERSION = Field(max_length=LABEL_LENGTH)
+KUBELET_VERSION = Field(max_length=limits.LABEL_LENGTH)
 RUN = Field(
     "ID of one attempt to upgrade this node. The status is valid only for the run that it names.", max_length=64
 )
-ContainerPath: TypeAlias = Annotated[str, Field(max_length=CONTAINER_LENGTH)]
+ContainerPath: TypeAlias = Annotated[str, Field(max_length=limits.CONTAINER_LENGTH)]
 """A container as namespace/pod/container, or a pod as namespace/name."""
-ContainerPaths: TypeAlias = Annotated[tuple[ContainerPath, ...], Field(max_items=CONTAINERS_LISTED)]
+ContainerPaths: TypeAlias = Annotated[tuple[ContainerPath, ...], Field(max_items=limits.CONTAINERS_LISTED)]
 Restarted: TypeAlias = Annotated[ContainerPaths, "Containers that were restarted, as namespace/pod/container."]
 
 
@@ -48,7 +35,7 @@ class TaskAction(StrEnum):
     """What the control plane requests from the node side."""
 
     WAIT = "Wait"
-    """Do nothing yet: a rollout has claimed the node, which waits for its turn."""
+    """Do nothing yet: the node is claimed and waits for its turn."""
     PRECHECK = "Precheck"
     """Check the node, prove its hashes and report what an upgrade would do; touch nothing."""
     UPGRADE = "Upgrade"
@@ -56,7 +43,7 @@ class TaskAction(StrEnum):
     ABORT = "Abort"
     """Stop and roll back unless the run is committed."""
     RELEASE = "Release"
-    """The run is over and accounted for; the task may be claimed by another NodeUpgrade."""
+    """The run is over and counted; another NodeUpgrade may claim the task."""
 
 
 class ArtifactKind(StrEnum):
@@ -74,7 +61,7 @@ _AT_REST = (TaskAction.WAIT, TaskAction.RELEASE)
 class UpgradeRef:
     """The NodeUpgrade that the task belongs to."""
 
-    name: Annotated[str, Field(max_length=NAME_LENGTH)]
+    name: Annotated[str, Field(max_length=limits.NAME_LENGTH)]
     uid: Annotated[str, Field(max_length=64)]
     generation: int = 0
 
@@ -83,15 +70,15 @@ class UpgradeRef:
 class TaskArtifact:
     """The kubelet binary for the node's platform, fully resolved."""
 
-    kind: Annotated[ArtifactKind, "Kind of the source, which decides which of the other fields are set."]
-    ref: Annotated[str | None, Field(max_length=IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
+    kind: Annotated[ArtifactKind, "Kind of the source, which determines the other fields that are set."]
+    ref: Annotated[str | None, Field(max_length=limits.IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
     # absolute path inside the image (Image) or on the node (PreStaged)
-    path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
-    url: Annotated[str | None, Field(max_length=URL_LENGTH)] = None  # where to download from (URL)
+    path: Annotated[str | None, Field(max_length=limits.PATH_LENGTH)] = None
+    url: Annotated[str | None, Field(max_length=limits.URL_LENGTH)] = None  # where to download from (URL)
     # 64 lower-case hexadecimal digits (URL, PreStaged; Image if it is required there)
     sha256: Annotated[str | None, Field(max_length=64, pattern="[0-9a-f]{64}")] = None
     # Secret in the operator's namespace to pull the image with (Image)
-    pull_secret: Annotated[str | None, Field(max_length=NAME_LENGTH)] = None
+    pull_secret: Annotated[str | None, Field(max_length=limits.NAME_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +91,9 @@ class CordonRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """How an earlier run on this node ended, kept when the task is claimed again."""
+    """An earlier run on this node, kept when the task is claimed again."""
 
-    upgrade: Annotated[str, "The NodeUpgrade that the task belonged to.", Field(max_length=NAME_LENGTH)]
+    upgrade: Annotated[str, "The NodeUpgrade that the task belonged to.", Field(max_length=limits.NAME_LENGTH)]
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
     result: Annotated[Verdict, "The outcome of the run."]
@@ -130,13 +117,13 @@ class HookResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookRun:
-    """A hook of this run: a Job that the control plane makes, and what became of it."""
+    """A hook of this run: a Job that the control plane creates, and its result."""
 
     phase: HookPhase
-    template: Annotated[str, "The CronJob that it is made from.", Field(max_length=TEMPLATE_NAME_LENGTH)]
+    template: Annotated[str, "The CronJob that it is created from.", Field(max_length=limits.TEMPLATE_NAME_LENGTH)]
     timeout_seconds: Annotated[int, "How long the Job may take.", Field(minimum=1)]
-    result: Annotated[HookResult | None, "How it ended; unset as long as it has not."] = None
-    message: Annotated[str, Field(max_length=HOOK_MESSAGE_LENGTH)] = ""
+    result: Annotated[HookResult | None, "How it ended. Unset until then."] = None
+    message: Annotated[str, Field(max_length=limits.HOOK_MESSAGE_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +133,7 @@ class RunVerdict:
     run_id: Annotated[RunId, RUN]
     outcome: Verdict
     reason: Annotated[Reason, Field(max_length=128, open=True)]
-    message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
+    message: Annotated[str, Field(max_length=limits.MESSAGE_LENGTH)] = ""
     restarted: Annotated[Count, "Number of containers that were restarted."] = 0
     restarted_list: Restarted = ()
     decided_at: datetime | None = None
@@ -162,7 +149,7 @@ class GuardGrant:
     # when the new kubelet must run, as written into the guard's parameters. From then on, each pod is guarded for as
     # long as its own probes need.
     kubelet_runs_by: Annotated[
-        datetime | None, "Time by which the new kubelet must run. If unset in an answer, no guard is possible."
+        datetime | None, "Time by which the new kubelet must run. Unset in an answer if no guard is possible."
     ] = None
 
 
@@ -174,9 +161,9 @@ class GuardGrant:
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSpec:
-    """What the control plane wants to be done on the node, and its verdict. Times are UTC."""
+    """The control plane's request for the node, and its verdict. Times are UTC."""
 
-    node_name: Annotated[NameOfNode, "Name of the node.", immutable("it is the lock")]
+    node_name: Annotated[NameOfNode, "Name of the node.", immutable("the object is the lock on its node")]
     node_uid: Annotated[str, Field(max_length=64), immutable("a replaced node needs a new task")]
     upgrade_ref: UpgradeRef
     run_id: Annotated[RunId, RUN]
@@ -186,12 +173,14 @@ class TaskSpec:
     files: Annotated[
         tuple[NodeFile, ...], "Files to replace together with the kubelet.", Field(max_items=MOST_FILES)
     ] = ()
-    action: Annotated[TaskAction, "What the agent is to do.", Field(defaulted=True)] = TaskAction.WAIT
+    action: Annotated[TaskAction, "Action requested from the agent.", Field(defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, "Reason for the action Abort.", Field(max_length=128)] = ""
-    action_message: Annotated[str, Field(max_length=MESSAGE_LENGTH)] = ""
-    wave: Annotated[str, "The wave that the node belongs to.", Field(max_length=LABEL_LENGTH)] = ""
+    action_message: Annotated[str, Field(max_length=limits.MESSAGE_LENGTH)] = ""
+    wave: Annotated[str, "The wave that the node belongs to.", Field(max_length=limits.LABEL_LENGTH)] = ""
     order: Annotated[Count, "Position of the node in the rollout, counted from 0."] = 0
-    retry: Annotated[str, "Token of the retry that reopened the task.", Field(max_length=RETRY_TOKEN_LENGTH)] = ""
+    retry: Annotated[str, "Token of the retry that reopened the task.", Field(max_length=limits.RETRY_TOKEN_LENGTH)] = (
+        ""
+    )
     resumes: Annotated[bool, "Whether an earlier task was lost while its run may have been in progress."] = False
     allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
     hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
@@ -208,7 +197,7 @@ class TaskSpec:
     cordon: CordonRecord = CordonRecord()
     hooks: Annotated[tuple[HookRun, ...], "Hooks of this run, in their order.", Field(max_items=2 * MOST_HOOKS)] = ()
     verdict: RunVerdict | None = None
-    history: Annotated[tuple[PastRun, ...], "Earlier runs on this node.", Field(max_items=PAST_RUNS_KEPT)] = ()
+    history: Annotated[tuple[PastRun, ...], "Earlier runs on this node.", Field(max_items=limits.PAST_RUNS_LISTED)] = ()
 
     @property
     def target(self) -> KubeletVersion:

@@ -8,18 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
+from nodeupgrade.api import limits
 from nodeupgrade.api.field import Count, Field, declared
-from nodeupgrade.api.limits import (
-    CHECK_LENGTH,
-    CONTAINERS_LISTED,
-    FORECAST_LENGTH,
-    GUARD_DETAIL_LENGTH,
-    LABEL_LENGTH,
-    LISTED_PER_HAZARD,
-    MESSAGE_LENGTH,
-    PATH_LENGTH,
-    STEP_DETAIL_LENGTH,
-)
 from nodeupgrade.api.node_files import MOST_FILES
 from nodeupgrade.api.task.spec import KUBELET_VERSION, RUN, ContainerPath, ContainerPaths, Restarted
 
@@ -31,7 +21,7 @@ class TaskPhase(StrEnum):
     STAGING = "Staging"
     PRECHECKING = "Prechecking"
     STAGED = "Staged"
-    """Everything is staged and proved; the node side waits for the readiness guard before it stops the kubelet."""
+    """Everything is staged and proved; the agent waits for the readiness guard."""
     PRECHECKED = "Prechecked"
     """A precheck found nothing against an upgrade; ``preview`` says what an upgrade would do."""
     REFUSED = "Refused"
@@ -82,7 +72,7 @@ class StepStatus:
     result: StepResult
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    detail: Annotated[str | None, Field(max_length=STEP_DETAIL_LENGTH)] = None
+    detail: Annotated[str | None, Field(max_length=limits.STEP_DETAIL_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,14 +81,14 @@ class KubeletBinary:
 
     version: Annotated[str | None, KUBELET_VERSION] = None
     sha256: Annotated[str | None, Field(max_length=64)] = None
-    path: Annotated[str | None, Field(max_length=PATH_LENGTH)] = None
+    path: Annotated[str | None, Field(max_length=limits.PATH_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """A file that is exchanged together with the kubelet."""
+    """A file that is replaced together with the kubelet."""
 
-    path: Annotated[str, Field(max_length=PATH_LENGTH)]
+    path: Annotated[str, Field(max_length=limits.PATH_LENGTH)]
     before: Annotated[str | None, "SHA-256 of the old file. Unset if there was none.", Field(max_length=64)] = None
     after: Annotated[str | None, "SHA-256 of the new file.", Field(max_length=64)] = None
 
@@ -108,35 +98,35 @@ class ManifestUid(StrEnum):
 
     ADDED = "Added"
     REMOVED = "Removed"
-    """An earlier run added it, and the kubelet computes the same by itself."""
+    """An earlier run added it, and the kubelet now computes the same UID."""
     KEPT = "Kept"
     """An earlier run added it, and it is still needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodManifest:
-    """The manifest of a static pod that names the UID of the running pod, or did."""
+    """The manifest of a static pod that sets, or has set, the UID of the running pod."""
 
-    path: Annotated[str, Field(max_length=PATH_LENGTH)]
+    path: Annotated[str, Field(max_length=limits.PATH_LENGTH)]
     uid: Annotated[
         ManifestUid,
-        "What happens to metadata.uid, which keeps the running pod. Added, Kept: the manifest names it, and with "
+        "What happens to metadata.uid, which keeps the pod running. Added, Kept: the manifest sets it, and with "
         "kubelets from 1.31 on most edits have no effect until it is removed together with the next edit. Removed: "
         "the kubelet no longer needs it.",
     ]
 
 
-MANIFESTS = Field(max_items=CONTAINERS_LISTED)
+MANIFESTS = Field(max_items=limits.CONTAINERS_LISTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletPackage:
     """The package that the kubelet binary belongs to, and from which it differs after the upgrade."""
 
-    manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=LABEL_LENGTH)]
-    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
+    manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=limits.LABEL_LENGTH)]
+    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
     version: Annotated[
-        str, "Version of the package. Empty if it could not be read.", Field(max_length=LABEL_LENGTH)
+        str, "Version of the package. Empty if it could not be read.", Field(max_length=limits.LABEL_LENGTH)
     ] = ""
     held: Annotated[bool, "Whether the package is held, so that the package manager does not upgrade it."] = False
     held_by_us: Annotated[bool, "Whether this run held the package."] = False
@@ -160,8 +150,8 @@ class KubeletStatus:
 class RuntimeStatus:
     """Name and version of the container runtime, as reported by the CRI."""
 
-    name: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
-    version: Annotated[str, Field(max_length=LABEL_LENGTH)] = ""
+    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)] = ""
+    version: Annotated[str, Field(max_length=limits.LABEL_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,16 +163,18 @@ class ContainerCounts:
     unchanged: Annotated[Count, "Number of containers whose stored hash was already right."] = 0
     restarted: Annotated[Count, "Number of containers that were restarted. Should be 0."] = 0
     unknown: Annotated[
-        Count, "Number of containers of which this is unknown, because the runtime did not answer at the end."
+        Count, "Number of containers whose outcome is unknown, because the runtime did not answer at the end."
     ] = 0
     recreated: Annotated[
-        Count, "Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks."
+        Count, "Number of containers of static pods that were replaced because of kubelet.staticPods: Recreate."
     ] = 0
     restarted_list: Restarted = ()
-    recreated_list: Annotated[ContainerPaths, "The first few containers that were replaced on request."] = ()
+    recreated_list: Annotated[
+        ContainerPaths, "The first few containers that were replaced because of kubelet.staticPods: Recreate."
+    ] = ()
     ended_list: Annotated[
         ContainerPaths,
-        "The first few containers that ended by themselves, or with their pod, during the settle period.",
+        "The first few containers that ended during the settle period for reasons of their own or with their pod.",
     ] = ()
     readiness_flaps: Annotated[
         ContainerPaths, "Pods, as namespace/name, that were reported unready although their containers kept running."
@@ -191,7 +183,7 @@ class ContainerCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodOwner:
-    """Whoever created pods of the node, and how many of its pods a hazard is about."""
+    """The owner of pods of the node, and the number of these pods that a hazard is about."""
 
     name: Annotated[ContainerPath, "The owner, such as Deployment namespace/name, static pod …, or bare pod …."]
     pods: Count = 0
@@ -199,23 +191,25 @@ class PodOwner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedHazard:
-    """Something that prevents the upgrade or, if it is a warning, only deserves attention.
+    """A finding that prevents the upgrade, or a warning.
 
-    Pods to which the same applies, with the same remedy, are one hazard; pod and detail are of the first.
+    Pods with the same finding and remedy are one hazard; pod and detail are of the first.
     """
 
     reason: Annotated[str, Field(max_length=128)]
     check: Annotated[
-        str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=CHECK_LENGTH)
+        str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=limits.CHECK_LENGTH)
     ] = ""
     pod: Annotated[ContainerPath, "The first pod or container concerned."] = ""
-    detail: Annotated[str, "What was found.", Field(max_length=MESSAGE_LENGTH)] = ""
+    detail: Annotated[str, "What was found.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
     pods: Annotated[Count, "Number of pods concerned. 0 if it concerns the node."] = 0
     others: Annotated[
-        tuple[ContainerPath, ...], "The next few pods or containers concerned.", Field(max_items=LISTED_PER_HAZARD)
+        tuple[ContainerPath, ...],
+        "The next few pods or containers concerned.",
+        Field(max_items=limits.LISTED_PER_HAZARD),
     ] = ()
     owners: Annotated[
-        tuple[PodOwner, ...], "The first few owners of these pods.", Field(max_items=LISTED_PER_HAZARD)
+        tuple[PodOwner, ...], "The first few owners of these pods.", Field(max_items=limits.LISTED_PER_HAZARD)
     ] = ()
     warning: Annotated[bool, "The finding is only a warning."] = False
     accepted: Annotated[bool, "The finding would refuse the node, but spec.preflight.accept lists its check."] = False
@@ -226,7 +220,7 @@ class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
     container: Annotated[ContainerPath, "The container, as namespace/pod/container."]
-    why: Annotated[str, Field(max_length=FORECAST_LENGTH)]
+    why: Annotated[str, Field(max_length=limits.FORECAST_LENGTH)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +231,7 @@ class Preview:
     unchanged: Annotated[Count, "Number of containers whose stored hash is already right."] = 0
     would_restart: Annotated[Count, "Number of containers that a plain kubelet swap would restart."] = 0
     would_restart_list: Annotated[
-        tuple[RestartForecast, ...], "The first few of these containers.", Field(max_items=CONTAINERS_LISTED)
+        tuple[RestartForecast, ...], "The first few of these containers.", Field(max_items=limits.CONTAINERS_LISTED)
     ] = ()
     static_pods: Annotated[Count, "Static pods whose UID would be pinned in their manifest."] = 0
     removed_flags: Annotated[
@@ -245,9 +239,11 @@ class Preview:
     ] = ()
     files: Annotated[tuple[FileChange, ...], CHANGED_FILES, "Files that would be replaced."] = ()
     manifests: Annotated[
-        tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that would name the UID of their pod."
+        tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that would set the UID of their pod."
     ] = ()
-    recreated_pods: Annotated[ContainerPaths, "Static pods that the new kubelet would replace, on request."] = ()
+    recreated_pods: Annotated[
+        ContainerPaths, "Static pods that the new kubelet would replace, because of kubelet.staticPods: Recreate."
+    ] = ()
 
 
 UNKNOWN_KUBELET = "unknown"
@@ -263,14 +259,14 @@ class HashCensus:
     as_of: Annotated[datetime | None, "When they were counted."] = None
     kubelets: Annotated[
         Mapping[str, Count],
-        "Number of containers by minor version, such as 1.30; unknown: no known kubelet computes their hash. A hash"
-        " that several kubelets compute counts for the running one, otherwise for the one nearest to it.",
+        "Number of containers by minor version, such as 1.30, or unknown if no known kubelet computes their hash. A "
+        "hash that several kubelets compute counts for the running one, otherwise for the one nearest to it.",
         Field(max_properties=64),
     ] = field(default_factory=dict)
 
     @property
     def counted(self) -> Counter[str]:
-        """The numbers; what is not a minor version counts as unknown, whoever wrote it."""
+        """The numbers; any key that is not a minor version counts as unknown."""
         found = Counter[str]()
         for kubelet, number in self.kubelets.items():
             found[kubelet if _SERIES.fullmatch(kubelet) else UNKNOWN_KUBELET] += number
@@ -293,9 +289,11 @@ class GuardReport:
 
     state: GuardState | None = None  # None until it is requested
     ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
-    exposure_seconds: Annotated[Count, "How long the new kubelet may need until it has probed every pod."] = 0
+    exposure_seconds: Annotated[Count, "How long the new kubelet may need to probe every pod."] = 0
     detail: Annotated[
-        str, "Why the guard is not in force, or why flaps were not observed.", Field(max_length=GUARD_DETAIL_LENGTH)
+        str,
+        "Why the guard is not in force, or why flaps were not observed.",
+        Field(max_length=limits.GUARD_DETAIL_LENGTH),
     ] = ""
 
 
@@ -303,7 +301,7 @@ class ShieldState(StrEnum):
     """Whether the shield protected the containers of a run."""
 
     RAISED = "Raised"
-    """The runtime refused, or refuses, to end containers that ran before, while kubelets were exchanged."""
+    """Requests to end containers that ran before were, or are, refused during the swap."""
     UNAVAILABLE = "Unavailable"
     """The run went without it; ``detail`` says why."""
     OFF = "Off"
@@ -314,32 +312,34 @@ class ShieldReport:
     """Whether the shield prevented the runtime from ending containers that ran before."""
 
     state: ShieldState | None = None  # None until it is raised, if it is to be
-    detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=MESSAGE_LENGTH)] = ""
+    detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
 
 
 @declared(Field(default={"observedGeneration": -1, "phase": TaskPhase.PENDING.value}))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStatus:
-    """What the node reports about the run named by runID. The control plane ignores any other."""
+    """The node's report about the run named by runID. The control plane ignores any other."""
 
     run_id: Annotated[str, RUN] = ""
     observed_generation: Annotated[int, Field(defaulted=True)] = -1
     phase: TaskPhase = TaskPhase.PENDING
     # one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown
     reason: Annotated[str, Field(max_length=128)] = ""
-    message: Annotated[str, "What to do about it.", Field(max_length=MESSAGE_LENGTH)] = ""
+    message: Annotated[str, "Details of the reason, and what to do.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
     steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
     hashes: HashCensus | None = None
     manifests: Annotated[
-        tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that name the UID of their pod."
+        tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that set the UID of their pod."
     ] = ()
     guard: GuardReport = GuardReport()
     shield: ShieldReport = ShieldReport()
     hazards: Annotated[
-        tuple[ReportedHazard, ...], "Findings that refuse the node, and warnings.", Field(max_items=CONTAINERS_LISTED)
+        tuple[ReportedHazard, ...],
+        "Findings that refuse the node, and warnings.",
+        Field(max_items=limits.CONTAINERS_LISTED),
     ] = ()
     preview: Preview | None = None
     started_at: datetime | None = None
@@ -347,10 +347,7 @@ class TaskStatus:
 
     @property
     def failed_step(self) -> str:
-        """The failed step: one that could not be undone, else the last of those that were undone; empty if none failed.
-
-        Its detail has the cause.
-        """
+        """The step that could not be undone, else the last undone one, which has the cause; empty if none failed."""
         failed = [step.name for step in self.steps if step.result is StepResult.FAILED]
         undone = [step.name for step in self.steps if step.detail]
         return next(iter((*failed, *reversed(undone))), "")

@@ -20,7 +20,9 @@ _PATH = Field(
 _BY_PLATFORM = Field(
     min_properties=1,
     max_properties=16,
-    rules=(keys_match("[a-z0-9]{1,16}-[a-z0-9_]{1,16}", "one of its keys is not a platform such as linux-amd64"),),
+    rules=(
+        keys_match("[a-z0-9]{1,16}-[a-z0-9_]{1,16}", "one of its keys is not a valid platform such as linux-amd64"),
+    ),
 )
 
 
@@ -43,13 +45,13 @@ class ImageArtifact:
     sha256: Annotated[
         str | None,
         _SHA256,
-        "SHA-256 of the kubelet inside the image, in hexadecimal. Without it, the digest of the image decides, and "
-        "what was found in it is recorded in the task's status.",
+        "SHA-256 of the kubelet inside the image, in hexadecimal. If unset, the digest of the image is sufficient, and "
+        "the SHA-256 of the kubelet is recorded in the task's status.",
     ] = None
     pull_secret: Annotated[
         str | None,
-        "Name of a Secret in the operator's namespace that is used to pull the image. The operator's own image is "
-        "pulled with it too in the same pod, instead of with those of the service account.",
+        "Name of a Secret in the operator's namespace that is used to pull the image. In the same pod, it replaces the "
+        "service account's pull secrets for the operator's own image too.",
         Field(min_length=1, max_length=NAME_LENGTH),
     ] = None
 
@@ -64,7 +66,7 @@ class Download:
         Field(
             max_length=URL_LENGTH,
             pattern=URL,
-            expected="an https or http URL of plain parts, without user, query and fragment",
+            expected="an https or http URL without user, query, fragment and escapes",
         ),
     ]
     sha256: Annotated[str, _SHA256]
@@ -73,7 +75,7 @@ class Download:
 @declared(not_of_the_kernel("path"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreStagedFile:
-    """A kubelet that lies on the node."""
+    """A kubelet that is already on the node."""
 
     path: Annotated[str, _PATH, "Absolute path of the file on the node."]
     sha256: Annotated[str, _SHA256]

@@ -1,4 +1,4 @@
-"""Detects edits to the frozen part of a spec, which must not change once the rollout is accepted.
+"""Detects edits to the frozen part of a spec: the fields that are immutable once the rollout is accepted.
 
 API servers with CEL reject such edits. For all others, the control plane compares the digest of the frozen part with
 the one that it recorded when it accepted the object.
@@ -47,9 +47,9 @@ def changeable(schema: Schema = SPEC, path: str = "spec") -> Iterator[str]:
 
 
 def change_rejected() -> str:
-    """Return the message about an edit of the frozen part; a digest cannot tell which field was edited."""
+    """Return the message about an edit of the frozen part; a digest does not show which field was edited."""
     return (
-        "a part of the spec that is frozen was changed after the rollout was accepted, so no further node is started; "
-        f"restore it to continue, or create another NodeUpgrade. What may be changed: {', '.join(changeable())}; "
-        "to nodes.exclude and approvedWaves names are only added"
+        "an immutable field of the spec was changed after the rollout was accepted, so no further node is started; "
+        f"restore it to continue, or create another NodeUpgrade. Mutable fields: {', '.join(changeable())}; "
+        "names can be added to nodes.exclude and approvedWaves, but not removed"
     )

@@ -28,7 +28,9 @@ class PrometheusQuery:
         str, DNS_LABEL, "Name of a Prometheus server in the operator's configuration, which contains its URL."
     ] = "default"
     query: Annotated[
-        str, "Instant query in PromQL. A result without samples is an error.", Field(min_length=1, max_length=4096)
+        str,
+        "Instant query in PromQL. If it returns no samples, the check cannot be evaluated.",
+        Field(min_length=1, max_length=4096),
     ]
     expression: Annotated[
         str,
@@ -41,11 +43,11 @@ class PrometheusQuery:
 @declared(
     Rule(
         "!(has(self.name) && has(self.selector))",
-        "name and selector exclude each other; write one of them, or neither for all objects",
+        "name and selector are mutually exclusive; write one of them, or neither for all objects",
     ),
     Rule(
         "!(self.apiVersion == 'v1' && self.resource == 'secrets')",
-        "Secrets are never read; choose another object, or a metric about it",
+        "health checks cannot read Secrets; choose another resource, or a metric",
     ),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class ClusterObjects:
         Field(
             max_length=LABEL_LENGTH,
             pattern="[a-z]([-a-z0-9]*[a-z0-9])?",
-            expected="a resource in the plural such as deployments",
+            expected="the plural name of a resource such as deployments",
         ),
     ]
     namespace: Annotated[
@@ -78,18 +80,18 @@ class ClusterObjects:
     name: Annotated[str | None, _OBJECT_NAME, "Name of a single object. Mutually exclusive with selector."] = None
     selector: Annotated[
         LabelSelector | None,
-        "Selects objects by label. It is an error if there are none. Mutually exclusive with name.",
+        "Selects objects by label. If there are none, the check cannot be evaluated. Mutually exclusive with name.",
     ] = None
     expression: Annotated[str, _EXPRESSION, "CEL expression that must be true for each object. Variable: object."]
 
 
 @declared(
-    Rule("has(self.prometheus) != has(self.objects)", "exactly one of prometheus and objects is needed"),
+    Rule("has(self.prometheus) != has(self.objects)", "exactly one of prometheus and objects must be set"),
     Rule(
         "duration(self.interval) >= duration('5s') && duration(self.interval) <= duration('1h')",
-        "its interval must be from 5s to 1h",
+        "interval must be from 5s to 1h",
     ),
-    Rule("duration(self.timeout) <= duration(self.interval)", "its timeout must not be longer than its interval"),
+    Rule("duration(self.timeout) <= duration(self.interval)", "timeout must not be longer than interval"),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheck:
@@ -103,14 +105,14 @@ class HealthCheck:
     )
     for_: Annotated[
         timedelta,
-        "How long the check must have passed without interruption, also since the last node was finished, before a "
-        "node is started; and how long it must have failed before onFailure: Abort ends the rollout.",
+        "How long the check must have passed without interruption, and since the last node was finished, before a node "
+        "is started; and how long it must have failed before onFailure: Abort ends the rollout.",
     ] = timedelta(minutes=1)
     timeout: Annotated[timedelta, "Timeout of one evaluation.", Field(positive=True)] = timedelta(seconds=10)
     on_failure: Annotated[
         OnFailure,
-        "Pause: no further node is started until the check passes again. Abort: if a node was started already, the "
-        "rollout ends once the nodes in flight are finished. A check that cannot be evaluated always pauses the "
+        "Pause: no further node is started until the check passes again. Abort: if any node was started, the rollout "
+        "ends once the nodes in flight are finished. A check that cannot be evaluated always pauses the "
         "rollout.",
     ] = OnFailure.PAUSE
 

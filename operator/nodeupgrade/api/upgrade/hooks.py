@@ -7,19 +7,18 @@ from typing import Annotated, Final
 from nodeupgrade.api.field import Field, Rule, declared
 from nodeupgrade.api.limits import TEMPLATE_NAME_LENGTH
 
-MOST_HOOKS: Final = 4
-"""Of one kind."""
+MOST_HOOKS: Final = 4  # before, and as many after
 
 
 @declared(
     Rule(
         "duration(self.timeout) >= duration('1s') && duration(self.timeout) <= duration('1h')",
-        "its timeout must be from 1s to 1h",
+        "timeout must be from 1s to 1h",
     )
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """A Job that is made from a template for each node."""
+    """A Job that is created from a template for each node."""
 
     template: Annotated[
         str,
@@ -29,12 +28,12 @@ class Hook:
             min_length=1,
             max_length=TEMPLATE_NAME_LENGTH,
             pattern="[a-z0-9]([-a-z0-9.]*[a-z0-9])?",
-            expected=f"the name of a CronJob, at most {TEMPLATE_NAME_LENGTH} characters",
+            expected=f"the name of a CronJob, of at most {TEMPLATE_NAME_LENGTH} characters",
         ),
     ]
     timeout: Annotated[
         timedelta,
-        "How long the Job may take, from 1s to 1h. It is stopped then, and counts as failed.",
+        "How long the Job may take, from 1s to 1h, before it is stopped and counts as failed.",
         Field(positive=True),
     ] = timedelta(minutes=5)
 
@@ -48,12 +47,12 @@ class Hooks:
 
     before: Annotated[
         tuple[Hook, ...],
-        "Run after the node was cordoned, and before anything on it is touched. If one fails, the node is refused.",
+        "Run after the node is cordoned and before anything on it is touched. If one fails, the node is refused.",
         Field(max_items=MOST_HOOKS, list_map_key="template"),
     ] = field(default=())
     after: Annotated[
         tuple[Hook, ...],
-        "Run whenever a run has ended, whatever came of it and of the other hooks, before another node takes its "
-        "place. A failure is reported and changes nothing else.",
+        "Run after every run, whatever its outcome and that of other hooks, before another node takes its slot. A "
+        "failure is only reported.",
         Field(max_items=MOST_HOOKS, list_map_key="template"),
     ] = field(default=())

@@ -25,7 +25,7 @@ MOST_NAMES: Final = 500
 _LABEL_VALUE = Field(
     max_length=LABEL_LENGTH,
     pattern=rf"({LABEL_NAME})?",
-    expected=f"the value of a label, at most {LABEL_LENGTH} characters",
+    expected=f"a label value of at most {LABEL_LENGTH} characters",
 )
 
 
@@ -53,7 +53,7 @@ class Membership(StrEnum):
 @declared(
     Rule(
         "(self.operator in ['In', 'NotIn']) == (has(self.values) && self.values.size() > 0)",
-        "In and NotIn need values, Exists and DoesNotExist must not have any",
+        "In and NotIn need values, Exists and DoesNotExist must not have values",
     )
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ class Requirement:
 
     key: Annotated[str, LABEL_KEY, "Key of the label."]
     operator: Annotated[
-        str, "How the value of the label relates to values.", Field(enum=("In", "NotIn", "Exists", "DoesNotExist"))
+        str, "Relationship of the label to values.", Field(enum=("In", "NotIn", "Exists", "DoesNotExist"))
     ]
     values: Annotated[
         tuple[Annotated[str, _LABEL_VALUE], ...],
@@ -86,7 +86,7 @@ class LabelSelector:
         Mapping[str, Annotated[str, _LABEL_VALUE]] | None,
         "Labels that the node must have, with exactly these values.",
         Field(max_properties=32),
-        keys_match(LABEL_KEY_PATTERN, "one of its keys is not the key of a label such as example.com/pool"),
+        keys_match(LABEL_KEY_PATTERN, "one of its keys is not a valid label key such as example.com/pool"),
     ] = None
     match_expressions: Annotated[
         tuple[Requirement, ...], "Terms that must all hold.", Field(max_items=32, defaulted=False)
@@ -97,14 +97,14 @@ class LabelSelector:
     Field(mutable=True),
     Rule(
         "!has(oldSelf.selector) || (has(self.selector) && self.selector == oldSelf.selector)",
-        "its selector may be added, neither changed nor taken away; add names, or create another NodeUpgrade",
+        "selector can be added, but not changed or removed; add names, or create another NodeUpgrade",
     ),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeExclusion:
     """Nodes to exclude although they are selected.
 
-    Names can be added at any time, as can a selector where there was none; nothing can be removed.
+    Names can be added at any time, and a selector if there is none; nothing can be removed.
     """
 
     selector: Annotated[LabelSelector | None, "Excludes nodes by label."] = None
@@ -113,7 +113,7 @@ class NodeExclusion:
         SET,
         "Names of nodes to exclude.",
         Field(max_items=MOST_NAMES),
-        additions_only("names may be added, not taken away; upgrade these nodes with another NodeUpgrade"),
+        additions_only("names can be added, but not removed; upgrade these nodes with another NodeUpgrade"),
     ] = ()
 
 
@@ -121,7 +121,7 @@ class NodeExclusion:
     Field(expected="a selector, names, or all: true"),
     Rule(
         "(has(self.all) && self.all) || (has(self.names) && self.names.size() > 0) || has(self.selector)",
-        "it selects nothing; write a selector, names, or all: true",
+        "no nodes are selected; write a selector, names, or all: true",
     ),
     stays_or_not("selector"),
 )
@@ -136,17 +136,19 @@ class NodeSelection:
         "Names of nodes to upgrade in addition to those that the selector matches.",
         Field(max_items=MOST_NAMES),
     ] = ()
-    all: Annotated[bool, "Selects all nodes; no selector is needed then."] = False
+    all: Annotated[bool, "Selects all nodes. A selector is then not needed."] = False
     exclude: NodeExclusion = field(default_factory=NodeExclusion)
     control_plane: Annotated[
         bool,
-        "Whether to include nodes with the role label of the control plane. Nodes listed by name are always included.",
+        "Whether to include nodes with the role label of the control plane. Nodes in names are always included.",
     ] = False
     cordoned: Annotated[
-        CordonedPolicy, "Whether nodes that were cordoned by somebody else are skipped or upgraded (and stay cordoned)."
+        CordonedPolicy,
+        "What to do about nodes cordoned by others. Skip: skip them. Include: upgrade them; they stay cordoned.",
     ] = CordonedPolicy.SKIP
     not_ready: Annotated[
-        NotReadyPolicy, "Whether nodes that have not been Ready for five minutes are skipped, or waited for."
+        NotReadyPolicy,
+        "What to do about nodes that have not been Ready for five minutes. Skip: skip them. Block: wait for them.",
     ] = NotReadyPolicy.SKIP
     membership: Annotated[
         Membership,

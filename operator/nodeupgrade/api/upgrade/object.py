@@ -1,7 +1,4 @@
-"""The NodeUpgrade object: one rollout, with a person's spec and the status that the control plane reports.
-
-Parsing repeats all checks of the API server, since old API servers cannot make all of them.
-"""
+"""The NodeUpgrade object. Parsing repeats all validation, since old API servers cannot do all of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,16 +17,16 @@ from nodeupgrade.api.upgrade.status import UpgradeStatus
 
 FINALIZER = "nodeupgrade.dev/finish-in-flight"
 PAUSE_ANNOTATION = "nodeupgrade.dev/pause"
-"""``true`` pauses the rollout: an emergency brake that, unlike spec.action, needs no commit in a GitOps repository."""
+"""``true`` pauses the rollout: unlike spec.action, it needs no commit in a GitOps repository."""
 APPROVE_ANNOTATION = "nodeupgrade.dev/approve"
 """Names of approved waves, separated by commas, in addition to spec.approvedWaves."""
 RETRY_ANNOTATION = "nodeupgrade.dev/retry"
 """Any token. For each new token, nodes that failed or were refused are retried once."""
 ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
-"""UID of the NodeUpgrade, to delete it although nodes are in flight; their runs continue to the end."""
+"""UID of the NodeUpgrade, to delete it while nodes are in flight; their runs continue to the end."""
 NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
-"""Prefix of annotations that record the latest notice that each receiver has got."""
-EPOCH_MARK = "nodeupgrade.dev/epoch"
+"""Prefix of annotations that record the latest notice delivered to each receiver."""
+EPOCH_ANNOTATION = "nodeupgrade.dev/epoch"
 """Annotation with the term of the leader that wrote last, see ``rollout_controller``. Not for people."""
 
 
@@ -48,17 +45,17 @@ class Upgrade:
     deleting: bool = False
     finalizers: tuple[str, ...] = ()
     created_at: datetime | None = None
-    braked: bool = False  # whether the pause annotation is set
+    paused_by_annotation: bool = False  # whether the pause annotation is set
     # waves named by the approve annotation, each with the field manager that wrote the annotation
     approvals: Mapping[str, str] = field(default_factory=dict)
     retry: str = ""  # token of the retry annotation
-    abandoned: bool = False  # whether the abandon annotation asks for it, with the UID
+    abandoned: bool = False  # whether the abandon annotation has its UID
     notified: Mapping[str, str] = field(default_factory=dict)  # ID of the latest notice that was delivered, by receiver
     epoch: str = ""  # value of the epoch annotation
 
     @property
     def has_finalizer(self) -> bool:
-        """Whether our finalizer holds back deletion."""
+        """Whether our finalizer delays deletion."""
         return FINALIZER in self.finalizers
 
     @property
@@ -67,8 +64,8 @@ class Upgrade:
         return self.status.completed_at is not None
 
     @property
-    def retry_asked(self) -> bool:
-        """Whether a retry is requested that has not been handled."""
+    def retry_requested(self) -> bool:
+        """Whether a requested retry has not been handled."""
         return self.retry not in {"", self.status.last_handled_retry}
 
     @property
@@ -103,7 +100,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
         created_at=datetime.fromisoformat(created) if created else None,
-        braked=annotations.get(PAUSE_ANNOTATION) == "true",
+        paused_by_annotation=annotations.get(PAUSE_ANNOTATION) == "true",
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
         retry=annotations.get(RETRY_ANNOTATION, "")[:RETRY_TOKEN_LENGTH],
         abandoned=annotations.get(ABANDON_ANNOTATION) == metadata["uid"],
@@ -112,13 +109,13 @@ def parse_upgrade(body: Json) -> Upgrade:
             for name, value in annotations.items()
             if name.startswith(NOTIFIED_PREFIX)
         },
-        epoch=annotations.get(EPOCH_MARK, ""),
+        epoch=annotations.get(EPOCH_ANNOTATION, ""),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A spec as it is written; equal to every other that says the same in the same order."""
+    """A spec as it is written; equal if its text is."""
 
     text: str
     data: Any = field(compare=False)
@@ -126,11 +123,7 @@ class _Written:
 
 @lru_cache(maxsize=256)
 def _parsed(spec: _Written) -> tuple[UpgradeSpec, str]:
-    """Return a spec and its frozen digest. Cached: the status is written all the time, and the spec hardly ever.
-
-    Raises:
-        MalformedObjectError: As parse_spec().
-    """
+    """Return a spec and its frozen digest. Cached: the status is written all the time, and the spec hardly ever."""
     return parse_spec(spec.data), frozen_digest(spec.data)
 
 
@@ -146,12 +139,9 @@ def _approvals(metadata: Json, text: str) -> dict[str, str]:
 
 
 def problems(spec: Any) -> tuple[Problem, ...]:  # Any: JSON that is not yet validated
-    """Return everything that is wrong with a spec, by the schema and rules that the CRD is generated from.
-
-    Unknown fields are ignored here, since API servers drop them; ``lint`` reports them.
-    """
+    """Validate a spec as the CRD does, apart from unknown fields, which API servers drop and ``lint`` reports."""
     if spec is None:
-        return (Problem("spec", "it is missing; write version, artifact and nodes"),)
+        return (Problem("spec", "required field is missing; write version, artifact and nodes"),)
     return tuple(validate(SPEC, filled(SPEC, spec), "spec"))
 
 

@@ -33,7 +33,7 @@ class SkewPolicy(StrEnum):
 
 
 class OverlapPolicy(StrEnum):
-    """What to do if an older rollout holds the same nodes: wait for it, or ask for a person."""
+    """What to do if an older rollout holds the same nodes: wait for it, or stall."""
 
     QUEUE = "Queue"
     FAIL = "Fail"
@@ -47,7 +47,7 @@ class DeletionPolicy(StrEnum):
 
 
 class RolloutAction(StrEnum):
-    """What the rollout is to do: only report, run, start no further node, or end."""
+    """Whether the rollout only reports, runs, starts no further node, or ends."""
 
     PLAN = "Plan"
     RUN = "Run"
@@ -72,7 +72,7 @@ def _action_rule() -> Rule:
     )
     return Rule(
         " || ".join(("self == oldSelf", *steps)),
-        "Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
+        "Plan can change to Run or Abort, Run to Pause or Abort, Pause to Run or Abort, and Abort is final; "
         "create another NodeUpgrade to start again",
     )
 
@@ -83,21 +83,21 @@ class HashSettings:
 
     mode: Annotated[
         HashMode,
-        "Rewrite: stored hashes are rewritten where necessary. AssertUnchanged: nodes where any stored hash would "
-        "have to be rewritten are refused.",
+        "Rewrite: stored hashes are rewritten where necessary. AssertUnchanged: a node is refused if any of its stored "
+        "hashes would have to be rewritten.",
     ] = HashMode.REWRITE
     also_accepted: Annotated[
         tuple[KubeletMinor, ...],
         SET,
-        "Minor versions, such as 1.12, whose hashes the kubelets of the nodes accept besides their own, because "
-        "they were built to do so. A running container may carry the hash of any of them. Kubernetes' own kubelets "
-        "accept none.",
+        "Minor versions, such as 1.12, whose hashes the nodes' kubelets are built to accept besides their own. A "
+        "running container may have the hash of any of them. Upstream kubelets accept none.",
         Field(max_items=MOST_ALSO_ACCEPTED),
     ] = ()
 
 
 _VersionPrefix = Annotated[
-    str, Field(max_length=16, pattern=r"v1\.[0-9]{1,4}(\.[0-9]{1,4})?", expected="the begin of a version such as v1.30")
+    str,
+    Field(max_length=16, pattern=r"v1\.[0-9]{1,4}(\.[0-9]{1,4})?", expected="a version or minor version such as v1.30"),
 ]
 
 
@@ -108,7 +108,7 @@ class UpgradeSpec:
 
     version: Annotated[
         str,
-        "The kubelet version to upgrade the nodes to, for example v1.33.13.",
+        "Kubelet version to upgrade the nodes to, for example v1.33.13.",
         Field(
             max_length=LABEL_LENGTH,
             pattern=r"v1\.[0-9]{1,4}\.[0-9]{1,4}([-+][0-9A-Za-z.-]+)?",

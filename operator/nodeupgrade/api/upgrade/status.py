@@ -7,17 +7,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
+from nodeupgrade.api import limits
 from nodeupgrade.api.field import SET, Count, Field, NameOfNode, declared
-from nodeupgrade.api.limits import (
-    APPROVER_LENGTH,
-    CONDITION_MESSAGE_LENGTH,
-    FAILURE_MESSAGE_LENGTH,
-    FAILURE_WORD_LENGTH,
-    FAILURES_LISTED,
-    LABEL_LENGTH,
-    RETRY_TOKEN_LENGTH,
-    UID_LENGTH,
-)
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 from nodeupgrade.api.values import NodeName, Verdict
 
@@ -34,7 +25,7 @@ class Counts:
     refused: Annotated[Count, "Nodes that were refused and not touched."] = 0
     failed: Annotated[Count, "Nodes that failed."] = 0
     rolled_back: Count = 0
-    rollback_failed: Annotated[Count, "Nodes that need a person."] = 0
+    rollback_failed: Annotated[Count, "Nodes that could not be rolled back and need manual repair."] = 0
 
     @property
     def all_failed(self) -> int:
@@ -51,7 +42,7 @@ class ContainerTotals:
     unchanged: Annotated[Count, "Number of containers whose stored hash was already right."] = 0
     restarted: Annotated[Count, "Number of containers that were restarted. Should be 0."] = 0
     recreated: Annotated[
-        Count, "Number of containers of static pods that were replaced as kubelet.staticPods: Recreate asks."
+        Count, "Number of containers of static pods that were replaced because of kubelet.staticPods: Recreate."
     ] = 0
 
 
@@ -60,13 +51,12 @@ class NodeFailure:
     """A node that was refused or failed."""
 
     node: NameOfNode
-    reason: Annotated[str, Field(max_length=FAILURE_WORD_LENGTH)]
-    step: Annotated[str | None, "The step that failed.", Field(max_length=FAILURE_WORD_LENGTH)] = None
-    message: Annotated[str, Field(max_length=FAILURE_MESSAGE_LENGTH)] = ""
+    reason: Annotated[str, Field(max_length=limits.FAILURE_WORD_LENGTH)]
+    step: Annotated[str | None, "The step that failed.", Field(max_length=limits.FAILURE_WORD_LENGTH)] = None
+    message: Annotated[str, Field(max_length=limits.FAILURE_MESSAGE_LENGTH)] = ""
     time: datetime | None = None
-    uid: Annotated[str, "UID of the Node.", Field(max_length=UID_LENGTH)] = ""  # of the Node; empty if it is not known
-    wave: Annotated[str, "The wave that the node belonged to.", Field(max_length=LABEL_LENGTH)] = ""
-    # the verdict on its run. If set, the entry is kept until a retry, whatever becomes of Node and task.
+    uid: Annotated[str, "UID of the Node. Empty if unknown.", Field(max_length=limits.UID_LENGTH)] = ""
+    wave: Annotated[str, "The wave that the node belonged to.", Field(max_length=limits.LABEL_LENGTH)] = ""
     outcome: Annotated[
         Verdict | None,
         "Outcome of the run. If set, the failure counts until a retry, even if the Node or its task is deleted.",
@@ -83,7 +73,7 @@ class UnlistedFailures:
     refused: Count = 0
     failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
     restarted: Annotated[Count, "Number of containers that were restarted on these nodes."] = 0
-    unknown: Annotated[Count, "Number of these nodes of which it is unknown what was restarted."] = 0
+    unknown: Annotated[Count, "Number of these nodes whose restarted containers are unknown."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +81,7 @@ class MissingNodes:
     """Nodes in flight whose Node object was deleted. They may register again."""
 
     nodes: Annotated[int, "Number of these nodes.", Field(minimum=1)]
-    since: Annotated[datetime, "Since when exactly these nodes are missing."]
+    since: Annotated[datetime, "Time since which exactly these nodes are missing."]
     names: Annotated[str, "Digest of the names of these nodes.", Field(max_length=16)]
 
     @staticmethod
@@ -101,7 +91,7 @@ class MissingNodes:
 
 
 class ConditionType(StrEnum):
-    """The types of our conditions."""
+    """The types of conditions."""
 
     ACCEPTED = "Accepted"
     PLANNED = "Planned"
@@ -131,7 +121,7 @@ class Condition:
     type: Annotated[str, Field(max_length=64)]
     status: ConditionStatus
     reason: Annotated[str, "Reason, as one CamelCase word.", Field(max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
-    message: Annotated[str, "Message for people.", Field(max_length=CONDITION_MESSAGE_LENGTH)]
+    message: Annotated[str, "Message for people.", Field(max_length=limits.CONDITION_MESSAGE_LENGTH)]
     last_transition_time: Annotated[datetime, "When the status of the condition last changed."]
     observed_generation: Annotated[int, "The generation of the spec that this was derived from."] = 0
 
@@ -168,7 +158,7 @@ class WaveState(StrEnum):
 class WaveStatus:
     """The status of one wave."""
 
-    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
+    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
     state: Annotated[WaveState, "Phase of the wave."] = WaveState.PENDING
     total: Annotated[Count, "Number of nodes of the wave."] = 0
     succeeded: Count = 0
@@ -179,7 +169,9 @@ class WaveStatus:
     unlisted: UnlistedFailures = UnlistedFailures()
     started_at: datetime | None = None
     completed_at: Annotated[datetime | None, "When the last node of the wave was finished."] = None
-    approved_by: Annotated[str | None, "Who or what approved the wave.", Field(max_length=APPROVER_LENGTH)] = None
+    approved_by: Annotated[str | None, "Who or what approved the wave.", Field(max_length=limits.APPROVER_LENGTH)] = (
+        None
+    )
     approved_at: datetime | None = None
 
 
@@ -187,7 +179,7 @@ class WaveStatus:
 class CurrentWave:
     """The current wave."""
 
-    name: Annotated[str, Field(max_length=LABEL_LENGTH)]
+    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
     index: Annotated[int, "Position of the wave, counted from 1.", Field(minimum=1)]
     of: Annotated[int, Field(minimum=1)]
     started_at: datetime | None = None
@@ -221,7 +213,7 @@ class UpgradeStatus:
         str, "Digest of the immutable fields of the spec, once it was accepted.", Field(max_length=80)
     ] = ""
     last_handled_retry: Annotated[
-        str, "Token of the last retry that was carried out.", Field(max_length=RETRY_TOKEN_LENGTH)
+        str, "Token of the last retry that was carried out.", Field(max_length=limits.RETRY_TOKEN_LENGTH)
     ] = ""
     phase: Annotated[
         str, "Phase of the rollout, for people. Programs should use the conditions.", Field(max_length=32)
@@ -237,19 +229,19 @@ class UpgradeStatus:
         Field(max_items=SLOTS),
     ] = ()
     failures: Annotated[
-        tuple[NodeFailure, ...], "Nodes that failed or were refused.", Field(max_items=FAILURES_LISTED)
+        tuple[NodeFailure, ...], "Nodes that failed or were refused.", Field(max_items=limits.FAILURES_LISTED)
     ] = ()
     missing: MissingNodes | None = None
-    skips: Annotated[Mapping[str, Count] | None, "Number of nodes by reason.", Field(max_properties=12)] = None
+    skips: Annotated[Mapping[str, Count] | None, "Number of skipped nodes by reason.", Field(max_properties=12)] = None
     accepted: Annotated[
-        Mapping[str, Count] | None, "Number of nodes by accepted check that found something.", Field(max_properties=16)
+        Mapping[str, Count] | None, "Number of nodes with accepted findings, by check.", Field(max_properties=16)
     ] = None
     current_wave: CurrentWave | None = None
     waves: Annotated[
         tuple[WaveStatus, ...], "All waves, in order.", Field(max_items=MOST_WAVES + 1, list_map_key="name")
     ] = ()
     ended_by_check: Annotated[
-        str | None, "Name of the health check that ended the rollout.", Field(max_length=LABEL_LENGTH)
+        str | None, "Name of the health check that ended the rollout.", Field(max_length=limits.LABEL_LENGTH)
     ] = None
     preview: PlanSummary | None = None
     next_window: Annotated[datetime | None, "When the next window opens."] = None
@@ -259,7 +251,7 @@ class UpgradeStatus:
     conditions: Annotated[
         tuple[Condition, ...],
         "Conditions: Accepted, Planned, Reconciling, Stalled, Ready, Succeeded, Degraded, ZeroRestart, "
-        "ReadinessGuarded.",
+        "ReadinessGuarded, Impeded, Healthy.",
         Field(max_items=16, list_map_key="type"),
     ] = ()
 

@@ -13,14 +13,14 @@ ONE: Final = IntOrPercent(1)
 
 
 class TopologyMode(StrEnum):
-    """Whether to finish one domain before the next, or to spread nodes in flight over all domains."""
+    """How nodes in flight are distributed over domains."""
 
     ZONE_BY_ZONE = "ZoneByZone"
     SPREAD = "Spread"
 
 
 class GrowthType(StrEnum):
-    """How the number of slots grows from one to its limit with successful nodes."""
+    """How the number of slots grows with successful nodes."""
 
     FIXED = "Fixed"
     LINEAR = "Linear"
@@ -28,7 +28,7 @@ class GrowthType(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What to do when the failure threshold is reached, or a health check fails: start no further node, or end."""
+    """Whether a rollout pauses or ends when the failure threshold is reached or a health check fails."""
 
     PAUSE = "Pause"
     ABORT = "Abort"
@@ -53,7 +53,7 @@ class Topology:
 @declared(
     Rule(
         "self.type != 'Exponential' || self.factor >= 2",
-        "Exponential growth by a factor of 1 does not grow; write a factor from 2",
+        "Exponential growth needs a factor of at least 2",
     ),
 )
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +112,10 @@ class Timeouts:
     node: Annotated[
         timedelta, "How long the upgrade of one node may take before it is aborted.", Field(positive=True)
     ] = timedelta(minutes=15)
-    # for how long a pod may hold its node
     pod_hold: Annotated[
         timedelta,
-        "How long the pods of a node may hold it by their annotation nodeupgrade.dev/hold, from when the rollout "
-        "first finds it held. With 0s, pods hold nothing.",
+        "How long the annotation nodeupgrade.dev/hold of pods may hold their node, counted from when the rollout first "
+        "finds it. With 0s, it is ignored.",
     ] = timedelta(hours=1)
     wave: Annotated[
         timedelta | None, "How long one wave may take. If unset, there is no limit.", Field(positive=True)

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.nodes import LabelSelector
 MOST_WAVES: Final = 20
 
 SLOTS: Final = 100
-"""The maximum of nodes in flight, whatever the spec says: the status lists each, and must stay small."""
+"""The maximum number of nodes in flight, whatever the spec says: the status lists each, and must stay small."""
 
 REMAINDER: Final = "remainder"
 """Name of the last wave, for nodes that belong to no wave of the spec."""
@@ -26,7 +26,7 @@ class ApprovalPolicy(StrEnum):
 
 
 @declared(
-    Rule("has(self.selector) != has(self.size)", "exactly one of selector and size is needed"),
+    Rule("has(self.selector) != has(self.size)", "exactly one of selector and size must be set"),
     stays_or_not("selector"),
     stays_or_not("size"),
 )
@@ -40,7 +40,7 @@ class Wave:
         "Name of the wave. Must be a DNS label.",
         Rule(
             f"self != '{REMAINDER}'",
-            f"{REMAINDER} is the wave of all nodes that no other wave takes; choose another name",
+            f"{REMAINDER} is reserved for the wave of nodes that no other wave selects; choose another name",
         ),
     ]
     selector: Annotated[
@@ -64,7 +64,7 @@ class Wave:
     ] = timedelta()
     approval: Annotated[
         ApprovalPolicy,
-        "Auto: the wave begins by itself. Manual: it begins when approvedWaves or the annotation "
+        "Auto: the wave begins automatically. Manual: it begins when approvedWaves or the annotation "
         "nodeupgrade.dev/approve contains its name.",
     ] = ApprovalPolicy.AUTO
     failure_threshold: Annotated[
@@ -77,7 +77,7 @@ class Wave:
 
 WAVES_STAY = Rule(
     "self.map(wave, wave.name) == oldSelf.map(wave, wave.name)",
-    "waves can neither be added, taken away, renamed nor put in another order; create another NodeUpgrade",
+    "waves cannot be added, removed, renamed or reordered; create another NodeUpgrade",
 )
 
 APPROVALS_NAME_WAVES = Rule(

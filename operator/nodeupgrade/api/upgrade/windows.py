@@ -16,7 +16,7 @@ from cronsim import CronSim, CronSimError
 from nodeupgrade.api.field import WRITTEN_TIME, Field, Rule, declared
 
 HORIZON = timedelta(days=3653)
-"""How far to search for an opening, about ten years; a window that opens later counts as never opening."""
+"""How far to search for an opening; a window that opens later counts as never opening."""
 
 
 def _start_problem(start: str) -> str:
@@ -37,16 +37,16 @@ def _zone_problem(zone: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """A recurring time in which nodes may be started: five-field cron expression, duration and IANA time zone."""
+    """A recurring period in which nodes may be started."""
 
     start: Annotated[
         str,
-        "When the window opens, as a cron expression with five fields: minute, hour, day of month, month, day of week.",
+        "When the window opens: a cron expression with five fields (minute, hour, day of month, month, day of week).",
         Field(
             max_length=128,
             pattern=r"\S+( +\S+){4}",
             expected="a cron expression of five fields such as '0 22 * * 1-5'",
-            checks=(_start_problem,),
+            validators=(_start_problem,),
         ),
     ]
     duration: Annotated[timedelta, "How long the window stays open.", Field(positive=True)]
@@ -57,15 +57,15 @@ class Window:
             max_length=64,
             pattern=r"[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*",
             expected="an IANA time zone such as Europe/Berlin",
-            checks=(_zone_problem,),
+            validators=(_zone_problem,),
         ),
     ] = "UTC"
 
 
-@declared(Rule("self.to > self.from", "its end must be later than its begin; exchange from and to"))
+@declared(Rule("self.to > self.from", "to must be later than from; swap them"))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackout:
-    """A time in which no node may be started, whatever the windows say."""
+    """A period in which no node may be started, even during a window."""
 
     from_: Annotated[datetime, WRITTEN_TIME, "Start of the period."]
     to: Annotated[datetime, WRITTEN_TIME, "End of the period."]
@@ -98,6 +98,6 @@ def _next_start(windows: Iterable[Window], after: datetime) -> datetime | None:
 
 
 def _starts(window: Window, seen_from: datetime, *, backwards: bool = False) -> Iterator[datetime]:
-    """Return the openings after a moment, or before it, nearest first, in UTC."""
+    """Return the openings after or before a moment, nearest first, in UTC."""
     local = seen_from.astimezone(ZoneInfo(window.time_zone))
     return (start.astimezone(UTC) for start in CronSim(window.start, local, reverse=backwards))

@@ -22,7 +22,7 @@ from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command
 from nodeupgrade.cluster.pods import parse_pod
-from nodeupgrade.kubelethash import HashError, KubeletVersion, by_writer, detect, series_ranges
+from nodeupgrade.kubelethash import HashError, KubeletVersion, detect, group_by_writer, series_ranges
 
 _HASH = "io.kubernetes.container.hash"
 _RUNNING = "CONTAINER_RUNNING"
@@ -159,7 +159,7 @@ def verify_command(
     else:
         carried = [
             {"kubelets": [each.series for each in kubelets], "containers": number}
-            for kubelets, number in by_writer(each.kubelets for each in findings)
+            for kubelets, number in group_by_writer(each.kubelets for each in findings)
         ]
         entries = [each.entry() for each in findings]
         dump({"kubelets": [each.series for each in common], "carried": carried, "containers": entries}, output)
@@ -205,7 +205,7 @@ def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion], also: t
     but = f" but those of {', '.join(also)}" if also else ""
     if said := series_ranges(common):
         return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash{but}."
-    groups = by_writer(each.kubelets for each in findings)
+    groups = group_by_writer(each.kubelets for each in findings)
     carried = "; ".join(
         f"kubelet {series_ranges(kubelets)}: {counted(count, 'container')}" for kubelets, count in groups
     )

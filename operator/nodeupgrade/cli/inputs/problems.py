@@ -8,7 +8,7 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_spec
-from nodeupgrade.check_catalogue import wrong_names
+from nodeupgrade.check_catalogue import invalid_accepted_checks
 from nodeupgrade.cli.inputs.documents import Document
 from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
 from nodeupgrade.findings.finding import Finding
@@ -55,4 +55,4 @@ def _found(document: Document, previous: Json | None, now: datetime) -> Iterator
 def _names(body: Any) -> Iterator[Finding]:  # Any: unvalidated JSON
     """Yield names of checks that are not possible; a spec with other errors is not looked at."""
     spec = body.get("spec") if isinstance(body, dict) else None
-    return wrong_names(parse_spec(spec)) if is_valid(spec) else iter(())
+    return invalid_accepted_checks(parse_spec(spec)) if is_valid(spec) else iter(())

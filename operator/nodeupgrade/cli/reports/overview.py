@@ -83,7 +83,7 @@ class Overview:
             "name": self.upgrade.name,
             "version": self.version,
             "action": None if spec is None else spec.action.value,
-            "pausedByAnnotation": self.upgrade.braked,
+            "pausedByAnnotation": self.upgrade.paused_by_annotation,
             "ended": self.ended,
             **status,
             "inFlight": [to_json(each) for each in self.flying],
@@ -117,7 +117,7 @@ def _estimate(upgrade: Upgrade, now: datetime) -> Estimate | None:
     """Project the rate so far; None before the first node is done, and while the rollout does not progress."""
     status, counts = upgrade.status, upgrade.status.counts
     done, left = counts.succeeded + counts.all_failed, counts.pending + counts.in_progress
-    at_work = status.holds(ConditionType.RECONCILING) and not upgrade.braked
+    at_work = status.holds(ConditionType.RECONCILING) and not upgrade.paused_by_annotation
     if status.started_at is None or not done or not left or not at_work:
         return None
     elapsed = (now - status.started_at).total_seconds()

@@ -185,7 +185,7 @@ def _begins(report: PlanReport, terms: Wave) -> str:
 
 
 def _is_held(each: Todo) -> bool:
-    return each.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD}
+    return each.reason in {Reason.HELD_BY_ANNOTATION, Reason.HELD_BY_POD}
 
 
 def _todo(due: list[Todo]) -> RenderableType:

@@ -123,7 +123,7 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     yield "Nodes", Text.assemble(_progress(status.counts), f"  {_counts(status.counts)}")
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
-    if upgrade.braked:
+    if upgrade.paused_by_annotation:
         yield "Paused", Text(f"by the annotation nodeupgrade.dev/pause; `{called()} resume` removes it", BUSY)
     if upgrade.deleting:
         yield "Deletion", Text("requested; nodes in flight are finished first", BUSY)

@@ -80,9 +80,9 @@ def next_agent_action(task: Task, agents: Agents, called_off: Finding | None, no
 def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
     """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
     if task.spec.action not in _WANTED:
-        safe = task.untouched and (not task.heard or agents.unavailable)
+        safe = task.untouched and (not task.has_reported or agents.unavailable)
         return _give_up(task, agents) if safe else _create(task, agents)
-    if not task.heard and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
+    if not task.has_reported and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
         reason = _unstarted(agents.lost.count)
         remedy = _then_retry(agents.refused.remedy) or reason.remedy
         message = with_remedy(f"node {task.name}: {agents.refused.problem}", remedy)
@@ -104,7 +104,7 @@ def _has_files(task: Task, artifact: AgentPodView) -> bool:
 
 def needs_artifact(task: Task) -> bool:
     """Report whether an agent needs a file of an image: not once it has handed over, nor to end a run."""
-    before = not task.heard or task.reported.phase in BEFORE_HANDOVER
+    before = not task.has_reported or task.reported.phase in BEFORE_HANDOVER
     return task.spec.artifact.kind is ArtifactKind.IMAGE and task.spec.action in _WANTED and before
 
 
@@ -114,7 +114,7 @@ def _leaving(task: Task, pod: AgentPodView, agents: Agents, now: datetime) -> No
     If that pod's agent is still alive, it finds the run called off before it begins anything.
     """
     overdue = pod.deleted_at is not None and now > pod.deleted_at + AGENT_MAY_TAKE
-    if overdue and task.spec.action not in _WANTED and not task.heard and task.untouched:
+    if overdue and task.spec.action not in _WANTED and not task.has_reported and task.untouched:
         return _give_up(task, agents)
     if overdue:
         return _unavailable(task, pod, "is being deleted, and its kubelet does not confirm it")
@@ -128,7 +128,7 @@ def _wait(task: Task, pod: AgentPodView, now: datetime) -> Wait:
         return _unavailable(task, pod, why, artifact=pod.blocked_on_artifact, remedy=remedy)
     if not pod.started and now > pod.created_at + UNSTARTED_AFTER:
         return _unavailable(task, pod, "has not been started by the node's kubelet")
-    if not task.heard and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
+    if not task.has_reported and pod.running_since is not None and now > pod.running_since + UNHEARD_AFTER:
         return _unavailable(task, pod, f"runs since {timestamp(pod.running_since)} and has not reported anything")
     return Wait(node=task.name, reason=Reason.PROGRESSING, message=f"node {task.name} reports {task.reported.phase}")
 
@@ -163,7 +163,7 @@ def _then_retry(remedy: str | None) -> str | None:
 def _create(task: Task, agents: Agents) -> CreateAgent:
     """Create the agent, or first the pod with its artifact."""
     artifact = agents.artifact if agents.artifact is not None and _has_files(task, agents.artifact) else None
-    replaced = task.heard
+    replaced = task.has_reported
     reason = Reason.AGENT_REPLACED if replaced else Reason.AGENT_STARTED
     if artifact is None and needs_artifact(task):
         message = f"the kubelet is taken out of its image on node {task.name}"
@@ -196,11 +196,11 @@ def _doubt(task: Task, pod: AgentPodView, lost: int, now: datetime) -> NodeActio
     patience_ends = pod.created_at + AGENT_MAY_TAKE
     if task.spec.action not in _WANTED:
         overdue = now > max(patience_ends, (task.spec.deadline or now) + AGENT_MAY_TAKE)
-        if (pod.started or not (not task.heard or pod.blocked)) and not overdue:
+        if (pod.started or not (not task.has_reported or pod.blocked)) and not overdue:
             return None
-        message = f"{_named(pod)} {'has said nothing' if not task.heard else 'says nothing more'}"
+        message = f"{_named(pod)} {'has said nothing' if not task.has_reported else 'says nothing more'}"
         return DeleteAgent(pod=pod, reason=Reason.AGENT_UNAVAILABLE, message=message)
-    if task.heard or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
+    if task.has_reported or pod.started or not pod.blocked or not (pod.over or now > patience_ends):
         return None
     reason = Reason.ARTIFACT_UNAVAILABLE if pod.blocked_on_artifact and not lost else _unstarted(lost)
     remedy = _then_retry(_pull_remedy(task, pod)) or reason.remedy
@@ -216,11 +216,11 @@ def _give_up(task: Task, agents: Agents) -> GiveUp:
     """
     given, message, phase = task.spec.action_reason, task.spec.action_message, TaskPhase.FAILED
     reason = next((each for each in _NEVER_STARTED if given == each.value), Reason.AGENT_UNAVAILABLE)
-    if reason in _NEVER_STARTED and not task.heard:
+    if reason in _NEVER_STARTED and not task.has_reported:
         phase = TaskPhase.REFUSED
     elif given != Reason.AGENT_UNAVAILABLE.value:
         reason = Reason.AGENT_UNAVAILABLE
-        report = "has ever reported" if not task.heard else f"has reported since it was {task.reported.phase}"
+        report = "has ever reported" if not task.has_reported else f"has reported since it was {task.reported.phase}"
         why = f"; the last one ended: {agents.lost.why}" if agents.lost.why else ""
         message = sentence(reason, f"no agent on node {task.name} {report}, and nothing was begun{why}")
     return GiveUp(task=task, phase=phase, reason=reason, message=message)

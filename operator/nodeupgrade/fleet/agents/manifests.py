@@ -49,8 +49,8 @@ UNPRIVILEGED = 65532
 """The user that takes files out of an image: whatever is taken must be readable for everyone."""
 
 _BUNDLE_MOUNT, _STAGING_MOUNT = PurePosixPath("/bundle"), PurePosixPath("/staging")
-_NOTHING = bundle.NOTHING.name
-PROVIDE = ("cp", "-R", f"{bundle.DEFAULT_LOCATION}/.", str(bundle.NOTHING), f"{_BUNDLE_MOUNT}/")
+_NOTHING = bundle.EMPTY_FILE.name
+PROVIDE = ("cp", "-R", f"{bundle.DEFAULT_LOCATION}/.", str(bundle.EMPTY_FILE), f"{_BUNDLE_MOUNT}/")
 """Copies the bundle, and an empty file, into the volume of the bundle; the image has no shell."""
 
 PRELOADED = PurePosixPath("/etc/ld.so.preload")

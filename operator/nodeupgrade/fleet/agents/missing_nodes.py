@@ -5,7 +5,7 @@ A kubelet that starts registers its Node again. Until then nothing can be learne
 
 from datetime import datetime
 
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten, uid_kept
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten, stored_uid
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.status import MissingNodes, NodeFailure
 from nodeupgrade.api.upgrade.strategy import Timeouts
@@ -35,7 +35,7 @@ def lost_node_failure(fleet: FleetSnapshot, name: NodeName, wave: str, now: date
         step="run",
         message=shorten(sentence(Reason.NODE_LOST, because), FAILURE_MESSAGE_LENGTH),
         time=now,
-        uid="" if task is None else uid_kept(task.spec.node_uid),
+        uid="" if task is None else stored_uid(task.spec.node_uid),
         wave=wave if task is None else task.spec.wave,
         outcome=Verdict.FAILED,
     )

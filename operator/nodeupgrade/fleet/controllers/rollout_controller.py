@@ -134,4 +134,4 @@ class RolloutController:
 
 def _needs_work(upgrade: Upgrade | None) -> bool:
     """Report whether there may be something to do; an unreadable NodeUpgrade counts, so that this is reported."""
-    return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_asked
+    return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_requested

@@ -115,5 +115,5 @@ def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
         return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)
     if is_too_old_for_server(target, server):
         far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
-        return (Finding(reason=Reason.STILL_SKEWED, detail=far),)
+        return (Finding(reason=Reason.VERSION_SKEW_REMAINS, detail=far),)
     return ()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from nodeupgrade.api.limits import PAST_RUNS_KEPT
+from nodeupgrade.api.limits import PAST_RUNS_LISTED
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, new_run_id
 from nodeupgrade.api.task.spec import ArtifactKind, PastRun, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
@@ -139,7 +139,7 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
 
 
 def past_runs(held: Task) -> tuple[PastRun, ...]:
-    """Return the history including the last run, at most PAST_RUNS_KEPT entries; a precheck does not count as a run."""
+    """Return the history including the last run, at most PAST_RUNS_LISTED entries; prechecks do not count."""
     verdict = held.verdict
     if verdict is None or held.kind is RunKind.PRECHECK:
         return held.spec.history
@@ -150,4 +150,4 @@ def past_runs(held: Task) -> tuple[PastRun, ...]:
         result=verdict.outcome,
         time=verdict.decided_at,
     )
-    return (*held.spec.history, past)[-PAST_RUNS_KEPT:]
+    return (*held.spec.history, past)[-PAST_RUNS_LISTED:]

@@ -49,7 +49,7 @@ def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, 
     A rollout that waits for an older one releases its claims. Nothing is retried automatically while the rollout needs
     a person.
     """
-    if rollout.upgrade.finished and not rollout.upgrade.retry_asked:
+    if rollout.upgrade.finished and not rollout.upgrade.retry_requested:
         return ()
     if decision.behind:
         return release_all(rollout.fleet)
@@ -172,7 +172,7 @@ def reject(
     """Start nothing, let nodes in flight finish, and report why."""
     upgrade, later = fleet.upgrade, record_failures(fleet, freed)
     if upgrade.finished:
-        status = retry_refused(later.upgrade, objection, now) if upgrade.retry_asked else later.upgrade.status
+        status = retry_refused(later.upgrade, objection, now) if upgrade.retry_requested else later.upgrade.status
         return (*freed, *accepted_events(upgrade.status, status), *reported(upgrade, status))
     status = rejected(fleet, later, objection, now)
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))

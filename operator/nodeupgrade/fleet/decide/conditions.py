@@ -47,8 +47,8 @@ STALLED_AFTER = timedelta(minutes=15)
 
 _UNHEALTHY = {
     HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
-    HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_BROKEN),
-    HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH),
+    HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_ERROR),
+    HealthState.PENDING: (ConditionStatus.UNKNOWN, Reason.AWAITING_HEALTH_CHECKS),
 }
 """The Healthy condition for each state, the worst first."""
 
@@ -186,7 +186,9 @@ def _guarded(at: ConditionInput) -> UndatedCondition:
         required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
         reason = Reason.READINESS_GUARD_UNAVAILABLE
         return _false(reason, sentence(reason, problem) if required else f"{problem}; {without}")
-    return _true(Reason.GUARDED, "pods of a node in flight stay Ready until its new kubelet has probed them")
+    return _true(
+        Reason.READINESS_GUARD_RAISED, "pods of a node in flight stay Ready until its new kubelet has probed them"
+    )
 
 
 def _healthy(at: ConditionInput) -> UndatedCondition | None:
@@ -202,7 +204,7 @@ def _healthy(at: ConditionInput) -> UndatedCondition | None:
                 status, reason, sentence(reason, f"health check {those[0].name}: {those[0].message}{more}")
             )
     message = f"{counted(len(known), 'health check')} {'holds' if len(known) == 1 else 'hold'}"
-    return _true(Reason.HEALTH_CHECKS_HOLD, message)
+    return _true(Reason.HEALTH_CHECKS_PASSED, message)
 
 
 RULES: Mapping[ConditionType, Callable[[ConditionInput], UndatedCondition | None]] = {
@@ -270,7 +272,7 @@ def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
     found = list[Finding]()
     for name in fleet.in_flight:
         task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
-        if task is None or not (task.open and not task.heard and lost.why and lost.run_id == task.spec.run_id):
+        if task is None or not (task.open and not task.has_reported and lost.why and lost.run_id == task.spec.run_id):
             continue
         reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
         remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
@@ -286,7 +288,7 @@ def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTE
         if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
             continue
         because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.heard else "nothing"
+        because += task.reported.phase.value if task.has_reported else "nothing"
         message = sentence(Reason.NODE_OVERDUE, because)
         found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
     return tuple(found)

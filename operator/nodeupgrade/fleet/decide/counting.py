@@ -11,7 +11,7 @@ from nodeupgrade.api.limits import (
     FAILURE_WORD_LENGTH,
     FAILURES_LISTED,
     shorten,
-    uid_kept,
+    stored_uid,
 )
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import Task
@@ -138,7 +138,7 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
     on_record = read_record(rollout.upgrade.status).listed
     known = {failure.uid for failure in on_record}
-    members = {uid_kept(s.view.uid): s for s in rollout.members.values() if s.view is not None}
+    members = {stored_uid(s.view.uid): s for s in rollout.members.values() if s.view is not None}
     listed = sorted(
         (_with_news(failure, members.get(failure.uid)) for failure in on_record),
         key=lambda failure: failure.outcome is Verdict.REFUSED,
@@ -147,7 +147,7 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
         s
         for s in rollout.members.values()
         if (s.place is Place.REFUSED or s.outcome not in _FINE)
-        and (s.view is None or uid_kept(s.view.uid) not in known)
+        and (s.view is None or stored_uid(s.view.uid) not in known)
     ]
     if rollout.upgrade.status.planned_at is None:
         queued_for = {member.node for member in rollout.held}

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from functools import reduce
 from itertools import takewhile
 
-from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, shorten, uid_kept
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, FAILURES_LISTED, shorten, stored_uid
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.status import NodeFailure, UnlistedFailures, UpgradeStatus, WaveStatus
@@ -127,7 +127,7 @@ def record_failures(fleet: FleetSnapshot, freed: Collection[FreeSlot] = ()) -> F
     status, ended = fleet.upgrade.status, {action.node for action in freed}
     recorder, holding = _Recorder(fleet, read_record(status)), {*status.in_flight} - ended
     for task in sorted(_failed_tasks(fleet), key=lambda task: task.name):
-        if uid_kept(task.spec.node_uid) in recorder.uids:
+        if stored_uid(task.spec.node_uid) in recorder.uids:
             continue
         if task.name not in ended and task.name not in holding and recorder.take_unlisted(task):
             continue
@@ -149,7 +149,7 @@ def clear_retried(fleet: FleetSnapshot) -> FleetSnapshot:
     """
     status = fleet.upgrade.status
     stays = {
-        uid_kept(task.spec.node_uid)
+        stored_uid(task.spec.node_uid)
         for task in _failed_tasks(fleet)
         if task.name in status.in_flight
         or (task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED)
@@ -186,7 +186,7 @@ def failure_of(task: Task) -> NodeFailure:
         step=step_of(task)[:FAILURE_WORD_LENGTH],
         message=shorten(verdict.message, FAILURE_MESSAGE_LENGTH),
         time=verdict.decided_at,
-        uid=uid_kept(task.spec.node_uid),
+        uid=stored_uid(task.spec.node_uid),
         wave=task.spec.wave,
         outcome=verdict.outcome,
         restarted=None if unknown else verdict.restarted,
@@ -204,7 +204,7 @@ class _Recorder:
 
     def __init__(self, fleet: FleetSnapshot, before: FailureRecord) -> None:
         own = {
-            uid_kept(task.spec.node_uid): task
+            stored_uid(task.spec.node_uid): task
             for task in fleet.tasks.values()
             if task.spec.upgrade_ref.uid == fleet.upgrade.uid
         }
@@ -264,7 +264,7 @@ def _is_superseded(failure: NodeFailure, task: Task | None) -> bool:
 
     A retry drops the entry itself, and nothing else reopens the task of a node on record.
     """
-    if failure.outcome is not Verdict.REFUSED or task is None or uid_kept(task.spec.node_uid) != failure.uid:
+    if failure.outcome is not Verdict.REFUSED or task is None or stored_uid(task.spec.node_uid) != failure.uid:
         return False
     reopened = bool(task.spec.history) and task.spec.history[-1].result is Verdict.REFUSED
     return reopened if task.verdict is None else task.verdict.outcome is not failure.outcome

@@ -67,7 +67,7 @@ def wave_threshold(rollout: RolloutView) -> Finding | None:
 
 def not_paused(rollout: RolloutView) -> Finding | None:
     """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
-    if rollout.upgrade.braked:
+    if rollout.upgrade.paused_by_annotation:
         detail = "paused by the annotation nodeupgrade.dev/pause"
         return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to continue")
     if rollout.spec.action is RolloutAction.PAUSE:

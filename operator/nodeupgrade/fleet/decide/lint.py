@@ -65,13 +65,13 @@ def _kind(document: Json) -> Iterator[Finding]:
     expected = {"apiVersion": f"{GROUP}/{VERSION}", "kind": UPGRADE_KIND.kind}
     for field, value in expected.items():
         if document.get(field) != value:
-            yield _invalid(field, f"{shown(document.get(field))} is not possible; write {value}")
+            yield _invalid(field, f"{shown(document.get(field))} is invalid; write {value}")
 
 
 def _envelope(document: Json) -> Iterator[Finding]:
     for field in document:
         if field not in _TOP:
-            yield _invalid(str(field), f"there is no such field; known are {', '.join(_TOP)}")
+            yield _invalid(str(field), f"unknown field; the fields here are {', '.join(_TOP)}")
     yield from _findings(validate(UPGRADE_KIND.name, _metadata(document).get("name"), "metadata.name"))
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import uid_kept
+from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.reasons import Reason, Severity, known_reason
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
@@ -47,7 +47,7 @@ def view_rollout(
         return view_members(later, spec, now, members_of(later, spec, now), freed_nodes)
 
     rollout = view(failures.record_failures(fleet, freed))
-    if fleet.upgrade.retry_asked and rollout.is_retried:
+    if fleet.upgrade.retry_requested and rollout.is_retried:
         cleared = failures.clear_retried(failures.record_failures(fleet))
         return view(failures.record_failures(cleared, freed))
     return rollout
@@ -89,7 +89,7 @@ def _is_unclaimed(fleet: FleetSnapshot, spec: UpgradeSpec, member: NodeState) ->
         or member.place is Place.IN_FLIGHT
         or member.view is None
         or member.reason is Reason.NOT_IN_PLAN
-        or (member.record is not None and not fleet.upgrade.retry_asked)
+        or (member.record is not None and not fleet.upgrade.retry_requested)
     ):
         return False
     refused = fleet.upgrade.status.planned_at is not None and member.reason is Reason.WRITE_REFUSED
@@ -152,7 +152,7 @@ def _is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> bool:
     """
     task, node = fleet.tasks.get(name), fleet.nodes.get(name)
     if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
-        uid = uid_kept(task.spec.node_uid)
+        uid = stored_uid(task.spec.node_uid)
         counted = node is not None or task.verdict.outcome not in RECORDED
         return counted or any(each.uid == uid for each in read_record(fleet.upgrade.status).listed)
     if node is None:
@@ -237,7 +237,7 @@ def node_state(
         return member(place=Place.REFUSED, reason=Reason.NODE_NOT_FOUND, message=message)
     if finding := judge(Candidate(fleet=fleet, spec=spec, node=node, now=now)):
         place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
-        place = Place.HELD if finding.reason in {Reason.NODE_HELD, Reason.HELD_BY_POD} else place
+        place = Place.HELD if finding.reason in {Reason.HELD_BY_ANNOTATION, Reason.HELD_BY_POD} else place
         return member(place=place, reason=finding.reason, message=finding.message)
     if late:
         message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")
@@ -247,7 +247,7 @@ def node_state(
 
 def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | None, now: datetime) -> bool:
     """Report whether a node to retry is held by another rollout by now, so that it waits for that one."""
-    if node is None or not fleet.upgrade.retry_asked:
+    if node is None or not fleet.upgrade.retry_requested:
         return False
     finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
@@ -264,7 +264,7 @@ def departed_failures(status: UpgradeStatus, members: Iterable[NodeState]) -> Ma
         if member.record is not None:
             present.add(member.record.uid)
         elif (task := member.task) is not None and (verdict := task.verdict) is not None:
-            uid, wave = uid_kept(task.spec.node_uid), task.spec.wave or REMAINDER
+            uid, wave = stored_uid(task.spec.node_uid), task.spec.wave or REMAINDER
             present.add(uid)
             if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
                 continue

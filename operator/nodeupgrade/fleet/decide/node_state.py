@@ -14,7 +14,7 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.fleet.decide.failures import FAILURES
 
 WAITED_FOR = frozenset(
-    {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_CHANGING}
+    {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_VERSIONS_DIFFER}
 )
 """Reasons that usually resolve by themselves, as the control plane can see: the rollout waits instead of stalling."""
 

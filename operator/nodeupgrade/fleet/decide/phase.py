@@ -21,7 +21,7 @@ _PHASES = {
     Reason.WAITING_FOR_WINDOW: RolloutPhase.WAITING_FOR_WINDOW,
     Reason.AWAITING_APPROVAL: RolloutPhase.AWAITING_APPROVAL,
     Reason.SOAKING: RolloutPhase.SOAKING,
-    Reason.NODE_HELD: RolloutPhase.PENDING,
+    Reason.HELD_BY_ANNOTATION: RolloutPhase.PENDING,
     Reason.HELD_BY_POD: RolloutPhase.PENDING,
 }
 
@@ -127,7 +127,11 @@ def _running(rollout: RolloutView, decision: StartDecision, counts: Counts, done
         message = f"{done}; {failed} failed, at which strategy.onThreshold ends the rollout; see status.failures."
         return _ended(RolloutPhase.ABORTED, Reason.ABORTED, message)
     if left and decision.reason is Reason.PAUSED:
-        paused = f"{done}; {decision.message}" if rollout.upgrade.braked else sentence(Reason.PAUSED, f"{done}; paused")
+        paused = (
+            f"{done}; {decision.message}"
+            if rollout.upgrade.paused_by_annotation
+            else sentence(Reason.PAUSED, f"{done}; paused")
+        )
         return RolloutState(phase=RolloutPhase.PAUSED, reason=Reason.PAUSED, message=paused)
     if counts.pending or (left and decision.stalls):
         message = decision.message or f"{done}, {counts.pending} to go"

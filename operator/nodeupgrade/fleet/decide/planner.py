@@ -48,10 +48,10 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     upgrade, slots = fleet.upgrade, fleet.in_flight
     if upgrade.deleting and (not slots or upgrade.abandoned):
         return Plan(actions=leave(fleet, now, abandoned=bool(slots)))
-    if upgrade.finished and not slots and not upgrade.retry_asked:
+    if upgrade.finished and not slots and not upgrade.retry_requested:
         return Plan()
     aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
-    if upgrade.finished and upgrade.retry_asked and aborted:
+    if upgrade.finished and upgrade.retry_requested and aborted:
         return Plan(actions=ignore_retry(upgrade))
     done = fleet.done
     freed = tuple(done[name] for name in slots if name in done)
@@ -66,7 +66,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     due = prepare(rollout, decision)
     preparations = tuple(action for action in due if not fleet.is_held_back(action, now))
     blanks = tuple(action for action in clear_stale(rollout) if not fleet.is_held_back(action, now))
-    if upgrade.finished and (preparations or not upgrade.retry_asked):
+    if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade, rollout.upgrade.status)))
 
     decision, wave_ends = _prepared(rollout, decision, preparations, due), completes_wave(rollout)

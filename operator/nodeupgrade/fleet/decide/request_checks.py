@@ -56,7 +56,7 @@ def node_is_not_at_target(candidate: Candidate) -> Found | None:
     return f"{named(candidate)} runs {candidate.target} already"
 
 
-@check(Reason.UNSUPPORTED_SOURCE, acceptable=False)
+@check(Reason.SOURCE_VERSION_NOT_LISTED, acceptable=False)
 def source_is_wanted(candidate: Candidate) -> Found | None:
     """The node's version matches ``spec.fromVersions``, a list of versions or version prefixes."""
     wanted, runs = candidate.spec.from_versions, str(candidate.current)
@@ -93,7 +93,7 @@ def skew_is_supported(candidate: Candidate) -> Found | None:
     return None
 
 
-@check(Reason.CONTROL_PLANE_CHANGING, Hazard.CONTROL_PLANE_IN_CHANGE)
+@check(Reason.CONTROL_PLANE_VERSIONS_DIFFER, Hazard.CONTROL_PLANE_IN_CHANGE)
 def api_servers_agree(candidate: Candidate) -> Found | None:
     """All API servers that run as pods are of one minor, so that the kubelet is not newer than one of them."""
     minors = sorted({(server.major, server.minor): str(server) for server in candidate.fleet.api_servers}.items())

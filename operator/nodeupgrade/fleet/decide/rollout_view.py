@@ -95,7 +95,7 @@ class RolloutView:
     @property
     def may_claim(self) -> bool:
         """Whether nodes may be claimed now: not while the rollout is paused or aborted."""
-        return self.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not self.upgrade.braked
+        return self.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not self.upgrade.paused_by_annotation
 
     @property
     def is_called_off(self) -> bool:
@@ -119,6 +119,6 @@ class RolloutView:
             return None
         if task.kind is RunKind.PRECHECK and self.spec.action is RolloutAction.RUN:
             return task.spec.retry, "its plan was made"
-        if self.upgrade.retry_asked and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
+        if self.upgrade.retry_requested and wanted != task.spec.retry and task.verdict.outcome in RETRIED:
             return wanted, f"retry {wanted} is requested"
         return None

@@ -15,7 +15,7 @@ _STALLING = frozenset(
         Reason.TOO_MANY_UNAVAILABLE,
         Reason.TIMED_OUT,
         Reason.HEALTH_CHECK_FAILED,
-        Reason.HEALTH_CHECK_BROKEN,
+        Reason.HEALTH_CHECK_ERROR,
         Reason.OVERLAP_CONFLICT,
     }
 )

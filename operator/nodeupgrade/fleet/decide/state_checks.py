@@ -63,18 +63,18 @@ def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=detail)
 
 
-@check(Reason.NODE_SKIPPED, acceptable=False)
+@check(Reason.SKIPPED_BY_ANNOTATION, acceptable=False)
 def node_is_not_to_be_skipped(candidate: Candidate) -> Finding | None:
     """The node has no annotation by which it is skipped."""
-    return _annotated(candidate, Reason.NODE_SKIPPED, "to be skipped", candidate.node.skip)
+    return _annotated(candidate, Reason.SKIPPED_BY_ANNOTATION, "to be skipped", candidate.node.skip)
 
 
-@check(Reason.NODE_HELD, acceptable=False)
+@check(Reason.HELD_BY_ANNOTATION, acceptable=False)
 def node_is_not_held(candidate: Candidate) -> Finding | None:
     """The node has no annotation by which it is held; ``action: Plan``, which touches nothing, examines it anyway."""
     if candidate.spec.action is RolloutAction.PLAN:
         return None
-    return _annotated(candidate, Reason.NODE_HELD, "held", candidate.node.hold)
+    return _annotated(candidate, Reason.HELD_BY_ANNOTATION, "held", candidate.node.hold)
 
 
 @check(Reason.HELD_BY_POD, acceptable=False)
@@ -127,7 +127,7 @@ def node_is_not_under_pressure(candidate: Candidate) -> Found | None:
     return f"{named(candidate)} reports {', '.join(candidate.node.pressures)}"
 
 
-@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
+@check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT)
 def node_is_to_stay(candidate: Candidate) -> Found | None:
     """No autoscaler removes the node, kured does not reboot it, and no condition says that it is under maintenance."""
     because = next((REMOVERS[taint.key] for taint in candidate.node.taints if taint.key in REMOVERS), "")

@@ -78,7 +78,7 @@ def summarise(
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
-        last_handled_retry=upgrade.retry if reopened and upgrade.retry_asked else before.last_handled_retry,
+        last_handled_retry=upgrade.retry if reopened and upgrade.retry_requested else before.last_handled_retry,
         phase=state.phase.value,
         progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
         failed=counts.all_failed,

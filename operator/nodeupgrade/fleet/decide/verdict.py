@@ -183,7 +183,7 @@ def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset
 
 def _connected_to_runtime(task: Task) -> frozenset[str]:
     """Return the containers that the node side named before the run because its runtime's restart might end them."""
-    named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_LOST)
+    named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_WOULD_BREAK)
     return frozenset(name for hazard in named for name in (hazard.pod, *hazard.others))
 
 

@@ -75,7 +75,9 @@ def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
     if decided is None or now > decided + LIFTING:
         return None
     message, changes = f"node {task.name} is not guarded any more", dict.fromkeys(keys)
-    return LiftGuard(task=task, parameters=fleet.guard, changes=changes, reason=Reason.GUARD_LIFTED, message=message)
+    return LiftGuard(
+        task=task, parameters=fleet.guard, changes=changes, reason=Reason.READINESS_GUARD_LIFTED, message=message
+    )
 
 
 def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
@@ -88,7 +90,9 @@ def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
     changes = ended(task.name, now)
-    return LiftGuard(task=task, parameters=parameters, changes=changes, reason=Reason.GUARD_LIFTED, message=message)
+    return LiftGuard(
+        task=task, parameters=parameters, changes=changes, reason=Reason.READINESS_GUARD_LIFTED, message=message
+    )
 
 
 def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
@@ -115,7 +119,7 @@ def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
         parameters=fleet.guard,
         changes={**stale, **entries(task.name, runs_by, task.spec.verify)},
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
-        reason=Reason.GUARDED,
+        reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} is ready to exchange its kubelet; {_until(runs_by)}",
     )
 
@@ -130,7 +134,7 @@ def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: d
         parameters=parameters,
         changes=written,
         grant=task.spec.guard,
-        reason=Reason.GUARDED,
+        reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} is guarded again: another client had removed its entries from the readiness guard",
     )
 
@@ -155,7 +159,7 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
         parameters=parameters,
         changes={task.name: timestamp(runs_by)},
         grant=replace(task.spec.guard, kubelet_runs_by=runs_by),
-        reason=Reason.GUARDED,
+        reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} {because}; {_until(runs_by)}",
     )
 
@@ -166,7 +170,7 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
         parameters=parameters,
         changes=entries(task.name, running, task.spec.verify),
         grant=replace(task.spec.guard, kubelet_runs_by=running),
-        reason=Reason.GUARDED,
+        reason=Reason.READINESS_GUARD_RAISED,
         message=f"the kubelet of node {task.name} runs; each pod stays guarded only until it can have been probed",
     )
 

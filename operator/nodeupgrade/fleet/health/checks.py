@@ -31,7 +31,7 @@ class HealthState(StrEnum):
 
 _CLOSING = {
     HealthState.FAILING: (Reason.HEALTH_CHECK_FAILED, "fails"),
-    HealthState.BROKEN: (Reason.HEALTH_CHECK_BROKEN, "cannot be evaluated"),
+    HealthState.BROKEN: (Reason.HEALTH_CHECK_ERROR, "cannot be evaluated"),
 }
 
 
@@ -94,7 +94,7 @@ def status_of(check: HealthCheck, readings: Mapping[str, HealthReading], now: da
 def objection(checks: Iterable[HealthCheck], readings: Mapping[str, HealthReading], now: datetime) -> Finding | None:
     """Return which check fails or cannot be evaluated, first those for which it has lasted for a while; or None."""
     found = tuple(_objections(checks, readings, now))
-    return next((each for each in found if each.reason is not Reason.AWAITING_HEALTH), next(iter(found), None))
+    return next((each for each in found if each.reason is not Reason.AWAITING_HEALTH_CHECKS), next(iter(found), None))
 
 
 def _objections(
@@ -106,7 +106,9 @@ def _objections(
             continue
         reason, verb = _CLOSING[known.state]
         detail = f"health check {check.name} {verb} since {timestamp(known.since)}: {known.message}"
-        yield Finding(reason=reason if now - known.since >= check.for_ else Reason.AWAITING_HEALTH, detail=detail)
+        yield Finding(
+            reason=reason if now - known.since >= check.for_ else Reason.AWAITING_HEALTH_CHECKS, detail=detail
+        )
 
 
 def awaited(

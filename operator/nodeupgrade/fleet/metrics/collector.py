@@ -197,7 +197,7 @@ def _is_paused(upgrade: Upgrade) -> bool:
         condition.status == "True" and condition.reason == Reason.FAILURE_THRESHOLD_REACHED
         for condition in upgrade.status.conditions
     )
-    return requested or upgrade.braked or stalled
+    return requested or upgrade.paused_by_annotation or stalled
 
 
 def _phase(task: Task) -> str:

@@ -37,7 +37,7 @@ def memory_checksum(document: Document) -> int:
     """Return the checksum of memory_manager_state.
 
     Raises:
-        MalformedStateError, UnknownFieldError: nobody can tell.
+        MalformedStateError, UnknownFieldError: it cannot be computed.
     """
     return fnv1a(_checked("state.MemoryManagerCheckpoint", _MEMORY_STATE, document).encode())
 
@@ -46,7 +46,7 @@ def device_checksum(content: Any) -> int:
     """Return the checksum of what the checkpoint of devices has as its data.
 
     Raises:
-        MalformedStateError, UnknownFieldError: nobody can tell.
+        MalformedStateError, UnknownFieldError: it cannot be computed.
     """
     return fnv1a(f"(checkpoint.checkpointData){_device_data(content)}".encode())
 

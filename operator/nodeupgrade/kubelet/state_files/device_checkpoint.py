@@ -26,7 +26,7 @@ class DeviceCheckpoint:
 
 @lru_cache(maxsize=4)
 def read_devices(data: bytes | None) -> DeviceCheckpoint | None:
-    """Return what a checkpoint says; ``None`` if there is none, or a kubelet would not accept it and begin anew."""
+    """Return what a checkpoint says; ``None`` if there is none, or a kubelet would discard it."""
     document = fields(data)
     try:
         content = document["data"]

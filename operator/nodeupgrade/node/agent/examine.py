@@ -44,7 +44,7 @@ from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.request import Replacement, RunRequest
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status
 from nodeupgrade.node.verification.readiness_flaps import exposure_seconds
-from nodeupgrade.sources.download_addresses import reach_of
+from nodeupgrade.sources.download_addresses import address_policy
 
 LOOKS = 12
 LOOK_AGAIN_SECONDS = 5.0
@@ -99,7 +99,7 @@ class Examiner:
             where = volume_on_node(layout.root, settings.artifact_pod)
         hosts = (*settings.api_servers, *await self._api_servers(task))
         urls = () if settings.allowed is None else settings.allowed.urls
-        return replace(settings, from_image=where, reach=reach_of(urls, hosts))
+        return replace(settings, from_image=where, reach=address_policy(urls, hosts))
 
     async def _api_servers(self, task: Task) -> tuple[str, ...]:
         if task.spec.artifact.kind is not ArtifactKind.URL:

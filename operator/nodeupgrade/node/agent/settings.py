@@ -14,7 +14,7 @@ from nodeupgrade.bundle import DEFAULT_LOCATION
 from nodeupgrade.cluster.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file_from_object
 from nodeupgrade.errors import Refused
 from nodeupgrade.sources.allowlist import Allowed, forbidden_source, read_allowed
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class AgentSettings:
     artifact_pod: PodUid | None = None  # the pod that extracts files from the artifact's image
     from_image: PurePosixPath | None = None  # the directory of the node with these files, once it is known
     api_servers: tuple[str, ...] = ()  # addresses of the API server, as far as the environment has them
-    reach: Reach = field(default_factory=Reach)  # what a kubelet may be downloaded from
+    reach: AddressPolicy = field(default_factory=AddressPolicy)  # what a kubelet may be downloaded from
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":

@@ -4,7 +4,7 @@ from pathlib import PurePath, PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
 class Artifacts(Protocol):
@@ -13,7 +13,7 @@ class Artifacts(Protocol):
     Targets are paths as this process sees them, sources paths on the node.
     """
 
-    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+    def download(self, url: str, target: PurePath, expected: Digest, reach: AddressPolicy) -> None:
         """Download ``url`` and verify its SHA-256. A target that already matches is left alone.
 
         Raises:

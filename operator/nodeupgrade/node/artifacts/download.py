@@ -24,7 +24,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
 from nodeupgrade.node.host.files.atomic import digest_of, fresh_beside, write_all
 from nodeupgrade.node.host.files.disk import Disk
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 CHUNK = 1024 * 1024
 LIMIT = 1024 * 1024 * 1024
@@ -36,7 +36,7 @@ def download(
     url: str,
     target: Path,
     expected: Digest,
-    reach: Reach,
+    reach: AddressPolicy,
     *,
     limit: int = LIMIT,
     timeout: float = 30.0,
@@ -127,7 +127,7 @@ def _request(url: str) -> urllib.request.Request:
     return urllib.request.Request(url, headers={"User-Agent": "nodeupgrade", "Accept-Encoding": "identity"})  # noqa: S310
 
 
-def _opener(reach: Reach) -> urllib.request.OpenerDirector:
+def _opener(reach: AddressPolicy) -> urllib.request.OpenerDirector:
     """Return an opener for HTTP and HTTPS only, so that no redirect leads to a local file or to FTP."""
     opener = urllib.request.OpenerDirector()
     for handler in (
@@ -147,7 +147,7 @@ class OutOfReachError(Exception):
 
 
 class _RedirectHandler(urllib.request.HTTPRedirectHandler):
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: AddressPolicy) -> None:
         self._reach = reach
 
     def redirect_request(  # noqa: PLR0917 - as in the base class
@@ -166,7 +166,7 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
 
 
 class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    def __init__(self, reach: Reach) -> None:
+    def __init__(self, reach: AddressPolicy) -> None:
         super().__init__()
         self._reach = reach
 
@@ -182,7 +182,7 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
 
 def _guarded(
-    kind: "type[_HttpConnection]", reach: Reach, request: urllib.request.Request
+    kind: "type[_HttpConnection]", reach: AddressPolicy, request: urllib.request.Request
 ) -> Callable[..., http.client.HTTPConnection]:
     """Return a factory of connections; those to a proxy, which the environment names, are not checked."""
     by_proxy = request.has_proxy() or getattr(request, "_tunnel_host", None) is not None
@@ -196,7 +196,7 @@ def _guarded(
 
 
 class _HttpConnection(http.client.HTTPConnection):
-    reach: Reach | None = None
+    reach: AddressPolicy | None = None
 
     def connect(self) -> None:
         self._create_connection = _connecting(self.reach)
@@ -207,7 +207,7 @@ class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
     pass
 
 
-def _connecting(reach: Reach | None) -> Callable[..., socket.socket]:
+def _connecting(reach: AddressPolicy | None) -> Callable[..., socket.socket]:
     """Return a function like socket.create_connection that checks each address, and connects to no other."""
 
     def connect(place: tuple[str, int], timeout: float | None = None, source: Any = None) -> socket.socket:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class NodeArtifacts:
 
     root: Path  # mount point of the node's root directory
 
-    def download(self, url: str, target: PurePath, expected: Digest, reach: Reach) -> None:
+    def download(self, url: str, target: PurePath, expected: Digest, reach: AddressPolicy) -> None:
         download(url, Path(target), expected, reach)
 
     def real(self, source: PurePosixPath) -> PurePosixPath:

@@ -114,7 +114,7 @@ def ignored_in_standard_library(directory: str, names: list[str]) -> set[str]:
 def _ignore_in_our_package(directory: str, names: list[str]) -> set[str]:
     """Return the names to leave out: what no program on the host needs."""
     at_top = Path(directory) == Path(nodeupgrade.__file__).parent
-    return {name for name in names if name == "__pycache__" or (at_top and name in bundle.LEFT_OUT)}
+    return {name for name in names if name == "__pycache__" or (at_top and name in bundle.EXCLUDED_PACKAGES)}
 
 
 def _closure(roots: Iterable[str]) -> list[Distribution]:

@@ -43,7 +43,7 @@ _FILES_IF_THERE = ("/etc/ld.so.cache", "/etc/nsswitch.conf")
 _WRITTEN = {
     "etc/passwd": "root:x:0:0:root:/:/\n",
     "etc/group": "root:x:0:\n",
-    str(bundle.NOTHING.relative_to("/")): "",
+    str(bundle.EMPTY_FILE.relative_to("/")): "",
 }
 _ASKED_FOR = re.compile(rb"/lib\w*/ld-[\w.-]+\.so[.\d]*(?=\0)")
 

@@ -15,7 +15,7 @@ from nodeupgrade.node.checks.startup import Readiness
 
 
 @check(
-    Reason.POD_CGROUP_MOVES,
+    Reason.POD_CGROUP_WOULD_CHANGE,
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.CGROUP_DRIVER_CHANGES,
     Hazard.CGROUP_V1_REFUSED,
@@ -46,7 +46,7 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Found]:
 
 
 @check(
-    Reason.POD_CGROUP_MOVES,
+    Reason.POD_CGROUP_WOULD_CHANGE,
     Hazard.QOS_CLASS_CHANGES,
     changes.HUGE_PAGES_COUNT,
     changes.INIT_CONTAINERS_COUNT,
@@ -83,7 +83,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
 RELOAD = "delete the pod first, and find out what took it away (a `systemctl daemon-reload` may, kubernetes #128397)"
 
 
-@check(Reason.POD_CGROUP_MOVES, Hazard.CGROUP_CONTROLLER_MISSING)
+@check(Reason.POD_CGROUP_WOULD_CHANGE, Hazard.CGROUP_CONTROLLER_MISSING)
 def pods_have_their_controllers(facts: NodeFacts) -> Iterator[Found]:
     """Every running pod has a cgroup with all controllers that kubelets need; a starting one kills other pods.
 
@@ -101,10 +101,10 @@ def pods_have_their_controllers(facts: NodeFacts) -> Iterator[Found]:
         return
     for pod, missing in cgroups.incomplete.items():
         detail = f"its cgroup lacks {', '.join(missing)}, so that any kubelet that starts would kill it"
-        yield Finding(reason=Reason.POD_CGROUP_MOVES, subject=pod, detail=detail, remedy=RELOAD)
+        yield Finding(reason=Reason.POD_CGROUP_WOULD_CHANGE, subject=pod, detail=detail, remedy=RELOAD)
 
 
-@check(Reason.POD_CGROUP_MOVES, Hazard.CGROUP_LIMIT_BELOW_USAGE)
+@check(Reason.POD_CGROUP_WOULD_CHANGE, Hazard.CGROUP_LIMIT_BELOW_USAGE)
 def limit_covers_usage(facts: NodeFacts) -> Iterator[Found]:
     """The memory limit that the kubelet would set for all pods is not lowered below what they use.
 
@@ -148,7 +148,7 @@ def _limit(facts: NodeFacts) -> int | None:
 MEMORY_GATE, MEMORY_FACTOR = "MemoryQoS", "memoryThrottlingFactor"
 
 
-@check(Reason.DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.MEMORY_QOS)
+@check(Reason.KUBELET_DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.MEMORY_QOS)
 def memory_is_not_throttled_anew(facts: Readiness) -> Iterator[Found]:
     """The new kubelet is not the first to set a limit from which running containers are throttled for their memory."""
     change = history.MEMORY_QOS

@@ -11,7 +11,7 @@ from nodeupgrade.node.checks.startup import Readiness
 STATUS_GATE = "ChangeContainerStatusOnKubeletRestart"
 
 
-@check(Reason.DEFAULT_CHANGES, Hazard.GATE_DEFAULT_FLIPS)
+@check(Reason.KUBELET_DEFAULT_CHANGES, Hazard.GATE_DEFAULT_FLIPS)
 def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Found]:
     """No feature gate turns on all features of a stage, which are others in every version."""
     for gate in ("AllAlpha", "AllBeta"):
@@ -22,7 +22,7 @@ def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Found]:
             )
 
 
-@check(Reason.DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.EVENTS_UNLIMITED)
+@check(Reason.KUBELET_DEFAULT_CHANGES, Hazard.DEFAULT_CHANGES, history.EVENTS_UNLIMITED)
 def events_stay_limited(facts: Readiness) -> Iterator[Found]:
     """The rate of the kubelet's events does not become unlimited."""
     change = history.EVENTS_UNLIMITED

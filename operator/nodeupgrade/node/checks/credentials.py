@@ -133,7 +133,9 @@ VERIFYING = frozenset({"AlwaysVerify", "NeverVerifyAllowlistedImages"})
 """Policies that concern images which an older kubelet pulled; by default those are never verified."""
 
 
-@check(Reason.DEFAULT_CHANGES, Hazard.IMAGE_PULLS_VERIFIED, Hazard.DEFAULT_CHANGES, history.IMAGE_PULLS_VERIFIED)
+@check(
+    Reason.KUBELET_DEFAULT_CHANGES, Hazard.IMAGE_PULLS_VERIFIED, Hazard.DEFAULT_CHANGES, history.IMAGE_PULLS_VERIFIED
+)
 def pulled_images_stay_usable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet does not begin to verify images that the old one pulled without a record of who may use them."""
     policy = str(facts.layout.settings.document.get(PULLS_POLICY))

@@ -135,13 +135,13 @@ def sockets_are_not_mounted(facts: Proof) -> Iterator[Found]:
             )
 
 
-@check(Reason.RUNTIME_CONNECTION_LOST, Hazard.RUNTIME_CONNECTION_BREAKS)
+@check(Reason.RUNTIME_CONNECTION_WOULD_BREAK, Hazard.RUNTIME_CONNECTION_BREAKS)
 def nobody_hangs_on_the_runtime(facts: Proof) -> Iterator[Found]:
     """No container is connected to the runtime, which some survive and others do not, or else it is named."""
     users, unknown = facts.socket_users, facts.node.clients.unknown
     if unknown and users:
         detail = f"which containers are connected to the runtime cannot be told: {unknown}"
-        yield Finding(reason=Reason.RUNTIME_CONNECTION_LOST, detail=detail, remedy="")
+        yield Finding(reason=Reason.RUNTIME_CONNECTION_WOULD_BREAK, detail=detail, remedy="")
     for container in users:
         if container.connected:
             then = (

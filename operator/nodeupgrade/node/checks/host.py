@@ -26,7 +26,7 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
             )
 
 
-@check(Reason.PROGRAM_NOT_REPLACEABLE, acceptable=False)
+@check(Reason.KUBELET_BINARY_NOT_REPLACEABLE, acceptable=False)
 def files_can_be_changed(facts: Readiness) -> Iterator[Found]:
     """No file that has to be replaced is immutable, a mount point or on a filesystem that is mounted read-only."""
     for path in facts.read_only:
@@ -48,7 +48,7 @@ def executor_can_be_started(facts: Readiness) -> Iterator[Found]:
         yield f"the executor cannot be started from anywhere: {places}; remount one of them so that it can (exec)"
 
 
-@check(Reason.RUN_NOT_KEPT, Hazard.RUN_FORGOTTEN_AT_BOOT)
+@check(Reason.RUN_DIRECTORY_NOT_PERSISTENT, Hazard.RUN_FORGOTTEN_AT_BOOT)
 def run_outlives_a_boot(facts: Readiness) -> Iterator[Found]:
     """The units and records of a run survive a boot, so that a node that loses power is brought to an end state.
 
@@ -210,7 +210,7 @@ def clock_is_right(facts: NodeFacts) -> Iterator[Found]:
         )
 
 
-@check(Reason.IPTABLES_CHAINS_GONE, Hazard.IPTABLES_CHAINS_GONE, history.MARKING_CHAINS_GONE)
+@check(Reason.IPTABLES_CHAINS_NOT_CREATED, Hazard.IPTABLES_CHAINS_GONE, history.MARKING_CHAINS_GONE)
 def chains_are_not_missed(facts: NodeFacts) -> Iterator[Found]:
     """No network plugin refers to a chain that only the old kubelet creates; kube-proxy creates it too."""
     change = history.MARKING_CHAINS_GONE

@@ -18,7 +18,7 @@ def holds_package(facts: NodeFacts) -> bool:
     return facts.spec.kubelet.package is PackagePolicy.HOLD and package is not None and package.manager == DPKG
 
 
-@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT)
+@check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT)
 def nobody_else_changes_the_node(facts: NodeFacts) -> Iterator[Found]:
     """No unattended upgrade of packages is at work, which might exchange programs or restart services."""
     if facts.around.package_jobs:
@@ -34,7 +34,7 @@ INSTALLERS: Mapping[str, str] = {
 """Units of distributions that install the version that somebody else has on record, and what to do there."""
 
 
-@check(Reason.NODE_IN_OTHER_HANDS, Hazard.ACTORS_REACT, warns=True)
+@check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT, warns=True)
 def nobody_installs_another_kubelet(facts: NodeFacts) -> Found | None:
     """No unit of a distribution would install another kubelet, whose start would restart what hashes differently."""
     if not facts.around.installers:
@@ -44,10 +44,10 @@ def nobody_installs_another_kubelet(facts: NodeFacts) -> Found | None:
         "sooner, and its start would restart what it hashes differently"
     )
     remedy = "; ".join(INSTALLERS[name] for name in facts.around.installers)
-    return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail, remedy=remedy, severity=Severity.WARN)
+    return Finding(reason=Reason.CONFLICTING_NODE_OPERATION, detail=detail, remedy=remedy, severity=Severity.WARN)
 
 
-@check(Reason.KUBELET_FROM_PACKAGE, Reason.NODE_IN_OTHER_HANDS)
+@check(Reason.KUBELET_FROM_PACKAGE, Reason.CONFLICTING_NODE_OPERATION)
 def package_manager_leaves_the_kubelet(facts: NodeFacts) -> Iterator[Found]:
     """No package manager would put another kubelet in place: it belongs to no package, or that one is or can be held.
 
@@ -88,7 +88,7 @@ def _holding(dpkg: DpkgState | None, package: Package, owner: str) -> Finding:
         return Finding(reason=reason, detail=detail, remedy="install the package anew")
     if dpkg.user:
         detail = f"{unheld} and cannot be now: {dpkg.user} works with the database of dpkg"
-        return Finding(reason=Reason.NODE_IN_OTHER_HANDS, detail=detail)
+        return Finding(reason=Reason.CONFLICTING_NODE_OPERATION, detail=detail)
     if dpkg.interrupted:
         detail = f"{unheld} and cannot be: dpkg was interrupted, so that what it has on record may not be true"
         return Finding(reason=reason, detail=detail, remedy="run dpkg --configure -a")

@@ -37,7 +37,7 @@ RECENTLY = timedelta(minutes=10)
 """How long a kubelet remembers that a container has crashed: twice its longest back-off."""
 
 
-@check(Reason.POD_ENDS_BY_ITSELF, Hazard.CRASH_LOOP)
+@check(Reason.POD_EXPECTED_TO_END, Hazard.CRASH_LOOP)
 def containers_do_not_crash(facts: NodeFacts) -> Iterator[Found]:
     """No container is in a crash loop; a new kubelet forgets its back-off, and starts it at once."""
     crashing = [
@@ -53,7 +53,7 @@ def containers_do_not_crash(facts: NodeFacts) -> Iterator[Found]:
         )
 
 
-@check(Reason.POD_ENDS_BY_ITSELF, Hazard.DEADLINE_EXPIRES)
+@check(Reason.POD_EXPECTED_TO_END, Hazard.DEADLINE_EXPIRES)
 def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
     """No pod's activeDeadlineSeconds are over before the run is."""
     ending = [str(pod.ref) for pod in active(facts) if _ends_during(facts, pod)]
@@ -64,7 +64,7 @@ def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
         )
 
 
-@check(Reason.LOSS_NOT_HEALED, Hazard.LOSS_NOT_HEALED)
+@check(Reason.POD_WITHOUT_CONTROLLER, Hazard.LOSS_NOT_HEALED)
 def pods_would_be_replaced(facts: NodeFacts) -> Iterator[Found]:
     """Every pod is static or has a controller that makes it anew."""
     lost = [str(pod.ref) for pod in active(facts) if not pod.static and controller_of(pod) is None]
@@ -72,7 +72,7 @@ def pods_would_be_replaced(facts: NodeFacts) -> Iterator[Found]:
         yield f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
 
 
-@check(Reason.DEBUGGING_IS_INTERRUPTED, Hazard.EPHEMERAL_CONTAINERS)
+@check(Reason.DEBUG_SESSION_WOULD_END, Hazard.EPHEMERAL_CONTAINERS)
 def nobody_is_debugging(facts: NodeFacts) -> Iterator[Found]:
     """No ephemeral container runs."""
     running = [

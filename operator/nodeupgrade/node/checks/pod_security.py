@@ -18,7 +18,7 @@ from nodeupgrade.node.checks.facts import Admission
 IDS_PER_POD = 65536
 
 
-@check(Reason.CONTAINER_COULD_NOT_RESTART, Hazard.SECCOMP_PROFILE_MISSING)
+@check(Reason.CONTAINER_WOULD_NOT_RESTART, Hazard.SECCOMP_PROFILE_MISSING)
 def seccomp_profiles_are_there(facts: Admission) -> Iterator[Found]:
     """The node has every seccomp profile that a pod names; a running container needs no file, the next one does."""
     without = [str(pod.ref) for pod in facts.admitted() if set(seccomp_profiles(pod)) - facts.host.seccomp]
@@ -33,7 +33,7 @@ def seccomp_profiles_are_there(facts: Admission) -> Iterator[Found]:
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
-    Reason.CONTAINER_COULD_NOT_RESTART,
+    Reason.CONTAINER_WOULD_NOT_RESTART,
     Hazard.USER_NAMESPACE_IMPOSSIBLE,
     history.USER_NAMESPACES,
     history.USER_NAMESPACES_BY_DEFAULT,
@@ -63,12 +63,12 @@ def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
                 "pod, and could not start its containers again; delete the pod"
             )
             yield Finding(
-                reason=Reason.CONTAINER_COULD_NOT_RESTART, subject=str(pod.ref), detail=detail, severity=Severity.REFUSE
+                reason=Reason.CONTAINER_WOULD_NOT_RESTART, subject=str(pod.ref), detail=detail, severity=Severity.REFUSE
             )
 
 
 @check(
-    Reason.CONTAINER_COULD_NOT_RESTART,
+    Reason.CONTAINER_WOULD_NOT_RESTART,
     Hazard.USER_NAMESPACE_IMPOSSIBLE,
     history.USER_NAMESPACES,
     history.USER_NAMESPACES_BY_DEFAULT,

@@ -63,7 +63,7 @@ def sandboxes_are_sound(facts: NodeFacts) -> Iterator[Found]:
         yield sandbox.pod, problem
 
 
-@check(Reason.POD_HAS_TWO_MONITORS, Reason.RUNTIME_NOT_READY, Hazard.RUNTIME_LOSES_STATE, acceptable=False)
+@check(Reason.RUNTIME_RESTART_WOULD_KILL_POD, Reason.RUNTIME_NOT_READY, Hazard.RUNTIME_LOSES_STATE, acceptable=False)
 def pods_survive_a_restart(facts: NodeFacts) -> Iterator[Found]:
     """No pod is in a state in which a restart of the runtime is known to harm it."""
     yield from facts.hazards.pods

@@ -74,7 +74,7 @@ def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
             yield Finding(reason=Reason.KUBELET_DEFECT, subject=container.label, detail=detail)
 
 
-@check(Reason.PROBE_FAILS, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT)
+@check(Reason.READINESS_PROBE_FAILING, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT)
 def readiness_probes_succeed(facts: Traffic) -> Iterator[Found]:
     """No readiness probe fails already."""
     failing = [c.label for c in _not_refused(facts) if "readinessProbe" in c.spec and _is_unready(c)]
@@ -101,7 +101,7 @@ def startup_probes_succeed_again(facts: Traffic) -> Iterator[Found]:
         )
 
 
-@check(Reason.EXEC_PROBE_TIMED, Hazard.EXEC_PROBE_TIMED, history.EXEC_PROBES_TIMED)
+@check(Reason.EXEC_PROBE_TIMEOUT_ENFORCED, Hazard.EXEC_PROBE_TIMED, history.EXEC_PROBES_TIMED)
 def exec_probes_are_timed_already(facts: Traffic) -> Iterator[Found]:
     """The new kubelet is not the first to enforce the timeout of exec probes."""
     target, current = facts.target, facts.current

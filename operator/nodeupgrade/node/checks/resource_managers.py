@@ -198,7 +198,7 @@ def exclusive_memory_is_recorded(facts: Admission) -> Iterator[Found]:
             yield _unrecorded(pod, container, MEMORY_STATE, "memory")
 
 
-@check(Reason.CONTAINER_COULD_NOT_RESTART, Hazard.CLAIMS_LOST)
+@check(Reason.CONTAINER_WOULD_NOT_RESTART, Hazard.CLAIMS_LOST)
 def claims_are_recorded(facts: Admission) -> Iterator[Found]:
     """The kubelet has recorded the claims of every pod that uses some.
 

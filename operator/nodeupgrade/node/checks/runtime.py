@@ -86,7 +86,7 @@ def shield_is_possible(facts: NodeFacts) -> Found | None:
 
 
 @check(
-    Reason.POD_ENDS_BY_ITSELF,
+    Reason.POD_EXPECTED_TO_END,
     Hazard.LOG_ELSEWHERE,
     warns=True,
     remedy="take StandardOutput, StandardError and LogNamespace out of the unit; restart it at a time of your choice",

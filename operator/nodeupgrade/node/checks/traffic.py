@@ -82,7 +82,7 @@ def services_keep_endpoints(facts: Traffic) -> Iterator[Found]:
 
 @check(
     Reason.ENDPOINTS_WOULD_BE_LOST,
-    Reason.SERVICES_NOT_READ,
+    Reason.SERVICES_NOT_READABLE,
     Hazard.ENDPOINTS_LOST,
     Hazard.NODE_REPORTS_NOT_READY,
     history.PROBES_KEPT,
@@ -101,10 +101,10 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Found]:
         )
     if clients.unread:
         detail = f"it is unknown whether Services lose their last endpoint: {clients.unread}"
-        yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
+        yield Finding(reason=Reason.SERVICES_NOT_READABLE, detail=detail)
     if clients.unread_dependants:
         detail = f"it is unknown whether budgets, webhooks or APIs depend on the pods: {clients.unread_dependants}"
-        yield Finding(reason=Reason.SERVICES_NOT_READ, detail=detail)
+        yield Finding(reason=Reason.SERVICES_NOT_READABLE, detail=detail)
     deserted = [(service, gone) for service, gone, left in losses if not left and clients.risk is not Risk.REFUSED]
     yield from (_deserted(facts, service, gone) for service, gone in deserted[:MOST_SERVICES])
     if rest := [service for service, _ in deserted[MOST_SERVICES:]]:

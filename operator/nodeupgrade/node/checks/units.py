@@ -117,7 +117,7 @@ def unknown_commands(unit: UnitStatus, contents: Mapping[str, str]) -> tuple[Uni
     return tuple(c for c in beside if not is_harmless(c) and not is_known(c, contents))
 
 
-@check(Reason.UNIT_COMMAND_UNKNOWN, Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE)
+@check(Reason.UNSUPPORTED_UNIT_COMMAND, Hazard.PROGRAM_WRONG, Hazard.RUNTIME_LOSES_STATE)
 def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
     """The units run no other command that might change what a run depends on.
 
@@ -134,7 +134,7 @@ def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
 
 
 @check(
-    Reason.STOPS_WITH_KUBELET,
+    Reason.KUBELET_STOP_AFFECTS_OTHERS,
     Hazard.MACHINE_ENDED,
     remedy="take the setting out of the unit, at least for the upgrade",
 )
@@ -148,7 +148,7 @@ def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
             yield f"unit {unit.name} has {setting}, with which systemd may end every container instead of a rollback"
 
 
-@check(Reason.STOPS_WITH_KUBELET, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
+@check(Reason.KUBELET_STOP_AFFECTS_OTHERS, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
 def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
     """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.
 
@@ -157,14 +157,14 @@ def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
     if facts.around.bound:
         detail = f"{', '.join(facts.around.bound)} would stop together with {facts.kubelet.unit.name}"
         remedy = "remove that dependency (PartOf, BindsTo, Requires or PropagatesStopTo), or stop it first"
-        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+        yield Finding(reason=Reason.KUBELET_STOP_AFFECTS_OTHERS, detail=detail, remedy=remedy)
     if facts.around.daemons and facts.around.ends_all:
         detail = (
             f"{named(facts.around.daemons)} runs in the cgroup of {facts.kubelet.unit.name} and would end with it, and "
             "with it what it serves, such as a FUSE mount of a pod"
         )
         remedy = "delete the pods that use it, or set KillMode=process in the unit"
-        yield Finding(reason=Reason.STOPS_WITH_KUBELET, detail=detail, remedy=remedy)
+        yield Finding(reason=Reason.KUBELET_STOP_AFFECTS_OTHERS, detail=detail, remedy=remedy)
 
 
 @check(

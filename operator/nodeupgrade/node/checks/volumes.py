@@ -53,7 +53,7 @@ CSI = "kubernetes.io/csi"
 
 
 @check(
-    Reason.VOLUME_NOT_KEPT,
+    Reason.VOLUME_NOT_SUPPORTED,
     Hazard.VOLUME_LAYOUT_CHANGES,
     history.BLOCK_VOLUMES_MOVED,
     history.STAGED_VOLUMES_MOVED,
@@ -73,7 +73,7 @@ def volumes_keep_their_place(facts: NodeFacts) -> Iterator[Found]:
 
 
 @check(
-    Reason.VOLUME_NOT_KEPT,
+    Reason.VOLUME_NOT_SUPPORTED,
     Hazard.VOLUME_LAYOUT_CHANGES,
     Hazard.VOLUME_PLUGIN_REMOVED,
     *history.CSI_MIGRATIONS.values(),
@@ -112,7 +112,7 @@ def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
 
 
 @check(
-    Reason.VOLUME_NOT_KEPT,
+    Reason.VOLUME_NOT_SUPPORTED,
     Hazard.VOLUME_RELABELLED,
     history.SELINUX_MOUNTED,
     warns=True,

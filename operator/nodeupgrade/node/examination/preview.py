@@ -26,7 +26,7 @@ from nodeupgrade.node.task_status.run_status import planned_manifests
 
 _RESTARTS = frozenset(
     {
-        Reason.POD_CGROUP_MOVES,
+        Reason.POD_CGROUP_WOULD_CHANGE,
         Reason.NODE_AFFINITY_NOT_MET,
         Reason.POD_WOULD_NOT_BE_ADMITTED,
         Reason.RESIZE_POLICY_RESTART,

@@ -6,7 +6,7 @@ from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
 from nodeupgrade.kubelet.layout import config_directory
-from nodeupgrade.kubelet.trial_command import started_with
+from nodeupgrade.kubelet.trial_command import dry_run_arguments
 from nodeupgrade.node.facts.next_start import StartWithFiles
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.plan.request import RunRequest
@@ -45,7 +45,7 @@ def dry_run(node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *
     try:
         environment = start.environment(node.kubelet.environment(pid))
         trial = TrialStart(
-            words=started_with(start.words),
+            words=dry_run_arguments(start.words),
             environment={name: value for name, value in environment.items() if name not in OF_THE_PROCESS},
             files={str(path): data for path in start.configuration if (data := start.files.read(path)) is not None},
             directories=(directory,) if directory is not None and there else (),

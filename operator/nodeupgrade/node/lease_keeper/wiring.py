@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade import bundle
-from nodeupgrade.kubelet.kubeconfig import carried, parse
+from nodeupgrade.kubelet.kubeconfig import inlined, parse
 from nodeupgrade.node.running_kubelet.cell import INTERPRETER
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.node.running_kubelet.requests import KubeletLease
@@ -26,8 +26,8 @@ def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> Kubelet
     """
     found = parse(Path(kubeconfig).read_bytes(), kubeconfig.parent)
     if found.program is not None:
-        found = carried(found, lambda path: Path(path).read_bytes())
-    root = os.environ.get(bundle.PLACE)
+        found = inlined(found, lambda path: Path(path).read_bytes())
+    root = os.environ.get(bundle.LOCATION_VARIABLE)
     interpreter = INTERPRETER if root is None else bundle.interpreter(PurePath(root))
     programs = CredentialPrograms(Path("/"), interpreter)
     return KubeletLease(source=programs.source(kubeconfig, found, partial(_read, environment)), node=node)

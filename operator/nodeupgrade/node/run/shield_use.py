@@ -88,11 +88,11 @@ def find_obstacle(node: Node, plan: RunPlan) -> Obstacle | None:
         if calls and now < AwakeTime(calls[-1].monotonic) + QUIET_SECONDS:
             if evicts(read_log(node, plan.swap.unit)):
                 return None
-            return Obstacle(reason=Reason.SHIELD_HELD, why=_why_held(node, plan, calls[-1]))
+            return Obstacle(reason=Reason.SHIELD_REFUSED_CALL, why=_why_held(node, plan, calls[-1]))
         if now >= min(started + settle, deadline) and not node.shield.waiting():
             return None
         if now >= deadline + WAITS_SECONDS:
-            return Obstacle(reason=Reason.SHIELD_HELD, why=CALL_WAITS)
+            return Obstacle(reason=Reason.SHIELD_REFUSED_CALL, why=CALL_WAITS)
         node.clock.sleep(LOOK_SECONDS)
     return None
 
@@ -134,7 +134,7 @@ def require_none_refused(node: Node, plan: RunPlan) -> None:
     caller = first.caller or f"kubelet {plan.to_version}"
     raise StepFailed(
         f"{caller} wanted to {first}{more}; the shield refused{kubelet_lines(node, plan, first)}",
-        reason=Reason.SHIELD_HELD,
+        reason=Reason.SHIELD_REFUSED_CALL,
     )
 
 

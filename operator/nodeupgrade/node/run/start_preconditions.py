@@ -73,7 +73,7 @@ def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
         raise StepFailed(
             f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; a "
             "starting kubelet would kill them (`systemctl daemon-reload` may be the cause, kubernetes#128397)",
-            reason=Reason.POD_CGROUP_MOVES,
+            reason=Reason.POD_CGROUP_WOULD_CHANGE,
         )
 
 

@@ -23,7 +23,7 @@ LATER_UNDO_RETRY_SECONDS = 15.0
 """Pause before an undo that is never given up is retried, once it has failed ``undo_attempts`` times."""
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
-_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_HELD})
+_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL})
 """Obstacles that a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
@@ -174,7 +174,7 @@ def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> Rollb
     if left is not None and left < 0:
         down = kubelet_down_seconds(journal, seen) or 0.0
         return RollbackCause(
-            reason=Reason.BUDGET_SPENT,
+            reason=Reason.KUBELET_DOWN_BUDGET_EXCEEDED,
             why=f"the kubelet has been down for {down:.1f} s and rolling back takes up to "
             f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
         )
@@ -230,9 +230,9 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
 
 def _is_overridden(obstacle: Reason, journal: Journal, seen: Observation, limits: Limits) -> bool:
     """Report whether an obstacle is ignored: by a person, or because the shield was held for as long as it may be."""
-    shield_held = (Mark.HELD, Reason.SHIELD_HELD.value, seen.boot)
+    shield_held = (Mark.HELD, Reason.SHIELD_REFUSED_CALL.value, seen.boot)
     held = (r.monotonic for r in journal.records if (r.mark, r.reason, r.boot) == shield_held)
-    if obstacle is Reason.SHIELD_HELD and seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold:
+    if obstacle is Reason.SHIELD_REFUSED_CALL and seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold:
         return True
     return seen.go_on and obstacle in _OVERRIDABLE
 

@@ -22,8 +22,8 @@ import structlog
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet import credential_program
-from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, Printed
-from nodeupgrade.kubelet.kubeconfig import Credentials, with_printed
+from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, ProgramCredentials
+from nodeupgrade.kubelet.kubeconfig import Credentials, with_program_credentials
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.running_kubelet import cell
 from nodeupgrade.node.running_kubelet.requests import CredentialSource, KubeconfigCredentials
@@ -51,7 +51,7 @@ class _Outcome:
     """The result of the last run of a program."""
 
     of: object  # what was run
-    result: Printed | CredentialProgramError
+    result: ProgramCredentials | CredentialProgramError
     until: float  # when it is to be run again, by the monotonic clock
 
 
@@ -89,7 +89,7 @@ class CredentialPrograms:
         self._require_roots_own(kubeconfig)
         return _PrintedSource(self, found, found.program, kubelets())
 
-    def printed(self, program: CredentialProgram, variables: Mapping[str, str]) -> Printed:
+    def printed(self, program: CredentialProgram, variables: Mapping[str, str]) -> ProgramCredentials:
         """Return what the program prints with this environment, or has printed before.
 
         Raises:
@@ -103,7 +103,7 @@ class CredentialPrograms:
             raise last.result
         return last.result
 
-    def forget(self, what: Printed) -> None:
+    def forget(self, what: ProgramCredentials) -> None:
         """Run the program again when credentials are needed next, unless it ran since it printed these."""
         with self._lock:
             if self._last is not None and self._last.result is what:
@@ -113,7 +113,7 @@ class CredentialPrograms:
         try:
             path = self._found(program, variables)
             began = time.monotonic()
-            result = credential_program.printed(program, self._output(path, program, variables))
+            result = credential_program.parse_output(program, self._output(path, program, variables))
         except (CredentialProgramError, OSError) as error:  # such as links that lead nowhere
             failed = CredentialProgramError(f"program {program}: {error}")
             return _Outcome((program, variables), failed, time.monotonic() + FAILURE_SECONDS)
@@ -127,7 +127,7 @@ class CredentialPrograms:
         return _Outcome((program, variables), result, time.monotonic() + USED_FRACTION * life)
 
     def _found(self, program: CredentialProgram, variables: Mapping[str, str]) -> PurePosixPath:
-        for place in credential_program.places(program, variables):
+        for place in credential_program.candidate_paths(program, variables):
             at = resolve(self._root, place, follow_last=True)
             if at.is_file() and at.stat().st_mode & 0o111:
                 self._require_roots_own(place)
@@ -198,11 +198,11 @@ class _PrintedSource:
         self._found = found
         self._program = program
         self._environment = credential_program.environment(program, kubelets, encoded)
-        self._used: Printed | None = None
+        self._used: ProgramCredentials | None = None
 
     def current(self) -> Credentials:
         self._used = self._programs.printed(self._program, self._environment)
-        return with_printed(self._found, self._used)
+        return with_program_credentials(self._found, self._used)
 
     def rejected(self) -> bool:
         if self._used is not None:

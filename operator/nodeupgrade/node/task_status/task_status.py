@@ -148,7 +148,7 @@ def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> 
         return status
     message = f"nothing was begun, since the end of an earlier run to {plan.to_version} had not been told: "
     return replace(
-        status, phase=TaskPhase.REFUSED, reason=Reason.EARLIER_RUN, message=shorten(f"{message}{status.message}")
+        status, phase=TaskPhase.REFUSED, reason=Reason.EARLIER_RUN_FOUND, message=shorten(f"{message}{status.message}")
     )
 
 

@@ -84,7 +84,7 @@ def hazards(inventory: Inventory) -> RestartHazards:
         sandbox = inventory.sandbox(container.sandbox_id)
         if sandbox is not None and container.monitor not in {None, sandbox.monitor}:
             detail = "it has a monitor of its own, so that any restart of the runtime would kill it; delete the pod"
-            split.append(Finding(reason=Reason.POD_HAS_TWO_MONITORS, subject=container.label, detail=detail))
+            split.append(Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail))
     return RestartHazards(pods=tuple(split))
 
 

@@ -105,7 +105,7 @@ def stored(spec: Json) -> Json:
 def test_an_invalid_spec_is_kept_as_a_problem() -> None:
     upgrade = parse_upgrade(stored({**MINIMAL, "version": "1.33"}))
     assert (upgrade.spec, upgrade.spec_digest) == (None, "")
-    assert upgrade.problem == "spec.version: '1.33' is not possible; write a version such as v1.33.13"
+    assert upgrade.problem == "spec.version: '1.33' is invalid; write a version such as v1.33.13"
 
 
 def test_an_approval_of_no_wave_stops_nothing() -> None:

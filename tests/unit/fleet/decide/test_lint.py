@@ -42,38 +42,38 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
         (
             {"apiVersion": "v1", "kind": "Pod", "specs": {}},
             [
-                "apiVersion: 'v1' is not possible; write nodeupgrade.dev/v1alpha1",
-                "kind: 'Pod' is not possible; write NodeUpgrade",
+                "apiVersion: 'v1' is invalid; write nodeupgrade.dev/v1alpha1",
+                "kind: 'Pod' is invalid; write NodeUpgrade",
             ],
         ),
         (
             {"apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "specs": {}},
             [
-                "specs: there is no such field; known are apiVersion, kind, metadata, spec, status",
+                "specs: unknown field; the fields here are apiVersion, kind, metadata, spec, status",
                 (
-                    "metadata.name: nothing is not possible; write a name of at most 63 lower-case letters, digits, "
+                    "metadata.name: null is invalid; write a name of at most 63 lower-case letters, digits, "
                     "hyphens and dots"
                 ),
-                "spec: it is missing; write version, artifact and nodes",
+                "spec: required field is missing; write version, artifact and nodes",
             ],
         ),
         (
             {**document(), "metadata": {"name": "a" * 64}},
-            ["metadata.name: it has 64 characters; write at most 63"],
+            ["metadata.name: 64 characters are too long; write at most 63"],
         ),
         (
             document({**MINIMAL, "nodes": {"all": True, "selecter": {}, "colour": "blue"}}),
             [
-                "spec.nodes.selecter: there is no such field; did you mean selector?",
+                "spec.nodes.selecter: unknown field; did you mean selector?",
                 (
-                    "spec.nodes.colour: there is no such field; known are selector, names, all, exclude, controlPlane, "
-                    "cordoned, notReady, membership"
+                    "spec.nodes.colour: unknown field; the fields here are selector, names, all, exclude, "
+                    "controlPlane, cordoned, notReady, membership"
                 ),
             ],
         ),
         (
             document({**MINIMAL, "waves": [{"name": "a", "size": 1, "maxconcurrent": 2}]}),
-            ["spec.waves[0].maxconcurrent: there is no such field; did you mean maxConcurrent?"],
+            ["spec.waves[0].maxconcurrent: unknown field; did you mean maxConcurrent?"],
         ),
         (
             document({**MINIMAL, "version": "v1.99.0"}),

@@ -131,7 +131,7 @@ def reported(
     )
     counts = ContainerCounts(ended_list=("default/web/main",) if ended else ())
     names = ("default/web/other", "default/web/main")
-    named = ReportedHazard(reason=Reason.RUNTIME_CONNECTION_LOST, pod=names[0], others=names[1:], warning=True)
+    named = ReportedHazard(reason=Reason.RUNTIME_CONNECTION_WOULD_BREAK, pod=names[0], others=names[1:], warning=True)
     hazards = (named,) if connected else ()
     return replace(TASK, status=replace(TASK.status, steps=steps, containers=counts, hazards=hazards))
 

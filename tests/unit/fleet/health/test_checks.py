@@ -110,8 +110,8 @@ def test_a_person_is_called_only_when_it_lasts(state: HealthState, seconds: int,
     reading = reading_after(None, watched, HealthObservation(state=state, detail="why"), NOW)
     found = objection([watched], {"web": reading}, NOW + seconds * SECOND)
     assert found is not None
-    reasons = {HealthState.FAILING: Reason.HEALTH_CHECK_FAILED, HealthState.BROKEN: Reason.HEALTH_CHECK_BROKEN}
-    assert found.reason is (reasons[state] if lasts else Reason.AWAITING_HEALTH)
+    reasons = {HealthState.FAILING: Reason.HEALTH_CHECK_FAILED, HealthState.BROKEN: Reason.HEALTH_CHECK_ERROR}
+    assert found.reason is (reasons[state] if lasts else Reason.AWAITING_HEALTH_CHECKS)
     assert "why" in found.message
 
 
@@ -123,7 +123,7 @@ def test_of_several_objections_the_lasting_one_is_told() -> None:
     }
     found = objection([young, old], readings, NOW + 12 * SECOND)
     assert found is not None
-    assert (found.reason, found.detail.split()[2]) == (Reason.HEALTH_CHECK_BROKEN, "old")
+    assert (found.reason, found.detail.split()[2]) == (Reason.HEALTH_CHECK_ERROR, "old")
 
 
 def test_a_reading_that_is_too_old_is_a_broken_check() -> None:

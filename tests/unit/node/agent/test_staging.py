@@ -27,7 +27,7 @@ from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 from nodeupgrade.sources.allowlist import Allowed
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()
@@ -110,7 +110,7 @@ def host(tmp_path: Path) -> Host:
 
 
 def fetched(monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
-    def download(_: NodeArtifacts, url: str, target: Path, expected: str, _reach: Reach) -> None:
+    def download(_: NodeArtifacts, url: str, target: Path, expected: str, _reach: AddressPolicy) -> None:
         assert (url, expected) == (URL.url, URL.sha256)
         target.write_bytes(NEW if error is None else NEW[:7])
         if error is not None:

@@ -14,7 +14,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.artifacts.download import download
-from nodeupgrade.sources.download_addresses import Reach
+from nodeupgrade.sources.download_addresses import AddressPolicy
 from tests.builders.web_server import CONTENT, Answer, Server, sends, server
 
 __all__ = ["server"]
@@ -22,7 +22,7 @@ __all__ = ["server"]
 
 DIGEST = Digest(hashlib.sha256(CONTENT).hexdigest())
 
-HERE = Reach(listed=frozenset({ip_address("127.0.0.1")}))
+HERE = AddressPolicy(listed=frozenset({ip_address("127.0.0.1")}))
 """What an administrator lists who has a server on loopback."""
 
 
@@ -112,7 +112,7 @@ def test_a_name_does_not_lead_to_what_is_the_nodes_own(
 ) -> None:
     resolving(monkeypatch, address)
     url = server.url.replace("127.0.0.1", "mirror.example")
-    reach = Reach(api_servers=frozenset({ip_address("10.0.0.1")}))
+    reach = AddressPolicy(api_servers=frozenset({ip_address("10.0.0.1")}))
     with pytest.raises(Refused, match=r"its address .* is (loopback|link-local|an API server's)") as caught:
         download(url, target, DIGEST, reach, attempts=2, pause=0)
     assert caught.value.finding.reason is Reason.ARTIFACT_UNAVAILABLE
@@ -167,9 +167,9 @@ def test_no_redirect_leads_there(server: Server, target: Path, monkeypatch: pyte
 def test_the_nodes_own_address_is_asked_only_if_it_is_listed(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodeupgrade.sources.download_addresses.address_inside", lambda _address: None)
+    monkeypatch.setattr("nodeupgrade.sources.download_addresses.internal_address_kind", lambda _address: None)
     with pytest.raises(Refused, match="the node's own"):
-        download(server.url, target, DIGEST, Reach(), attempts=1)
+        download(server.url, target, DIGEST, AddressPolicy(), attempts=1)
     assert server.requests == 0
 
 
@@ -179,8 +179,8 @@ def test_a_proxy_is_asked_and_told_no_internal_address(
     """The proxy's own address is the environment's business; which addresses stand in URLs is ours."""
     monkeypatch.delenv("no_proxy")
     monkeypatch.setenv("http_proxy", server.url.removesuffix("/kubelet"))
-    download("http://mirror.example/kubelet", target, DIGEST, Reach())
+    download("http://mirror.example/kubelet", target, DIGEST, AddressPolicy())
     assert target.read_bytes() == CONTENT
     with pytest.raises(Refused, match="link-local"):
-        download("http://169.254.169.254/latest", target.with_name("other"), DIGEST, Reach(), attempts=1)
+        download("http://169.254.169.254/latest", target.with_name("other"), DIGEST, AddressPolicy(), attempts=1)
     assert server.requests == 1

@@ -40,7 +40,7 @@ def test_a_mounted_socket_is_named_and_forbids_what_shall_be_refused(policy: Soc
 def test_a_connected_container_is_named_with_what_becomes_of_it(container: PlannedContainer, then: str) -> None:
     [finding] = found(container)
 
-    assert (finding.reason, finding.subject, finding.forbids) == (Reason.RUNTIME_CONNECTION_LOST, LABEL, False)
+    assert (finding.reason, finding.subject, finding.forbids) == (Reason.RUNTIME_CONNECTION_WOULD_BREAK, LABEL, False)
     assert then in finding.detail
 
 

@@ -50,5 +50,5 @@ PROXY = {**SPEC, "image": "registry.k8s.io/kube-proxy:v1.26.15"}
 def test_a_chain_that_is_missed_is_a_caution(given: dict[str, Any], cautions: int) -> None:
     found = ask(WARNINGS, around(**given))
 
-    assert [(f.reason, f.forbids) for f in found] == [(Reason.IPTABLES_CHAINS_GONE, False)] * cautions
+    assert [(f.reason, f.forbids) for f in found] == [(Reason.IPTABLES_CHAINS_NOT_CREATED, False)] * cautions
     assert ask(CHECKS, around(**given)) == ()

@@ -19,7 +19,7 @@ from tests.builders.surroundings_cases import WARNINGS, around
 def test_who_would_install_another_kubelet_is_named_with_what_to_do(name: str) -> None:
     (finding,) = ask(WARNINGS, around(installers=(name,)))
 
-    assert (finding.reason, finding.forbids) == (Reason.NODE_IN_OTHER_HANDS, False)
+    assert (finding.reason, finding.forbids) == (Reason.CONFLICTING_NODE_OPERATION, False)
     assert name in finding.detail
     assert other_tools.INSTALLERS[name] in finding.message
 
@@ -49,8 +49,13 @@ RPM = Package(manager="rpm", name="kubelet")
     [
         (KUBELET, DpkgState(), None, "apt-mark unhold kubelet:amd64"),
         (replace(KUBELET, architecture="all"), DpkgState(), None, "apt-mark unhold kubelet takes"),
-        (KUBELET, DpkgState(user="apt-get (process 7)"), Reason.NODE_IN_OTHER_HANDS, "apt-get (process 7) works with"),
-        (KUBELET, DpkgState(user="dpkg", interrupted=True), Reason.NODE_IN_OTHER_HANDS, "dpkg works with"),
+        (
+            KUBELET,
+            DpkgState(user="apt-get (process 7)"),
+            Reason.CONFLICTING_NODE_OPERATION,
+            "apt-get (process 7) works with",
+        ),
+        (KUBELET, DpkgState(user="dpkg", interrupted=True), Reason.CONFLICTING_NODE_OPERATION, "dpkg works with"),
         (KUBELET, DpkgState(interrupted=True), Reason.KUBELET_FROM_PACKAGE, "run dpkg --configure -a"),
         (KUBELET, DpkgState(runs=False), Reason.KUBELET_FROM_PACKAGE, "there is no /usr/bin/dpkg"),
         (replace(KUBELET, version=""), DpkgState(), Reason.KUBELET_FROM_PACKAGE, "not have it on record"),

@@ -136,7 +136,7 @@ def test_thresholds_are_merged_with_the_default_where_that_is_asked_for() -> Non
 def test_a_setting_with_another_meaning_is_told(changed: dict[str, Any], told: str) -> None:
     assert list(ask(CHECKS, readiness(**TO_1_37, **changed))) == []
     [finding] = ask(START_WARNINGS, readiness(**TO_1_37, **changed))
-    assert (finding.reason, told in finding.detail) == (Reason.DEFAULT_CHANGES, True)
+    assert (finding.reason, told in finding.detail) == (Reason.KUBELET_DEFAULT_CHANGES, True)
 
 
 POLICY = b"imagePullCredentialsVerificationPolicy: AlwaysVerify"
@@ -161,5 +161,5 @@ TO_1_35 = {"current": V("v1.34.0"), "target": V("v1.35.4")}
 def test_a_default_that_changes_is_warned_of(found: str | None, fields: dict[str, Any]) -> None:
     findings = list(ask(START_WARNINGS, readiness(**fields)))
 
-    assert [finding.reason for finding in findings] == ([] if found is None else [Reason.DEFAULT_CHANGES])
+    assert [finding.reason for finding in findings] == ([] if found is None else [Reason.KUBELET_DEFAULT_CHANGES])
     assert all(found is not None and found in finding.detail for finding in findings)

@@ -12,7 +12,7 @@ from tests.builders.sound import facts, socket, unit
 def test_a_runtime_that_does_not_log_to_the_journal_is_warned_of() -> None:
     (finding,) = logs_are_in_the_journal(facts(runtime_unit=unit("containerd.service", output="StandardError=append")))
 
-    assert (finding.reason, finding.forbids) == (Reason.POD_ENDS_BY_ITSELF, False)
+    assert (finding.reason, finding.forbids) == (Reason.POD_EXPECTED_TO_END, False)
     assert "containerd.service has StandardError=append," in finding.detail
     assert tuple(logs_are_in_the_journal(facts())) == ()
 

@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PreflightSettings
-from nodeupgrade.check_catalogue import EVERY
+from nodeupgrade.check_catalogue import ALL_CHECKS
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.node.checks.facts import NodeFacts
@@ -52,7 +52,7 @@ def test_nothing_else_is_accepted_with_it(names: tuple[str, ...]) -> None:
 
 
 def test_what_a_run_depends_on_is_not_accepted_whatever_the_task_says() -> None:
-    names = tuple(check.name for check in EVERY)
+    names = tuple(check.name for check in ALL_CHECKS)
 
     examination = examined(accepting(*names, pods=SPINNING, state_free_bytes=0))
 

@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.kubelet.trial_command import started_with
+from nodeupgrade.kubelet.trial_command import dry_run_arguments
 from nodeupgrade.node.running_kubelet.kubelet import TrialStart
 from tests.builders.gathered import gathered, node
 from tests.doubles.node import SimulatedNode
@@ -90,7 +90,7 @@ def test_the_new_kubelet_tries_the_arguments_files_and_environment_that_it_would
     assert gathered(seen).readiness.dry_run == "said"
 
     (trial,) = tried
-    assert trial.words == started_with(("--config=/etc/k.yaml", "--config-dir=/etc/k.d"))
+    assert trial.words == dry_run_arguments(("--config=/etc/k.yaml", "--config-dir=/etc/k.d"))
     assert trial.files == {"/etc/k.yaml": b"maxPods: 1", "/etc/k.d/1.conf": b"maxPods: 2"}
     assert (trial.directories, trial.environment) == (("/etc/k.d",), {"KUBELET_CONFIG_DROPIN_DIR_ALPHA": "yes"})
 

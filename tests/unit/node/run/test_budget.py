@@ -93,10 +93,10 @@ def test_the_time_without_a_kubelet_stays_within_the_budget(budget: float) -> No
         foreseeable = run.last in {Step.START_KUBELET, Step.VERIFY, Step.LOWER_SHIELD} or run.last not in SLOW
         surprise = 0.0 if foreseeable else 2 * run.takes[run.last]
         assert run.down <= budget + surprise + ROUNDING, (durations, finish)
-        if finish.reason is Reason.BUDGET_SPENT:
+        if finish.reason is Reason.KUBELET_DOWN_BUDGET_EXCEEDED:
             assert f"its budget is {budget:.0f} s" in finish.why
 
-    assert outcomes >= {Reason.BUDGET_SPENT}
+    assert outcomes >= {Reason.KUBELET_DOWN_BUDGET_EXCEEDED}
     assert (Reason.SUCCEEDED in outcomes) == (budget > KUBELET_START_SECONDS)
 
 
@@ -106,7 +106,7 @@ def test_a_budget_that_is_too_small_for_the_way_back_touches_nothing(budget: flo
 
     finish = run.live()
 
-    assert finish.reason is Reason.BUDGET_SPENT
+    assert finish.reason is Reason.KUBELET_DOWN_BUDGET_EXCEEDED
     assert run.journal.mark(Step.STOP_KUBELET) is None
 
 

@@ -39,7 +39,7 @@ def test_a_refusal_tells_the_first_and_lists_the_rest() -> None:
 
 def test_warnings_are_never_crowded_out() -> None:
     findings = tuple(Finding(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
-    warning = Finding(reason=Reason.PROBE_FAILS, detail="y" * 600)
+    warning = Finding(reason=Reason.READINESS_PROBE_FAILING, detail="y" * 600)
 
     status = refusal_status("run", (*findings, warning))
 
@@ -68,7 +68,7 @@ def test_pods_with_one_remedy_are_one_hazard_that_says_whose_they_are() -> None:
 
 def test_of_many_warnings_half_have_room() -> None:
     refusals = tuple(Finding(reason=Reason.UNKNOWN_CONTAINER, detail="x") for _ in range(25))
-    warnings = tuple(Finding(reason=Reason.PROBE_FAILS, detail="y") for _ in range(25))
+    warnings = tuple(Finding(reason=Reason.READINESS_PROBE_FAILING, detail="y") for _ in range(25))
 
     assert [hazard.warning for hazard in refusal_status("run", refusals + warnings).hazards] == 10 * [False] + 10 * [
         True

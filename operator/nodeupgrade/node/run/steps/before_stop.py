@@ -76,7 +76,7 @@ class HoldPackage(StepActions):
         try:
             node.packages.select(plan.hold, HELD)
         except Transient as error:
-            raise StepFailed(str(error), reason=Reason.NODE_IN_OTHER_HANDS) from error
+            raise StepFailed(str(error), reason=Reason.CONFLICTING_NODE_OPERATION) from error
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore the previous selection where our hold is; leave and report one that was changed since."""

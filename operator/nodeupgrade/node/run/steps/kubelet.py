@@ -153,7 +153,7 @@ class Verify(StepActions):
                     return
             waits_since = (waits_since or node.clock.awake()) if _waits(node, plan) else None
             if waits_since is not None and node.clock.awake() >= max(end, waits_since) + OUTCOME_SECONDS:
-                raise StepFailed(shield_use.CALL_WAITS, reason=Reason.SHIELD_HELD)
+                raise StepFailed(shield_use.CALL_WAITS, reason=Reason.SHIELD_REFUSED_CALL)
             node.clock.sleep(LOOK_SECONDS)
 
 

@@ -49,7 +49,7 @@ def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
             "it has a shim of its own beside that of its pod, so any restart of the runtime would kill the pod "
             f"(process {container.monitor.pid}); delete the pod first"
         )
-        yield Finding(reason=Reason.POD_HAS_TWO_MONITORS, subject=container.label, detail=detail)
+        yield Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail)
 
 
 def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ HAZARDS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         "KillMode=control-group",
     ),
     "a container with a shim of its own": (
-        Reason.POD_HAS_TWO_MONITORS,
+        Reason.RUNTIME_RESTART_WOULD_KILL_POD,
         {
             "inventory": inventory(
                 replace(RUNNING, monitor=Process(pid=5, started=1)),
