@@ -17,7 +17,7 @@ import pytest
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import Inconsistent
-from nodeupgrade.node.host.files import atomic, host_files
+from nodeupgrade.node.host.files import atomic
 from nodeupgrade.node.host.files.disk import Disk
 from nodeupgrade.node.journal import journal_file
 from nodeupgrade.node.journal.journal import Mark, Outcome
@@ -153,9 +153,11 @@ def not_synchronised(kind: Callable[[int], bool], where: str, patch: pytest.Monk
 
 
 def renamed_before_it_is_synchronised(patch: pytest.MonkeyPatch) -> None:
+    fresh_beside = atomic.fresh_beside
+
     @contextmanager
     def mutant(target: Path, *, mode: int, disk: Disk) -> Iterator[int]:
-        with atomic.fresh_beside(target, mode=mode, disk=_Unsynchronised(disk)) as fresh:  # type: ignore[arg-type]
+        with fresh_beside(target, mode=mode, disk=_Unsynchronised(disk)) as fresh:  # type: ignore[arg-type]
             yield fresh
 
     class _Unsynchronised:
@@ -185,7 +187,7 @@ def renamed_before_it_is_synchronised(patch: pytest.MonkeyPatch) -> None:
                 self._disk.close(descriptor)
             self._late.clear()
 
-    patch.setattr(host_files, "fresh_beside", mutant)
+    patch.setattr(atomic, "fresh_beside", mutant)
 
 
 file, directory = partial(not_synchronised, stat.S_ISREG), partial(not_synchronised, stat.S_ISDIR)
