@@ -353,7 +353,7 @@ async def test_what_another_agent_has_staged_meanwhile_stays(world: World) -> No
     before = dict(world.node.disk)
 
     def begins(moment: str) -> None:
-        if moment == "rest":
+        if moment == "finish_earlier_cleanup":
             directory.with_name("elsewhere").rename(directory)
 
     world.hook = begins
