@@ -89,7 +89,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "OutOfexample.com/gpu",
         admission(pod(resources=GPU), capacity=PLENTY),
     ),
-    "a reservation that is none": (admission(config=b"systemReserved: {cpu: much}"), "nobody can tell", admission()),
+    "a reservation that is none": (admission(config=b"systemReserved: {cpu: much}"), "it is unknown", admission()),
     "pods of which one is critical": (
         admission(pod("a", priority=2_000_000_000), pod("b"), config=b"maxPods: 1"),
         "(OutOfpods, or Preempting to make room for critical ones)",

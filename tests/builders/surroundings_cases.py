@@ -90,7 +90,7 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.POD_CGROUP_WOULD_CHANGE, "under no limit", {"settings": RESERVED, "cgroups": group(limit=None)},
     ),
     "a reservation that cannot be read": (
-        Reason.POD_CGROUP_WOULD_CHANGE, "nobody can tell",
+        Reason.POD_CGROUP_WOULD_CHANGE, "it is unknown",
         {"settings": configured((), b"kubeReserved: {memory: much}"), "cgroups": group()},
     ),
     "a package that is not held": (

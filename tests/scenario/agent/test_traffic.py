@@ -131,7 +131,7 @@ async def test_an_agent_that_may_not_read_services_says_so_and_goes_on(world: Wo
     status = await world.serve()
 
     assert status.phase is TaskPhase.SUCCEEDED
-    unread = "nobody looked whether Services lose their last endpoint: endpointslices is forbidden"
+    unread = "it is unknown whether Services lose their last endpoint: endpointslices is forbidden"
     check = "clients_notice_nothing"
     assert status.hazards == (
         ReportedHazard(reason=Reason.SERVICES_NOT_READABLE, check=check, detail=unread, warning=True),
@@ -161,7 +161,7 @@ async def test_an_agent_that_may_not_read_what_depends_on_pods_says_so_and_goes_
     world.hook = forbidden
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
-    unread = "nobody looked whether budgets, webhooks or APIs depend on the pods: apiservices is forbidden"
+    unread = "it is unknown whether budgets, webhooks or APIs depend on the pods: apiservices is forbidden"
     told = {hazard.detail for hazard in world.status.hazards if hazard.reason == Reason.SERVICES_NOT_READABLE}
     assert unread in told
 
