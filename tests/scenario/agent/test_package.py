@@ -77,7 +77,7 @@ async def test_a_hold_that_cannot_be_taken_back_is_said_and_keeps_no_node_out_of
 
     assert status.phase is TaskPhase.ROLLED_BACK, status.message
     assert world.node.disk[str(STATUS)] == HELD
-    assert "package kubelet:amd64 is still held (apt-mark unhold kubelet:amd64 takes it back)" in status.message
+    assert "package kubelet:amd64 is still held (run apt-mark unhold kubelet:amd64)" in status.message
     assert "apt-get (process 7)" in status.message
     step = next(step for step in status.steps if step.name == Step.HOLD_PACKAGE)
     assert step.result is StepResult.FAILED

@@ -258,7 +258,7 @@ def test_a_refusal_that_cannot_be_written_down_is_not_committed_over() -> None:
     report = it.tell()
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
-    assert "whether it was refused is not known" in report.message
+    assert "it is unknown whether it will be refused" in report.message
     assert it.nothing_restarted()
 
 

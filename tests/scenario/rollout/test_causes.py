@@ -144,4 +144,4 @@ async def test_a_name_without_a_node_is_told_while_others_are_upgraded() -> None
         await scene.step()
     told = await ready(scene)
     assert told.startswith("Progressing: 0 of 2 nodes run v1.33.13, 1 in flight; 1 node refused: node-9: ")
-    assert told.endswith("there is no node node-9; correct the name, in a new NodeUpgrade.")
+    assert told.endswith("there is no node node-9; correct the name in a new NodeUpgrade.")

@@ -280,7 +280,7 @@ async def test_a_retry_of_a_rollout_that_is_over_finds_the_guard_that_it_require
 
 
 KEPT = "pods of a node in flight stay Ready until its new kubelet has probed them"
-UNAVAILABLE = "nodes are upgraded without, and their tasks tell which pods were reported unready meanwhile"
+UNAVAILABLE = "nodes are upgraded without it, and their tasks list the pods that were reported unready meanwhile"
 MISSING = f"ConfigMap {GUARD_NAME} does not exist or may not be read"
 
 
@@ -307,7 +307,7 @@ MISSING = f"ConfigMap {GUARD_NAME} does not exist or may not be read"
         ),
         (
             Scene(version="v1.35.1"), False, {"version": "v1.35.1"},
-            ("False", "ReadinessGuardNotNeeded", "kubelet v1.35.1 keeps what probes have found"),
+            ("False", "ReadinessGuardNotNeeded", "kubelet v1.35.1 keeps the results of probes"),
         ),
     ],
     ids=["guarded", "not installed", "may not be read", "old API server", "required", "off", "not needed"],

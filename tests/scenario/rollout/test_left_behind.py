@@ -98,7 +98,7 @@ async def test_where_nobody_can_tell_it_stays_and_people_are_told_once() -> None
     assert await cordoned(scene)
     ((message, count),) = await warnings(scene)
     assert count == 1
-    assert message.endswith("see on the node that nothing of nodeupgrade is at work, then uncordon it.")
+    assert message.endswith("make sure that no process or unit of nodeupgrade runs on the node, then uncordon it.")
 
 
 async def test_nobody_elses_cordon_is_touched() -> None:
