@@ -27,16 +27,7 @@ from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.verification.verification import differences
 from tests.crash.states import States, Strike, recording
-from tests.doubles.node import (
-    Behaviour,
-    Crash,
-    Moment,
-    SimulatedNode,
-    manifest,
-    plan_for,
-    pod_json,
-    supervise,
-)
+from tests.doubles.node import Behaviour, Crash, Moment, SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.calls import Interrupt, never
 from tests.doubles.node.containers.pods import computed_hash
 from tests.doubles.node.containers.runtime_restart import (

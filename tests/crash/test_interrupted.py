@@ -8,17 +8,7 @@ import pytest
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
 from nodeupgrade.node.rescue import script
-from tests.crash.harness import (
-    ALL_WAYS,
-    CONFIG,
-    NEW_FILES,
-    WAYS,
-    World,
-    crashing,
-    recorded,
-    world,
-    wrongs,
-)
+from tests.crash.harness import ALL_WAYS, CONFIG, NEW_FILES, WAYS, World, crashing, recorded, world, wrongs
 from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Moment, supervise
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN

@@ -19,15 +19,7 @@ from tests.crash.harness import (
     World,
     wrongs,
 )
-from tests.doubles.node import (
-    Behaviour,
-    Crash,
-    Moment,
-    SimulatedNode,
-    manifest,
-    plan_for,
-    pod_json,
-)
+from tests.doubles.node import Behaviour, Crash, Moment, SimulatedNode, manifest, plan_for, pod_json
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27
 
 GAP = st.integers(min_value=0, max_value=25)

@@ -9,17 +9,7 @@ from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.plan.exchanged_files import staged_path
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.steps import kubelet
-from tests.crash.harness import (
-    CONFIG,
-    LIMITS_DROP_IN,
-    NEW,
-    PACKAGES_HELD,
-    READS,
-    World,
-    back,
-    forward,
-    wrongs,
-)
+from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, PACKAGES_HELD, READS, World, back, forward, wrongs
 from tests.doubles.node import Moment
 from tests.doubles.node.calls import Interrupt
 from tests.doubles.node.kubelet import PROGRAM, program

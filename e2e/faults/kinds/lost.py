@@ -8,12 +8,7 @@ from datetime import UTC, datetime
 
 from e2e.changes import changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault
-from e2e.faults.kinds.drift import (
-    PATIENT,
-    broken_configuration,
-    other_root,
-    stopped_at,
-)
+from e2e.faults.kinds.drift import PATIENT, broken_configuration, other_root, stopped_at
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.cluster import deploy, images

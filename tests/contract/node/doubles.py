@@ -18,13 +18,7 @@ from tests.builders.shielded import shielded_plan
 from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
-from tests.doubles.node.containers.runtime_restart import (
-    KIND,
-    REMEMBERING,
-    RUNTIME_PROGRAM,
-    RUNTIME_UNIT,
-    STOPPING,
-)
+from tests.doubles.node.containers.runtime_restart import KIND, REMEMBERING, RUNTIME_PROGRAM, RUNTIME_UNIT, STOPPING
 from tests.doubles.node.packages import SimulatedPackages
 from tests.doubles.node.services import KUBELET_UNIT
 from tests.doubles.node.simulated import SimulatedNode

@@ -14,16 +14,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import WRONG_HASH
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program
-from tests.scenario.agent.harness import (
-    BACKUP,
-    NEW,
-    OLD,
-    RUN,
-    SOURCE,
-    World,
-    untouched,
-    upgraded,
-)
+from tests.scenario.agent.harness import BACKUP, NEW, OLD, RUN, SOURCE, World, untouched, upgraded
 
 PHASES = [TaskPhase.STAGING, TaskPhase.PRECHECKING, TaskPhase.RUNNING, TaskPhase.VERIFYING, TaskPhase.SUCCEEDED]
 

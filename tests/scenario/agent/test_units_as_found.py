@@ -13,12 +13,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.agent_pods import RUN_LABEL
 from nodeupgrade.node.verification.verification import differences
 from tests.doubles.node import SimulatedNode, pod_json
-from tests.doubles.node.containers.runtime_restart import (
-    RUNTIME_CONFIG,
-    RUNTIME_PROGRAM,
-    RUNTIME_UNIT,
-    TUNED_CONFIG,
-)
+from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT, TUNED_CONFIG
 from tests.doubles.node.services import KUBELET_UNIT
 from tests.scenario.agent.harness import OLD, PODS, RUN, World, make_world, untouched, upgraded
 

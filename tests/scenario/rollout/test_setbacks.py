@@ -7,15 +7,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.upgrade.status import Condition
-from nodeupgrade.cluster.kube_api import (
-    EVENTS,
-    NODES,
-    TASKS,
-    UPGRADES,
-    ForbiddenError,
-    RejectedError,
-    UnavailableError,
-)
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES, ForbiddenError, RejectedError, UnavailableError
 from nodeupgrade.fleet.actions import Cordon
 from nodeupgrade.fleet.backoff import LONGEST, SHORTEST, next_setback, retry_delay
 from tests.doubles.kube_fleet import Part

@@ -8,15 +8,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
-from nodeupgrade.cluster.kube_api import (
-    NODES,
-    TASKS,
-    UPGRADES,
-    ConflictError,
-    NotLeadingError,
-    RejectedError,
-    Resource,
-)
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from nodeupgrade.fleet.actions import NodeAction, StartTask, WriteStatus
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.actuator import Actuator

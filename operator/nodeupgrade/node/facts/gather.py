@@ -13,12 +13,7 @@ from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import Refused, StepFailed, Transient
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments, adapt
-from nodeupgrade.kubelet.layout import (
-    KubeletLayout,
-    config_directory,
-    read_layout,
-    require_absolute_paths,
-)
+from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.node import own_places

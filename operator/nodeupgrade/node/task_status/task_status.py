@@ -5,13 +5,7 @@ from dataclasses import replace
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, GUARD_DETAIL_LENGTH, MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.status import (
-    GuardReport,
-    HashCensus,
-    Preview,
-    TaskPhase,
-    TaskStatus,
-)
+from nodeupgrade.api.task.status import GuardReport, HashCensus, Preview, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding, named

@@ -19,13 +19,7 @@ from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.cri.client import CriClient
 from nodeupgrade.node.runtimes.cri.connection import Connection, Unimplemented
 from nodeupgrade.node.runtimes.cri.hash_store import HashStore
-from nodeupgrade.node.runtimes.description import (
-    RestartTuning,
-    RuntimeInfo,
-    RuntimeKind,
-    RuntimePlaces,
-    RuntimeProcess,
-)
+from nodeupgrade.node.runtimes.description import RestartTuning, RuntimeInfo, RuntimeKind, RuntimePlaces, RuntimeProcess
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage, ContainerRuntime, RuntimeClients
 from nodeupgrade.node.runtimes.socket_clients import find_clients
