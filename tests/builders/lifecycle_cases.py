@@ -145,7 +145,7 @@ CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     "a bare pod": (
         Reason.POD_WITHOUT_CONTROLLER,
         facts(pod(metadata={"ownerReferences": []})),
-        "1 pod would be gone for good",
+        "1 pod without a controller would be gone for good",
         facts(pod(metadata={"ownerReferences": [], "annotations": {"kubernetes.io/config.mirror": "aa"}})),
     ),
     "a pod whose owner does not control it": (

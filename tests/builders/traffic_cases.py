@@ -51,7 +51,7 @@ OBJECTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     ),
     "a Service would be deserted": (
         Reason.ENDPOINTS_WOULD_BE_LOST,
-        "Service shop/web has no other ready endpoint than shop/web: nobody would answer for it for up to 16 s",
+        "Service shop/web has no other ready endpoint than shop/web: it would have none for up to 16 s",
         {"pods": [pod(readinessProbe=HTTP)], "clients": clients(Risk.REFUSED, web=("shop/web",))},
     ),
 }  # fmt: skip

@@ -160,7 +160,7 @@ def _why(state: Json) -> str:
 
 
 def _last_words(state: Json) -> str:
-    """Return why a container has ended; of a log, the last line tells."""
+    """Return why a container has ended: of a log, the last line."""
     said = str(state.get("message") or "").strip().splitlines()
     generic = said and state.get("reason") == "Error"
     return _why({"reason": "" if generic else state.get("reason", ""), "message": said[-1] if said else ""})
@@ -171,4 +171,4 @@ VARIABLE = "NODEUPGRADE_FAILPOINTS"
 
 
 AGENT_LABELS = {"app.kubernetes.io/name": "nodeupgrade-agent", "app.kubernetes.io/part-of": "nodeupgrade"}
-"""Labels of both pods; COMPONENT_LABEL tells one from the other."""
+"""Labels of both pods; COMPONENT_LABEL distinguishes them."""

@@ -45,7 +45,7 @@ class NodeView:
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     unschedulable: bool
-    # UID of the NodeUpgrade whose cordon this is; empty if there is none, or if somebody else has cordoned the node
+    # UID of the NodeUpgrade whose cordon this is; empty if there is none, or if another client has cordoned the node
     # since
     cordoned_by: str
     ready: bool
@@ -61,8 +61,8 @@ class NodeView:
     reboots: bool = False  # whether kured says that it reboots the node
     skip: str | None = None  # why an annotation asks to leave the node out; None if none does
     hold: str | None = None  # why an annotation asks to wait with the node; None if none does
-    # the annotation of a cordon that is gone; somebody has uncordoned the node, and maybe cordoned it again. Empty if
-    # there is none.
+    # the annotation of a cordon that is gone: the node was uncordoned, and maybe cordoned again. Empty if there is
+    # none.
     stale_mark: str = ""
 
     @property
@@ -115,9 +115,9 @@ def _is_ours(condition: Json) -> bool:
 
 
 def _is_cordoned_by_others(metadata: Json) -> bool:
-    """Report whether somebody else has set ``spec.unschedulable``, as ``metadata.managedFields`` tells.
+    """Report whether another client has set ``spec.unschedulable``, according to ``metadata.managedFields``.
 
-    The annotation alone does not tell: ``kubectl uncordon`` leaves it. Our cordon writes both in one patch, so that
+    The annotation alone does not show it: ``kubectl uncordon`` leaves it. Our cordon writes both in one patch, so that
     they have the same manager. API servers before 1.18 record no managers.
     """
     entries = [(entry.get("manager"), entry.get("fieldsV1") or {}) for entry in metadata.get("managedFields") or ()]

@@ -1,4 +1,4 @@
-"""Whose pod it is, as far as the pod itself tells: that of a workload, a static pod, or one that nobody owns."""
+"""The owner of a pod, as far as the pod itself shows it: a workload, its manifest (a static pod), or none."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding, pod_of
 
 TEMPLATE_HASH = "pod-template-hash"
-"""Label with which a Deployment tells apart the pods of its ReplicaSets; also the end of their names."""
+"""Label with which a Deployment distinguishes the pods of its ReplicaSets; also the end of their names."""
 
 
 def owner_of(pod: Pod) -> str:
@@ -35,7 +35,7 @@ def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Findi
 
 
 def controller_of(pod: Pod) -> Json | None:
-    """Return the reference to the controller that would make a pod anew; ``None`` if it has none."""
+    """Return the reference to the controller that would recreate a pod; ``None`` if it has none."""
     owners = pod.metadata.get("ownerReferences")
     references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
     return next((each for each in references if each.get("controller") is True), None)

@@ -2,7 +2,7 @@
 
 A container may name exit codes for which it is started again (kubernetes enhancement 5307), or for which all containers
 of its pod are (enhancement 5532). For the latter a kubelet stops what still runs in the pod, without a grace period,
-and removes every container, last the one that ended; then it starts the pod anew in the same sandbox. So the one whose
+and removes every container, last the one that ended; then it starts the pod again in the same sandbox. So the one whose
 end explains everything is gone when everything runs again.
 """
 

@@ -226,7 +226,7 @@ def _may_become(probe: tuple[str, ...], command: tuple[str, ...]) -> bool:
 
 
 def _container_status(body: Json, startup_probed: frozenset[str], pod_restarted: str | None) -> ContainerStatus:
-    """Read a status. Of a container that was removed with all of its pod, only the pod's condition tells when."""
+    """Read a status. If a container was removed with all of its pod, only the pod's condition has when it ended."""
     ended: Json = (body.get("lastState") or {}).get("terminated") or {}
     now: Json = (body.get("state") or {}).get("terminated") or {}
     ended = now if now.get("finishedAt") else ended

@@ -21,7 +21,7 @@ SLICE = {
     "metadata": {"namespace": "default", "name": "web-x", "labels": {"kubernetes.io/service-name": "web"}},
     "endpoints": [{"conditions": {"ready": True}, "targetRef": {"kind": "Pod", "name": "web"}}],
 }
-DESERTED = "Service default/web has no other ready endpoint than default/web: nobody would answer for it for up to 26 s"
+DESERTED = "Service default/web has no other ready endpoint than default/web: it would have none for up to 26 s"
 
 
 def probed(kind: str) -> Json:

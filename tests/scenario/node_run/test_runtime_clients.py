@@ -229,7 +229,7 @@ def test_what_cannot_be_told_is_said() -> None:
     plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
 
     assert warnings(plan, Reason.RUNTIME_CONNECTION_WOULD_BREAK) == [
-        "which containers are connected to the runtime cannot be told: Operation not permitted"
+        "it is unknown which containers are connected to the runtime: Operation not permitted"
     ]
 
 

@@ -56,7 +56,7 @@ def is_about_all_requests(status: int, payload: bytes) -> bool:
 
     Priority and fairness, and the limit on requests in flight that came before it, answer 429 with a line of plain
     text. A 429 with a Status object is about the request: an admission webhook, an eviction, or a resource whose cache
-    is being filled. The headers ``X-Kubernetes-PF-*`` tell nothing: every answer has them.
+    is being filled. The headers ``X-Kubernetes-PF-*`` do not help: every answer has them.
     """
     if status != TOO_MANY_REQUESTS:
         return False

@@ -224,7 +224,7 @@ def _in_volume(volume: Json) -> str | None:
 def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
     """No pod that has succeeded becomes Failed because the new kubelet would not admit it now.
 
-    Pods stay that way until their finalizers are removed or somebody deletes them, as those of Jobs. Other kubelets
+    Pods stay that way until their finalizers are removed or they are deleted, as those of Jobs. Other kubelets
     leave pods alone that have ended.
     """
     defect = known_defects.ENDED_PODS_ADMITTED

@@ -1,4 +1,4 @@
-"""Checks of settings that mean something else to the new kubelet, though nobody has changed them."""
+"""Checks of unchanged settings that mean something else to the new kubelet."""
 
 from collections.abc import Iterator
 

@@ -100,8 +100,8 @@ UNTIL_STOPPED = timedelta(minutes=2)
 def certificate_is_valid(facts: Readiness) -> Iterator[Found]:
     """The kubelet's kubeconfig is there, and its client certificate, if it has one, is valid for another hour.
 
-    It is never let expire while there is no kubelet: then the old one would not start either, nobody could renew the
-    node's lease, and its pods would be evicted.
+    It is never let expire while there is no kubelet: then the old one would not start either, the node's
+    Lease could not be renewed, and its pods would be evicted.
     """
     identity = facts.host.identity
     if identity is not None and (problem := identity.problem or _problem(identity, facts.down_budget)):
@@ -184,6 +184,6 @@ def credentials_can_be_used(facts: NodeFacts) -> Iterator[Found]:
     """
     if (why := facts.unusable_credentials) and not _needs_guard(facts):
         yield (
-            f"{why}; so the readiness guard counts as not in force, nobody renews the node's Lease while no kubelet "
+            f"{why}; so the readiness guard counts as not in force, the node's Lease is not renewed while no kubelet "
             "runs, and claims of volumes cannot be read"
         )

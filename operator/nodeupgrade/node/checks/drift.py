@@ -143,7 +143,7 @@ def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str,
 
 
 def _passed_on(start: Start, set_by_files: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which systemd starts the kubelet: those that it is told to unset are left out."""
+    """Return the variables with which systemd starts the kubelet, without those that the unit unsets."""
     every = {**start.by_default, **set_by_files}
     return {name: value for name, value in every.items() if not {name, f"{name}={value}"} & set(start.unit.unset)}
 
@@ -234,8 +234,8 @@ def nothing_is_accepted(drift: Drift) -> str | None:
         return None
     return (
         "kubelet.configurationDrift is Accept: the new kubelet starts with a configuration that the old one does not "
-        "run with, and so would the old one on the way back, of which nobody knows whether it then behaves as it does "
-        f"now: {_some(accepted, '; ')}"
+        "run with, and after a rollback so does the old one, which may then behave differently: "
+        f"{_some(accepted, '; ')}"
     )
 
 
@@ -309,7 +309,7 @@ def _identity_changes(start: Start) -> Iterator[Discrepancy]:
 
 def _not_acceptable(start: Start, *kinds: FileRole) -> Iterator[Discrepancy]:
     """Report changes that cannot be accepted either, since nothing can show how the kubelet would start with them."""
-    why = f", and nobody can tell with which command line {start.unit.name} would start the kubelet"
+    why = f", and it is unknown with which command line {start.unit.name} would start the kubelet"
     for file in start.changed_since(*kinds):
         yield Discrepancy(detail=_changed(file, start, why).detail, acceptable=False)
 

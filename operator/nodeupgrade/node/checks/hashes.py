@@ -35,7 +35,7 @@ class Proof:
 
     @property
     def socket_users(self) -> tuple[PlannedContainer, ...]:
-        """Return those who may use the runtime's sockets, without the agent; nobody if the runtime is not restarted."""
+        """Return those who may use the runtime's sockets, without the agent; none if the runtime is not restarted."""
         containers = self.rewriting.containers
         restarts = any(container.changes for container in containers)
         return tuple(c for c in containers if restarts and c.pod.uid not in self.agents)
@@ -127,7 +127,7 @@ def sockets_are_not_mounted(facts: Proof) -> Iterator[Found]:
     for container in facts.socket_users:
         if container.sockets:
             detail = (
-                f"it has mounted {', '.join(container.sockets)} as a file, and reaches nobody there once the runtime "
+                f"it has mounted {', '.join(container.sockets)} as a file, and cannot connect there once the runtime "
                 "has been restarted, until the container is started again"
             )
             yield Finding(
@@ -140,7 +140,7 @@ def nobody_hangs_on_the_runtime(facts: Proof) -> Iterator[Found]:
     """No container is connected to the runtime, which some survive and others do not, or else it is named."""
     users, unknown = facts.socket_users, facts.node.clients.unknown
     if unknown and users:
-        detail = f"which containers are connected to the runtime cannot be told: {unknown}"
+        detail = f"it is unknown which containers are connected to the runtime: {unknown}"
         yield Finding(reason=Reason.RUNTIME_CONNECTION_WOULD_BREAK, detail=detail, remedy="")
     for container in users:
         if container.connected:

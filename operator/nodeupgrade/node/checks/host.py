@@ -205,7 +205,7 @@ def clock_is_right(facts: NodeFacts) -> Iterator[Found]:
         where = "ahead of" if off > timedelta() else "behind"
         yield (
             f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
-            "starts opens its connections anew, and may find certificates expired, or not valid yet, with which it "
+            "starts opens new connections, and may find certificates expired, or not valid yet, with which it "
             "has worked"
         )
 

@@ -31,7 +31,7 @@ def kubelet_is_managed(facts: NodeFacts) -> Iterator[Found]:
     elif unit.transient:
         yield (
             f"unit {unit.name} is transient, as systemd-run makes it: systemd may forget it once it is stopped, so "
-            "that nobody could start the kubelet again; write a unit file, and run the kubelet as that unit first"
+            "that the kubelet could not be started again; write a unit file, and run the kubelet as that unit first"
         )
     elif facts.kubelet.program is None:
         yield "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
@@ -156,7 +156,7 @@ def there_is_space(facts: NodeFacts) -> Iterator[Found]:
 def health_can_be_asked(facts: NodeFacts) -> Iterator[Found]:
     """The kubelet serves its health endpoint, so that the health of the new one can be determined."""
     if facts.readiness.layout.healthz_url is None:
-        yield "the kubelet's healthz port is switched off, so nobody could tell whether the new one is well"
+        yield "the kubelet's healthz port is switched off, so the health of the new kubelet could not be checked"
 
 
 _FORBIDDING = tuple(defect for defect in known_defects.KNOWN_BAD.values() if not defect.only_warns)

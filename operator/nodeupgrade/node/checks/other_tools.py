@@ -31,7 +31,7 @@ INSTALLERS: Mapping[str, str] = {
     "cloud-config-downloader.service": "set the version in the Gardener shoot, and leave the node to Gardener",
     "kube-node-installation.service": "set the version in the metadata of the machine before it boots",
 }
-"""Units of distributions that install the version that somebody else has on record, and what to do there."""
+"""Units of distributions that install the version on record elsewhere, and what to do there."""
 
 
 @check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT, warns=True)
@@ -85,7 +85,7 @@ def _holding(dpkg: DpkgState | None, package: Package, owner: str) -> Finding:
         return Finding(reason=reason, detail=detail, remedy=f"run dnf versionlock add {package.name}")
     if not package.version:
         detail = f"{unheld} and cannot be: dpkg lists its files, but does not have it on record as installed"
-        return Finding(reason=reason, detail=detail, remedy="install the package anew")
+        return Finding(reason=reason, detail=detail, remedy="reinstall the package")
     if dpkg.user:
         detail = f"{unheld} and cannot be now: {dpkg.user} works with the database of dpkg"
         return Finding(reason=Reason.CONFLICTING_NODE_OPERATION, detail=detail)

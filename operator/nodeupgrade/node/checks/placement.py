@@ -91,5 +91,4 @@ def taints_are_tolerated(facts: NodeFacts) -> Iterator[Found]:
     for pod in facts.running_pods():
         exempt = pod.from_manifest or pod.terminating
         if not exempt and (taint := untolerated_taint(pod, node)):
-            detail = f"it does not tolerate the taint {taint.key}:{taint.effect}, so any kubelet start would kill it"
-            yield pod, detail
+            yield pod, f"it does not tolerate the taint {taint.key}:{taint.effect}, so any kubelet start would kill it"

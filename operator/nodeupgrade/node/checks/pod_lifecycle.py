@@ -66,10 +66,10 @@ def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
 
 @check(Reason.POD_WITHOUT_CONTROLLER, Hazard.LOSS_NOT_HEALED)
 def pods_would_be_replaced(facts: NodeFacts) -> Iterator[Found]:
-    """Every pod is static or has a controller that makes it anew."""
+    """Every pod is static or has a controller that recreates it."""
     lost = [str(pod.ref) for pod in active(facts) if not pod.static and controller_of(pod) is None]
     if lost:
-        yield f"{counted(len(lost), 'pod')} would be gone for good: no controller would make it anew: {named(lost)}"
+        yield f"{counted(len(lost), 'pod')} without a controller would be gone for good: {named(lost)}"
 
 
 @check(Reason.DEBUG_SESSION_WOULD_END, Hazard.EPHEMERAL_CONTAINERS)

@@ -55,8 +55,7 @@ def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
             holders[first] = pod
         elif record is not None:
             what = "is not as kubelets write it" if first is None else f"names the user IDs of {holders[first].ref} too"
-            detail = f"the record of its user namespace {what}, so kubelet {version} would not start; delete the pod"
-            yield pod, detail
+            yield pod, f"the record of its user namespace {what}, so kubelet {version} would not start; delete the pod"
         elif facts.current is not None and _has_user_namespaces(facts, facts.current):
             detail = (
                 f"there is no record of its user namespace, so kubelet {version} could give its user IDs to another "

@@ -31,8 +31,8 @@ def stored_is_served(facts: NodeFacts) -> Iterator[Found]:
         if stored != container.hashes:
             found = "nothing" if stored is None else stored.container or "no hash"
             detail = (
-                f"the runtime serves hash {container.hashes.container} but stores {found}: somebody changed it, and "
-                "the next restart of the runtime would bring it to light; delete the pod first"
+                f"the runtime serves hash {container.hashes.container} but stores {found}: the stored record "
+                "was changed, which takes effect at the next restart of the runtime; delete the pod first"
             )
             yield container.label, detail
 

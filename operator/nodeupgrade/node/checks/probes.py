@@ -1,7 +1,7 @@
 """Checks of probes: which containers a new kubelet would kill because of them, and which results cannot be predicted.
 
-Everything is taken from the pods. No probe is run: an exec probe is somebody else's program, and examining a node must
-not run any. So a check forbids a run only where the pod itself proves the harm, and warns otherwise.
+Everything is taken from the pods. No probe is run: an exec probe is a program of the workload, and examining a node
+must not run any. So a check forbids a run only where the pod itself proves the harm, and warns otherwise.
 """
 
 from collections.abc import Iterable, Iterator

@@ -46,23 +46,26 @@ _ADMITTING = (resources, placement, admission, resource_managers, pod_security)
 """Whether a kubelet that starts would admit every pod again."""
 
 _MODULES = (
-    *(
-        kubelet,
-        runtime,
-        runtime_drift,
-        units,
-        pods,
-        cgroups,
-        resizing,
-        startup,
-        changed_settings,
-        credentials,
-        host,
-        state_files,
-        probes,
-        traffic,
-    ),
-    *(drift, *_ADMITTING, pod_lifecycle, volumes, other_tools, files),
+    kubelet,
+    runtime,
+    runtime_drift,
+    units,
+    pods,
+    cgroups,
+    resizing,
+    startup,
+    changed_settings,
+    credentials,
+    host,
+    state_files,
+    probes,
+    traffic,
+    drift,
+    *_ADMITTING,
+    pod_lifecycle,
+    volumes,
+    other_tools,
+    files,
 )
 
 OF_ADMISSION: tuple[Check[Admission], ...] = tuple(

@@ -23,10 +23,10 @@ from nodeupgrade.node.checks.resources import CPU, HUGE_PAGES, MEMORY, PODS, STO
 
 
 def devices(facts: Admission) -> frozenset[str]:
-    """Return the extended resources that are devices of plugins; all of them if nobody can tell.
+    """Return the extended resources that are devices of plugins; all of them if that is unknown.
 
-    Others were written into the Node's status by somebody, and stay there when a kubelet starts, whose device manager
-    has nothing to do with them.
+    Others were written into the Node's status by other means, and stay there when a kubelet starts: its device manager
+    does not manage them.
     """
     if facts.devices is not None:
         return extended(facts) & (facts.devices.resources | facts.devices.allocated.keys())
@@ -65,8 +65,7 @@ def devices_are_kept(facts: Admission) -> Iterator[Found]:
         why = _why_devices_are_lost(facts, pod, holding) if holding else None
         if why is not None:
             held = sorted({name for container in holding for name in asked(container) if name in names})
-            detail = f"it holds devices ({', '.join(held)}) and {why}; delete the pod first"
-            yield pod, detail
+            yield pod, f"it holds devices ({', '.join(held)}) and {why}; delete the pod first"
 
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)
@@ -125,7 +124,9 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
         init = any(container.role is Role.INIT for container in holding)
         if (defect := known_defects.DEVICES_ALLOCATED_ANEW).affects(version) and init:
-            return f"so do init containers of it, for which kubelet {version} allocates anew ({defect.reference})"
+            return (
+                f"so do init containers of it, for which kubelet {version} allocates devices again ({defect.reference})"
+            )
         counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
         restarted = any(int(count) > 0 for count in counts)
         if (defect := known_defects.RESTARTED_NOT_FOUND).affects(version) and restarted:
@@ -203,7 +204,7 @@ def claims_are_recorded(facts: Admission) -> Iterator[Found]:
     """The kubelet has recorded the claims of every pod that uses some.
 
     Claims are prepared when a sandbox is made, and not again when a kubelet starts. A running container keeps its
-    devices; one that is started anew gets them from the record.
+    devices; one that is restarted gets them from the record.
     """
     recorded = (facts.state.get(CLAIM_STATE) or b"").decode(errors="replace")
     lost = [str(pod.ref) for pod in facts.admitted() if _uses_claims(pod) and pod.ref.uid not in recorded]
@@ -234,7 +235,7 @@ def _entries(data: bytes | None) -> Mapping[str, Any]:
 def _unrecorded(pod: Pod, container: PodContainer, file: str, what: str) -> Found:
     detail = (
         f"its container {container.name} has {what} of its own that {file} does not name, so a kubelet that starts "
-        f"allocates {what} anew, and kills the pod if there are not enough; delete the pod first"
+        f"allocates {what} again, and kills the pod if there are not enough; delete the pod first"
     )
     return pod, detail
 

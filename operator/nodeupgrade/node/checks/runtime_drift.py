@@ -18,7 +18,7 @@ def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Found]:
     """The process that serves the kubelet's socket is the one that a restart of the unit replaces."""
     process, unit = found.process, found.unit
     if process is None:
-        yield (f"nobody can tell which process answers on the runtime's socket, so that {unit.name} may be another one")
+        yield f"it is unknown which process serves the runtime's socket; it may not be {unit.name}"
     elif process.pid != unit.main_pid:
         owner = f" of {found.owner}" if found.owner else ""
         yield (
@@ -49,7 +49,7 @@ def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Found]:
         yield Finding(reason=Reason.RUNTIME_DID_NOT_ANSWER, detail=detail, remedy=remedy)
     elif found.next.places is None:
         yield (
-            f"{found.unit.name} would not come back from a restart, or nobody knows how: {found.next.complaint}; "
+            f"{found.unit.name} would not come back from a restart, or with unknown settings: {found.next.complaint}; "
             "correct that first"
         )
 
@@ -60,14 +60,15 @@ def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Found]:
     if found.next.places is None:
         return
     if found.places is None:
-        yield f"{found.unit.name} does not say where it keeps its containers, so nobody knows if they stay"
+        yield f"{found.unit.name} does not say where it keeps its containers: it is unknown whether it would find them"
         return
     for name in ("root", "state", "address"):
         now, then = getattr(found.places, name), getattr(found.next.places, name)
         if now != then and (then or name != "address"):
             yield (
-                f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would know of no "
-                "container that runs, or nobody would find it; put the setting back, and do not restart it before"
+                f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would not "
+                "find the running containers, or its clients would not find it; put the setting back, and do not "
+                "restart it before"
             )
 
 

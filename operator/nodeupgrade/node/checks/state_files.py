@@ -100,7 +100,7 @@ def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
     if dropped.applies_to(target) and 2 not in found:
         return (
             f"it has the format from before {second.since}, which kubelets from {dropped.since} on refuse "
-            f"({dropped.reference}); remove the file and restart the kubelet, which writes it anew, while no pod has "
+            f"({dropped.reference}); remove the file and restart the kubelet, which recreates it, while no pod has "
             "CPUs of its own"
         )
     return None
@@ -220,7 +220,7 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
         yield f"the kubelet would not start with the state file {CPU_STATE}: {error}; {REMEDY}"
         return
     if (strict and not listed) or not online or not (shared or pinned):
-        return  # which CPUs a kubelet reserves by amount cannot be told; without any, it begins anew
+        return  # it is unknown which CPUs a kubelet reserves by amount; without any, it starts afresh
     wanted = online - reserved if strict else online
     if shared | pinned != wanted:
         problem = f"it accounts for CPUs {_listed(shared | pinned)}, but those to share are {_listed(wanted)}"

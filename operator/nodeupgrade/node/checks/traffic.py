@@ -108,7 +108,7 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Found]:
     deserted = [(service, gone) for service, gone, left in losses if not left and clients.risk is not Risk.REFUSED]
     yield from (_deserted(facts, service, gone) for service, gone in deserted[:MOST_SERVICES])
     if rest := [service for service, _ in deserted[MOST_SERVICES:]]:
-        yield f"nor would anybody answer for {counted(len(rest), 'other Service')}: {named(rest)}"
+        yield f"no ready endpoint would be left for {counted(len(rest), 'other Service')}: {named(rest)}"
     if fewer := [service for service, _, left in losses if left]:
         gone = [pod for _, pods, left in losses if left for pod in pods]
         yield (
@@ -119,7 +119,7 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Found]:
 
 def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
     return (
-        f"Service {service} has no other ready endpoint than {named(gone)}: nobody would answer for it for up to "
+        f"Service {service} has no other ready endpoint than {named(gone)}: it would have none for up to "
         f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed what is behind it"
     )
 
@@ -155,8 +155,8 @@ def api_server_keeps_its_webhooks(facts: Traffic) -> Iterator[Found]:
         called_for = [caller for called, caller in callers if called == service]
         if called_for and not left:
             yield (
-                f"the API server calls Service {service} for {named(called_for)}, and nobody but {named(gone)} answers "
-                f"for it: requests may fail until kubelet {facts.target} has probed it"
+                f"the API server calls Service {service} for {named(called_for)}, which has no other ready "
+                f"endpoint than {named(gone)}: requests may fail until kubelet {facts.target} has probed it"
             )
 
 

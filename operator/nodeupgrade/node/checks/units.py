@@ -1,7 +1,7 @@
 """Checks of units: may systemd run other commands, stop other services, or end the machine?
 
 A command besides a unit's program, such as ExecStartPre, may replace the kubelet's program at every start, or move the
-runtime's data. What it does cannot be told from its name, so a short list of forms is known to change nothing that a
+runtime's data. Its name does not show what it does, so a short list of forms is known to change nothing that a
 run depends on, as are some lines of distributions (`node/checks/vendor_commands.py`); every other command is for a
 person to judge. See docs/decisions/units.md.
 """
@@ -127,8 +127,8 @@ def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
     for unit in facts.units:
         for command in unknown_commands(unit, contents):
             yield (
-                f"unit {unit.name} has {command}, and nobody can tell whether that leaves the node's programs, "
-                f"configuration and containers alone; take it out of the unit (systemctl cat {unit.name}), for example "
+                f"unit {unit.name} has {command}, which may change the node's programs, "
+                f"configuration or containers; take it out of the unit (systemctl cat {unit.name}), for example "
                 "into a unit of its own that runs before"
             )
 

@@ -132,7 +132,7 @@ def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
 
 
 def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
-    """Report the pods that use these volumes, or the volume where its pod cannot be told."""
+    """Report the pods that use these volumes, or the volume where its pod is unknown."""
     why = f"is mounted where kubelet {facts.target} does not look for it ({change.reference})"
     users = {volume.name: str(pod.ref) for pod, volume in _of_pods(facts) if volume.plugin == CSI}
     for name in names:

@@ -166,7 +166,7 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     ),
     "an environment file that is not understood": (
         start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b"ARGS='--v=2"}),
-        "nobody can tell with which command line kubelet.service would start the kubelet",
+        "it is unknown with which command line kubelet.service would start the kubelet",
         start(changed(FILE, FileRole.ENVIRONMENT, -1.0), environment_files={FILE: b"ARGS='--v=2"}),
     ),
     "a value that has quotes inside": (
@@ -182,13 +182,13 @@ CASES: dict[str, tuple[Start, str, Start]] = {
         several({"/etc/k/1.env": b"ARGS=--v=2"}),
     ),
     "files that may lie in any directory": (
-        several({}, "/etc/*/k.env", changed("/etc/k", FileRole.ENVIRONMENT)), "nobody can tell with which command line",
+        several({}, "/etc/*/k.env", changed("/etc/k", FileRole.ENVIRONMENT)), "it is unknown with which command line",
         several({}, "/etc/*/k.env"),
     ),
     "assignments without borders": (
         start(changed("/etc/systemd/system/kubelet.service", FileRole.UNIT),
               unit=started_unit(environment=("CONFIG=--config=/a", "--v=2", "ARGS=--v=2"))),
-        "nobody can tell with which command line",
+        "it is unknown with which command line",
         start(unit=started_unit(environment=("CONFIG=--config=/a", "--v=2", "ARGS=--v=2"))),
     ),
     "a unit file": (
@@ -197,12 +197,12 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     ),
     "a directory of drop-ins": (
         start(changed("/etc/systemd/system/kubelet.service.d", FileRole.DROP_INS), unit=started_unit(start_line="")),
-        "nobody can tell with which command line",
+        "it is unknown with which command line",
         start(changed("/etc/systemd/system/kubelet.service.d", FileRole.DROP_INS)),
     ),
     "a script that starts the kubelet": (
         start(changed("/opt/start", FileRole.UNIT), unit=started_unit(start_line="/opt/start $ARGS")),
-        "nobody can tell with which command line",
+        "it is unknown with which command line",
         start(unit=started_unit(start_line="/opt/start $ARGS")),
     ),
     "a kubeconfig": (start(KUBECONFIG), "kubelet.conf was changed at", start(KUBECONFIG, known_to_server=True)),
@@ -240,7 +240,7 @@ def test_what_is_accepted_is_told_all_the_same() -> None:
     assert list(ask(CHECKS, accepted)) == []
     [caution] = ask(WARNINGS, accepted)
     assert caution.reason is Reason.CONFIGURATION_DRIFT
-    assert "so would the old one on the way back" in caution.detail
+    assert "after a rollback so does the old one" in caution.detail
     assert "/var/lib/kubelet/config.yaml was changed" in caution.detail
 
 

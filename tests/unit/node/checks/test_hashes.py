@@ -48,5 +48,5 @@ def test_what_is_not_known_is_said_once_if_there_is_anybody() -> None:
     [finding] = found(PLANNED, unknown="Operation not permitted")
 
     assert (finding.subject, finding.forbids) == ("", False)
-    assert "cannot be told: Operation not permitted" in finding.detail
+    assert "it is unknown which containers are connected to the runtime: Operation not permitted" in finding.detail
     assert found(unknown="Operation not permitted") == ()

@@ -47,7 +47,7 @@ def found(**fields: Any) -> RuntimeAsFound:
 
 
 FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
-    "nobody to be seen": ({"process": None}, UNSUPPORTED, "nobody can tell"),
+    "nobody to be seen": ({"process": None}, UNSUPPORTED, "it is unknown which process serves"),
     "another process": ({"process": process(pid=8), "owner": "dockerd.service"}, UNSUPPORTED, "8 of dockerd.service"),
     "another process of no service": ({"process": process(pid=8), "owner": ""}, UNSUPPORTED, "by process 8, but"),
     "a flag more": ({"process": process(PROGRAM, "--root", "/x")}, DRIFT, f"runs as `{PROGRAM} --root /x`"),

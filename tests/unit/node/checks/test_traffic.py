@@ -28,7 +28,9 @@ from tests.builders.traffic_cases import CAUTIONS, EXEC, HTTP, KEPT, OBJECTIONS,
 def test_a_service_that_the_api_server_calls_is_told(body: dict[str, Any], called_for: str) -> None:
     (told,) = found(body)
 
-    assert told.startswith(f"the API server calls Service shop/web for {called_for}, and nobody but shop/web answers")
+    assert told.startswith(
+        f"the API server calls Service shop/web for {called_for}, which has no other ready endpoint than shop/web:"
+    )
     assert found(body, ready=ELSEWHERE) == []
     assert found(body, risk=Risk.NONE) == []
 
