@@ -13,7 +13,7 @@ from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.reports.failures import failures
 from nodeupgrade.cli.reports.node import NodeReport, active_for, choose_upgrade, cordon_of, event, is_ours, membership
-from nodeupgrade.cli.screens import evidence, evidence_digest
+from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.failures import by_reason
 from nodeupgrade.cluster.kube_api import PODS, KubeApi
@@ -123,5 +123,5 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     if output == "text":
         show(evidence.proof(task, world.now()))
     else:
-        dump(evidence_digest.sealed(evidence.document(task)), output)
+        dump(evidence.sealed(evidence.document(task)), output)
     return OK

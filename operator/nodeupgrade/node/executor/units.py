@@ -18,7 +18,7 @@ from nodeupgrade.node import node
 from nodeupgrade.node.exit_codes import EXIT_ABLE, EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.host.files.files import Files, FilesView
-from nodeupgrade.node.host.systemd import fence_paths
+from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
@@ -272,7 +272,7 @@ def remain(files: FilesView, services: ServicesView, kubelet_unit: str, runtimes
     """
     if files.read(_file(EXECUTOR)) is not None or not all(services.status(unit).down for unit in UNITS):
         return True
-    ours = {kubelet_unit: (fence_paths.drop_in(kubelet_unit),), **{kind.unit: kind.tuning for kind in runtimes}}
+    ours = {kubelet_unit: (fence.drop_in(kubelet_unit),), **{kind.unit: kind.tuning for kind in runtimes}}
     return any(
         files.read(path) is not None or str(path) in services.status(unit).drop_ins
         for unit, paths in ours.items()

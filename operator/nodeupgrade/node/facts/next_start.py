@@ -92,7 +92,7 @@ def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
     if after.words is None or after.environment is None:
         raise Refused(
             Reason.SETTING_NOT_CHANGEABLE,
-            f"nobody can tell with which command line {start.unit.name} would start the kubelet with the new "
+            f"it is unknown with which command line {start.unit.name} would start the kubelet with the new "
             f"{', '.join(environment)}; write it as plain NAME=value lines, for a unit that starts the kubelet itself",
         )
     gone = (before.environment or {}).keys() - after.environment.keys()

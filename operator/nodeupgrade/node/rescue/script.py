@@ -12,7 +12,7 @@ from shlex import quote
 
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.node.host.shell import define_function, piped_command
-from nodeupgrade.node.host.systemd import fence_paths
+from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.plan.plan import ExchangedFile, Limits, RunPlan
@@ -70,9 +70,9 @@ def script(
         "program": plan.swap.path,
         "backup": plan.swap.backup,
         "before": plan.swap.before,
-        "flag": str(fence_paths.flag(unit)),
-        "drop_in": str(fence_paths.drop_in(unit)),
-        "drop_in_text": fence_paths.drop_in_text(unit).strip(),
+        "flag": str(fence.flag(unit)),
+        "drop_in": str(fence.drop_in(unit)),
+        "drop_in_text": fence.drop_in_text(unit).strip(),
         "look_timer": TIMER,
         "script": str(SCRIPT),
         **_shield(plan),

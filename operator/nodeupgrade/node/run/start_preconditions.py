@@ -14,7 +14,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.units import is_harmless
 from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
-from nodeupgrade.node.host.systemd import fence_paths
+from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -154,7 +154,7 @@ def _difference(node: Node, planned: UnitStart, *, override: str | None = None) 
 
 def _is_fence_lifted(node: Node, unit: UnitStatus) -> bool:
     """Report whether our fence is removed but still loaded, after an interruption right before the start."""
-    drop_in = fence_paths.drop_in(unit.name)
+    drop_in = fence.drop_in(unit.name)
     return str(drop_in) in unit.drop_ins and node.files.read(drop_in) is None
 
 

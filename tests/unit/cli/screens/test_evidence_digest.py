@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cli.screens.evidence_digest import sealed
+from nodeupgrade.cli.screens.evidence import sealed
 
 thousandths = st.integers(0, 10**6).map(lambda number: number / 1000)
 values = st.recursive(

@@ -14,7 +14,7 @@ from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages import dpkg
 from nodeupgrade.node.host.packages.dpkg import DpkgState, Package, Selection
-from nodeupgrade.node.host.packages.rpm import RPM_QUERY, parse_owners
+from nodeupgrade.node.host.packages.ownership import RPM_QUERY, parse_owners
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.processes.programs import NodeProgram
 from nodeupgrade.node.host.retries import retry_for, translate_errors

@@ -1,5 +1,6 @@
 """Finds the package that a program belongs to, in the databases of dpkg and rpm."""
 
+import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -87,3 +88,18 @@ def _is_locked_by(entry: str, package: str) -> bool:
     epochless = entry.partition(":")[2] if entry[:1].isdigit() else entry
     rest = epochless.removeprefix(f"{package}-")
     return rest != epochless and (rest[:1].isdigit() or rest[:1] == "*")
+
+
+_RPM_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
+RPM_QUERY = ("/usr/bin/rpm", "--query", "--queryformat", "%{NAME}\\n", "--file")
+
+
+def parse_owners(path: PurePosixPath, status: int, output: str, errors: str = "") -> tuple[str, ...] | None:
+    """Return a file's packages from the exit status and the English output of RPM_QUERY.
+
+    ``None`` if the answer is unclear: rpm also reports that no package owns a file if it could not read its database.
+    """
+    lines = tuple(output.split("\n")[:-1])
+    if status == 1 and lines == (f"file {path} is not owned by any package",):
+        return None if "error:" in errors else ()
+    return lines if status == 0 and lines and all(map(_RPM_NAME.fullmatch, lines)) else None

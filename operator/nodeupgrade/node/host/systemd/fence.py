@@ -8,9 +8,7 @@ any space, so it works where ``/run`` is full. A reboot clears ``/run``. See doc
 """
 
 import contextlib
-from pathlib import Path
-
-from nodeupgrade.node.host.systemd import fence_paths
+from pathlib import Path, PurePosixPath
 
 
 class Fence:
@@ -22,10 +20,10 @@ class Fence:
     """
 
     def __init__(self, unit: str, root: Path) -> None:
-        self.drop_in = fence_paths.drop_in(unit)
-        self._text = fence_paths.drop_in_text(unit)
+        self.drop_in = drop_in(unit)
+        self._text = drop_in_text(unit)
         self._drop_in_file = root / self.drop_in.relative_to("/")
-        self._flag_file = root / fence_paths.flag(unit).relative_to("/")
+        self._flag_file = root / flag(unit).relative_to("/")
 
     def prepare(self) -> bool:
         """Write the drop-in; report whether that needs a daemon-reload."""
@@ -58,3 +56,23 @@ class Fence:
         for directory in (self._drop_in_file.parent, self._flag_file.parent, self._flag_file.parent.parent):
             with contextlib.suppress(OSError):
                 directory.rmdir()
+
+
+# Drop-ins apply in the order of their names, and an empty assertion in a later one would cancel ours.
+_DROP_IN = "zz-nodeupgrade-conf"
+_FLAGS = PurePosixPath("/run/nodeupgrade/fence")
+
+
+def flag(unit: str) -> PurePosixPath:
+    """Return the path of the flag file: the fence is up while it exists."""
+    return _FLAGS / unit
+
+
+def drop_in(unit: str) -> PurePosixPath:
+    """Return the path of the drop-in that makes systemd check the flag."""
+    return PurePosixPath("/run/systemd/system", f"{unit}.d", _DROP_IN)
+
+
+def drop_in_text(unit: str) -> str:
+    """Return the content of the drop-in."""
+    return f"[Unit]\nAssertPathExists=!{flag(unit)}\n"

@@ -18,12 +18,11 @@ from nodeupgrade.node.runtimes.description import (
     RuntimePlaces,
     RuntimeProcess,
 )
-from nodeupgrade.node.runtimes.docker import stopping
 from nodeupgrade.node.runtimes.docker.client import Document, EngineClient
 from nodeupgrade.node.runtimes.docker.hash_store import LabelStore
 from nodeupgrade.node.runtimes.docker.listing import Details, is_running, read_details, to_inventory
 from nodeupgrade.node.runtimes.docker.next_start import UNIT, DockerdProgram, find_next_start, read_settings, real_path
-from nodeupgrade.node.runtimes.docker.process import find_daemon
+from nodeupgrade.node.runtimes.docker.process import find_daemon, stop_daemon, units
 from nodeupgrade.node.runtimes.docker.rescue_fragment import render
 from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards, objections
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
@@ -104,7 +103,7 @@ class DockerRuntime(NodeRuntime):
     def wait_until_answering(self, timeout: float) -> None:
         """Start dockerd if it is stopped."""
         if self._is_down():
-            for unit in stopping.units(self.services):  # this resets the socket's failures, too
+            for unit in units(self.services):  # this resets the socket's failures, too
                 self.services.start(unit)
         try:
             retry_for(lambda: self._engine.containers(timeout=POLL_DEADLINE, patience=0), timeout, pause=POLL_INTERVAL)
@@ -116,7 +115,7 @@ class DockerRuntime(NodeRuntime):
         return known is None or (is_running(listed) and not known.pid)
 
     def _stop(self) -> None:
-        stopping.stop(self.services, None if self._is_down() else self._engine.read("/info"))
+        stop_daemon(self.services, None if self._is_down() else self._engine.read("/info"))
 
     def _root(self) -> PurePosixPath:
         """Return dockerd's directory, as it reports it or, while it is stopped, as it is configured.

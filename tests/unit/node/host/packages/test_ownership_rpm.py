@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.node.host.packages.rpm import parse_owners
+from nodeupgrade.node.host.packages.ownership import parse_owners
 from tests.builders.kubelet_package import USUAL
 
 
