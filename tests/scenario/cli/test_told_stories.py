@@ -21,7 +21,7 @@ from nodeupgrade.cli.reports.failures import failures
 from nodeupgrade.cli.reports.node import NodeReport, active_for, choose_upgrade, cordon_of, membership
 from nodeupgrade.cli.reports.overview import overview
 from nodeupgrade.cli.screens import evidence, node, status
-from nodeupgrade.cli.screens.failures import by_reason
+from nodeupgrade.cli.screens.status import by_reason
 from nodeupgrade.cluster.kube_api import NODES, TASKS
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod

@@ -15,7 +15,7 @@ from nodeupgrade.cli.reports.failures import failures
 from nodeupgrade.cli.reports.node import NodeReport, active_for, choose_upgrade, cordon_of, event, is_ours, membership
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
-from nodeupgrade.cli.screens.failures import by_reason
+from nodeupgrade.cli.screens.status import by_reason
 from nodeupgrade.cluster.kube_api import PODS, KubeApi
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod

@@ -1,7 +1,8 @@
-"""Draw rollouts on a screen: all in a table, one as a tree, or one as a line for logs."""
+"""The failures of a rollout by reason, with what to do about each."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from itertools import groupby
 
 from rich.console import Group, RenderableType, group
 
@@ -9,6 +10,7 @@ from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, Wav
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
+from nodeupgrade.cli.reports.failures import Failure
 from nodeupgrade.cli.reports.overview import Flying, Overview
 from nodeupgrade.cli.reports.tree import Branch, tree
 from nodeupgrade.cli.screens.formatting import (
@@ -33,6 +35,27 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
+
+
+@group()
+def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[RenderableType]:
+    """Draw failures grouped by reason."""
+    yield Text(f"Failed or refused: {counted(len(found), 'node')} of {name}")
+    for reason, failed in groupby(found, key=lambda failure: failure.reason):
+        nodes = tuple(failed)
+        yield Text()
+        yield Text.assemble((reason or "(no reason given)", f"bold {BAD}"), f": {counted(len(nodes), 'node')}")
+        if known := nodes[0].explanation:
+            yield facts(("Means", known.meaning), ("Do", known.remedy))
+        drawn = Columns("NODE", "RESULT", "WAVE", "STEP", "AGO", "MESSAGE", spare=("AGO", "WAVE", "STEP"))
+        for each in nodes:
+            message = each.message
+            if each.restarted:
+                message = f"{message.removesuffix('.')}; restarted: {', '.join(each.restarted)}"
+            row = (each.node, each.result, each.wave, each.step)
+            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), message)
+        yield drawn
+
 
 FAILURES_SHOWN = 5
 FLYING_SHOWN = 20

@@ -19,8 +19,7 @@ from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import failpoints
-from nodeupgrade.node.host.systemd.notify import notify_ready
-from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock
+from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock, notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns
 from nodeupgrade.node.own_places import RUNS

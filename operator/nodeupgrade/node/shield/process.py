@@ -17,7 +17,7 @@ import structlog
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
-from nodeupgrade.node.host.systemd.notify import notify_ready
+from nodeupgrade.node.host.systemd.watchdog import notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_places import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan

@@ -1,11 +1,8 @@
-"""Ends this process when it makes no progress: the ``WatchdogSec`` protocol of systemd, served by a thread.
-
-A frozen process (a debugger, SIGSTOP) sends nothing, so systemd kills it. A process whose main thread hangs, on a disk
-for example, kills itself. Either way systemd starts it again.
-"""
+"""Notifies systemd about this service (the ``sd_notify`` protocol)."""
 
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +11,23 @@ from typing import Self
 import structlog
 
 from nodeupgrade.node.host.clock import Clock
-from nodeupgrade.node.host.systemd.notify import notify
+
+
+def notify(message: str) -> None:
+    """Send a message; do nothing in a process that systemd did not start."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if not address:
+        return
+    if address.startswith("@"):
+        address = "\0" + address[1:]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+        connection.sendto(message.encode(), address)
+
+
+def notify_ready() -> None:
+    """Report that the service is ready."""
+    notify("READY=1")
+
 
 log = structlog.get_logger()
 

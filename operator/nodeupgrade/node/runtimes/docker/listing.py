@@ -14,7 +14,6 @@ from nodeupgrade.node.runtimes.cri.hash_annotations import served_hashes
 from nodeupgrade.node.runtimes.cri.listing import sort_inventory
 from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL, Document
 from nodeupgrade.node.runtimes.docker.metadata import ANNOTATION, HASH_LABELS
-from nodeupgrade.node.runtimes.docker.pod_addresses import pod_address
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 
 CONTAINER, SANDBOX = "container", "podsandbox"
@@ -175,3 +174,22 @@ def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
     """Return the parent of a process, if it is a shim; the adopter of an orphan is not."""
     parent = None if stat is None else processes.stat(stat.parent)
     return parent.process if parent is not None and parent.command == SHIM else None
+
+
+LOCAL = re.compile(r"\|-- (\d+(?:\.\d+){3})\n +/32 host LOCAL")
+LOOPBACK = "127."
+GLOBAL_SCOPE = "00"
+
+
+def pod_address(processes: ProcessTable, pid: int) -> str:
+    """Return the first address of a process's network other than the loopback; empty if it has none."""
+    trie = processes.text(pid, "net/fib_trie")
+    found = sorted({each for each in LOCAL.findall(trie) if not each.startswith(LOOPBACK)})
+    return found[0] if found else _sixth(processes, pid)
+
+
+def _sixth(processes: ProcessTable, pid: int) -> str:
+    """Return the first IPv6 address with global scope, written as the kernel does: 32 digits."""
+    lines = (line.split() for line in processes.text(pid, "net/if_inet6").splitlines())
+    found = sorted(fields[0] for fields in lines if len(fields) > 3 and fields[3] == GLOBAL_SCOPE)
+    return found[0] if found else ""

@@ -1,6 +1,6 @@
 """Tests for finding the IP address of a Pod that runs in Docker."""
 
-from nodeupgrade.node.runtimes.docker.pod_addresses import pod_address
+from nodeupgrade.node.runtimes.docker.listing import pod_address
 from tests.builders.docker_node import Node
 
 TRIE = """Main:
