@@ -31,7 +31,7 @@ SHIELD = "nodeupgrade.node.shield.process"
 COPY = "nodeupgrade.node.agent.copy"
 """The modules that run from a bundle."""
 
-EXCLUDED_PACKAGES = frozenset({"cli", "controlplane"})
+EXCLUDED_PACKAGES = frozenset({"cli", "controlplane", "fleet"})
 """Packages of nodeupgrade that none of these modules needs; they are not part of a bundle."""
 
 _FLAGS = ("-I", "-S", "-B", "-X", "utf8")
