@@ -59,7 +59,7 @@ class Fence:
 
 
 # Drop-ins apply in the order of their names, and an empty assertion in a later one would cancel ours.
-_DROP_IN = "zz-nodeupgrade-conf"
+_DROP_IN = "zz-nodeupgrade-fence.conf"
 _FLAGS = PurePosixPath("/run/nodeupgrade/fence")
 
 
