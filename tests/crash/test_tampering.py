@@ -82,7 +82,7 @@ def test_a_file_that_somebody_edits_after_the_exchange_is_left_to_them() -> None
     assert after.report is not None
     assert after.report.outcome is Outcome.ROLLED_BACK
     undone = [r.error for r in after.node.journal.load().records if (r.step, r.mark) == (Step.SWAP_FILES, Mark.UNDONE)]
-    assert undone == [f"changed by somebody else meanwhile, and left so: {CONFIG}"]
+    assert undone == [f"not restored, since changed during the run: {CONFIG}"]
 
 
 @pytest.mark.parametrize("selection", [b"deinstall", b"install", b"purge"])
@@ -95,7 +95,7 @@ def test_what_somebody_wants_of_the_package_meanwhile_is_left_to_them(selection:
         after = tampered(back(), str(STATUS), number, theirs)
         records = after.node.journal.load().records
         said = [r.error for r in records if (r.step, r.mark) == (Step.HOLD_PACKAGE, Mark.UNDONE)]
-        expected = None if selection == b"install" else f"was set to {selection.decode()} by somebody else meanwhile"
+        expected = None if selection == b"install" else f"was set to {selection.decode()} during the run"
         found = [] if after.node.disk[str(STATUS)] == theirs else ["it was overwritten"]
         found += [] if (said == [None] if expected is None else expected in str(said)) else [f"it says {said}"]
         found += [w for w in wrongs(after, restarts_allowed=False) if w != f"{STATUS} differs"]

@@ -165,7 +165,7 @@ async def test_source_is_not_allowed(hour: FirstHour) -> None:
 async def test_node_name_is_wrong(hour: FirstHour) -> None:
     await hour.begins(nodes={"names": ["node-typo"]})
     await hour.reports("NodeNotFound")
-    cause, remedy = "there is no node node-typo", "correct the name, in a new NodeUpgrade"
+    cause, remedy = "there is no node node-typo", "correct the name in a new NodeUpgrade"
     await shows(hour, "NodeNotFound", cause, remedy, node="")
 
 

@@ -156,7 +156,7 @@ def test_where_systemd_expands_the_command_the_process_is_asked(world: CrioWorld
 def test_a_daemon_that_makes_no_sense_is_a_clear_error(world: CrioWorld) -> None:
     world.runs = "[crio]\n"
 
-    with pytest.raises(StepFailed, match="cannot read what CRI-O says about itself"):
+    with pytest.raises(StepFailed, match="cannot read the configuration of CRI-O"):
         world.runtime.info()
 
 
