@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from tests.doubles.passes import Passes
@@ -54,8 +54,8 @@ def test_the_new_version_continues_what_the_old_one_began(part: int) -> None:
 
 
 NEW = {
-    ("nodeupgrades", f"metadata.annotations.{EPOCH_ANNOTATION}"),
-    ("nodeupgradetasks", f"metadata.annotations.{EPOCH_ANNOTATION}"),
+    ("nodeupgrades", f"metadata.annotations.{EPOCH_MARK}"),
+    ("nodeupgradetasks", f"metadata.annotations.{EPOCH_MARK}"),
     ("nodeupgrades", "metadata.annotations"),
     ("nodeupgrades", "status.containers.recreated"),
     ("nodeupgradetasks", "spec.files"),
@@ -78,7 +78,7 @@ async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
         await scene.step()
     assert await scene.in_flight()
     upgrade = await scene.kube.get(UPGRADES, "to-1-33")
-    assert upgrade["metadata"]["annotations"] == {EPOCH_ANNOTATION: "2-new"}
+    assert upgrade["metadata"]["annotations"] == {EPOCH_MARK: "2-new"}
     known = {(write["key"][0], path) for write in WRITES if write["body"] for path in paths(write["body"])}
     present = {(plural, path) for (plural, _, _), body in scene.kube._objects.items() for path in paths(body)}
     apart = ("metadata.managedFields", "status.waves[].unlisted")  # the API server's own; failures, none so far

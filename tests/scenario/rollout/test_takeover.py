@@ -7,7 +7,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from nodeupgrade.fleet.actions import NodeAction, StartTask, WriteStatus
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
@@ -129,7 +129,7 @@ async def test_whoever_meets_the_mark_of_another_leader_writes_nothing_and_wants
     await scene.apply()
     scene.operator = Passes(scene.kube, AGENTS, term=term)
     await scene.step()
-    await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {EPOCH_ANNOTATION: mark}}})
+    await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {EPOCH_MARK: mark}}})
     quiet = scene.kube._revision
     with pytest.raises(NotLeadingError):
         await scene.operator.reconcile("to-1-33")

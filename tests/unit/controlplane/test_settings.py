@@ -40,17 +40,17 @@ def test_it_may_say_nothing(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[]", "not a mapping"),
-        ("text", "not a mapping"),
+        ("[]", "not a map"),
+        ("text", "not a map"),
         ("prometheus: [", "line 1"),
         ("prometeus: []", "did you mean prometheus"),
         ("prometheus: [{name: default}]", "url"),
         ("prometheus: [{name: default, url: 'file:///etc/passwd'}]", "an https or http URL"),
-        ("prometheus: [{name: default, url: 'http://a?b'}]", "with a query or a fragment"),
+        ("prometheus: [{name: default, url: 'http://a?b'}]", "must not have a query or fragment"),
         ("prometheus: [{name: default, url: 'http://a'}, {name: default, url: 'http://b'}]", "default"),
         ("prometheus: [{name: default, url: 'http://a', caFile: ca.crt}]", "an absolute path"),
         ("notifications: [{name: ops, url: 'https://a', format: Pigeon}]", "Slack"),
-        ("prometheus: [{name: default, url: 'http://a', token: secret}]", "no such field"),
+        ("prometheus: [{name: default, url: 'http://a', token: secret}]", "unknown field"),
     ],
 )
 def test_what_is_wrong_with_it_is_told(tmp_path: Path, text: str, said: str) -> None:

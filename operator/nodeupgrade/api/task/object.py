@@ -10,7 +10,7 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName
 
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
@@ -94,7 +94,7 @@ def parse_task(body: Json) -> Task:
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
-        epoch=annotations.get(EPOCH_ANNOTATION, ""),
+        epoch=annotations.get(EPOCH_MARK, ""),
         held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )
 

@@ -26,7 +26,7 @@ ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
 """UID of the NodeUpgrade, to delete it while nodes are in flight; their runs continue to the end."""
 NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
 """Prefix of annotations that record the latest notice delivered to each receiver."""
-EPOCH_ANNOTATION = "nodeupgrade.dev/epoch"
+EPOCH_MARK = "nodeupgrade.dev/epoch"
 """Annotation with the term of the leader that wrote last, see ``rollout_controller``. Not for people."""
 
 
@@ -109,7 +109,7 @@ def parse_upgrade(body: Json) -> Upgrade:
             for name, value in annotations.items()
             if name.startswith(NOTIFIED_PREFIX)
         },
-        epoch=annotations.get(EPOCH_ANNOTATION, ""),
+        epoch=annotations.get(EPOCH_MARK, ""),
     )
 
 

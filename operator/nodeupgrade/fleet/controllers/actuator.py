@@ -16,7 +16,7 @@ from nodeupgrade.api.task.object import (
 )
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION, FINALIZER
+from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, ConflictError, NotFoundError, RejectedError
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet import actions
@@ -125,7 +125,7 @@ class Actuator:
 
     @property
     def _mark(self) -> dict[str, str]:
-        return {EPOCH_ANNOTATION: self.fleet.epoch} if self.fleet.epoch else {}
+        return {EPOCH_MARK: self.fleet.epoch} if self.fleet.epoch else {}
 
     async def _write_guard(self, action: actions.GuardWrite) -> None:
         """Write the parameters, then the task: the answer in the task means that the parameters are in place."""

@@ -10,7 +10,7 @@ later term knows that its own is over.
 import contextlib
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import EPOCH_ANNOTATION
+from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.cluster.kube_api import TASKS, UPGRADES, NotFoundError, RejectedError
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -26,7 +26,7 @@ async def take_over(kube: TypedKube, fleet: FleetSnapshot) -> None:
         ConflictError, NotFoundError: The NodeUpgrade has changed or is gone.
         RejectedError, UnavailableError: The NodeUpgrade cannot be written at the moment.
     """
-    mark: Json = {"metadata": {"annotations": {EPOCH_ANNOTATION: fleet.epoch}}}
+    mark: Json = {"metadata": {"annotations": {EPOCH_MARK: fleet.epoch}}}
     for name in fleet.in_flight:
         if fleet.own_task(name) is not None:
             # A task that cannot be marked must not stop the other nodes; its slot is not freed before it is marked.
