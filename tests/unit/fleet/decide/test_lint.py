@@ -137,13 +137,10 @@ def test_edits_that_would_be_rejected_are_found() -> None:
     other = {**FULL, "version": "v1.34.0", "action": "Plan", "approvedWaves": [], "strategy": {}, "waves": []}
     assert findings(document(other), document(FULL)) == [
         "spec.version: it is immutable; create another NodeUpgrade",
+        "spec.waves: waves cannot be added, removed, renamed or reordered; create another NodeUpgrade",
         (
-            "spec.waves: waves can neither be added, taken away, renamed nor put in another order; "
-            "create another NodeUpgrade"
-        ),
-        (
-            "spec.action: Plan may become Run or Abort, Run and Pause each other or Abort, and Abort stays; "
-            "create another NodeUpgrade to start again"
+            "spec.action: Plan can change to Run or Abort, Run to Pause or Abort, Pause to Run or Abort, and Abort is "
+            "final; create another NodeUpgrade to start again"
         ),
         "spec.approvedWaves: an approval cannot be taken back; set spec.action to Pause to stop",
     ]
