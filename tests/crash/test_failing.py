@@ -19,7 +19,7 @@ from tests.crash.harness import (
 from tests.doubles.node import Moment, supervise
 from tests.doubles.node.calls import Interrupt, never
 
-HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held (apt-mark unhold kubelet:amd64 takes"
+HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held (run apt-mark unhold kubelet:amd64)"
 """That dpkg does not take the hold back keeps no node out of service; but it has to be said."""
 
 

@@ -17,7 +17,7 @@ def test_what_was_written_down_is_put_back_and_nothing_restarts() -> None:
     assert wrongs(after, restarts_allowed=False) == []
     assert after.report is not None
     assert after.report.outcome is Outcome.ROLLED_BACK
-    assert "took 2 containers for ended although they run" in after.report.message
+    assert "considered 2 running containers ended" in after.report.message
     assert not any(stored.ended for stored in after.node.runtime.containers.values())
 
 
