@@ -97,7 +97,7 @@ class _Hashes:
 
 
 class SimulatedKubelet:
-    """Implements ports.kubelet.Kubelet, and is the kubelet.
+    """Implements node.running_kubelet.kubelet.Kubelet, and is the kubelet.
 
     Attributes:
         pods: the node's pods as the API server has them.

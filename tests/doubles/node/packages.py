@@ -9,7 +9,7 @@ from tests.doubles.node.calls import Calls
 
 
 class SimulatedPackages:
-    """Implements ports.packages.Packages over dpkg's list of packages on a simulated disk.
+    """Implements node.host.packages.packages.Packages over dpkg's list of packages on a simulated disk.
 
     Attributes:
         user: who has locked the database; empty if nobody has.

@@ -91,7 +91,7 @@ def _words(line: str) -> tuple[str, ...]:
 
 
 class SimulatedServices:
-    """Implements ports.services.ServiceManager; the kubelet's unit has ``Restart=always``.
+    """Implements node.host.systemd.services.ServiceManager; the kubelet's unit has ``Restart=always``.
 
     Attributes:
         arguments: the kubelet's arguments in its own unit file.

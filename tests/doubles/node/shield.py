@@ -14,7 +14,7 @@ from tests.doubles.node.timeline import Timeline
 
 
 class SimulatedShield:
-    """Implements ports.shield.Shield; the methods of the second half are for the simulated node only.
+    """Implements node.shield.shield.Shield; the methods of the second half are for the simulated node only.
 
     Attributes:
         plan: of the unfinished run, which the process reads when it starts.

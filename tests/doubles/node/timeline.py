@@ -74,7 +74,7 @@ class Timeline:
 
 
 class SimulatedClock:
-    """Implements ports.clock.Clock."""
+    """Implements node.host.clock.Clock."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline

@@ -12,7 +12,7 @@ from tests.doubles.node.simulated import SimulatedNode
 
 @dataclass(frozen=True)
 class SimulatedArtifacts:
-    """Implements ports.artifacts.Artifacts."""
+    """Implements node.artifacts.artifacts.Artifacts."""
 
     node: SimulatedNode
     root: Path  # where the agent sees the node's root directory

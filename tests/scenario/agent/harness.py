@@ -73,7 +73,7 @@ def quiet(_moment: str) -> None:
 
 
 class Kube:
-    """Implements ports.kube.NodeSideKube for one task and one node."""
+    """Implements cluster.kube_api.NodeSideKube for one task and one node."""
 
     def __init__(self, task: Task, node: SimulatedNode, hook: Hook) -> None:
         self.task: Task | None = task

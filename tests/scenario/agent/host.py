@@ -27,7 +27,7 @@ class Credentials(AsKubelet, Protocol):
 
 @dataclass
 class SimulatedHost:
-    """Implements engine.node.Host."""
+    """Implements node.node.Host."""
 
     simulated: SimulatedNode
     control_plane: Credentials

@@ -9,7 +9,7 @@ from nodeupgrade.node.host.files.files import FilesView
 
 
 class FilesAfter:
-    """Implements ports.files.FilesView.
+    """Implements node.host.files.files.FilesView.
 
     Args:
         now: the files as they are.

@@ -42,7 +42,7 @@ POLL_SECONDS = 0.1
 
 
 class SimulatedRuntime:
-    """Implements ports.runtime.ContainerRuntime; the methods of the second half are for the simulated node only.
+    """Implements node.runtimes.runtime.ContainerRuntime; the second half is for the simulated node only.
 
     Attributes:
         numbered: the last number that was assigned.

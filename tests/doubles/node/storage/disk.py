@@ -51,7 +51,7 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """Implements ports.disk.Status."""
+    """Implements node.host.files.disk.Status."""
 
     st_mode: int
     st_ino: int
@@ -70,7 +70,7 @@ class FileStatus:
 
 
 class ModelDisk:
-    """Implements ports.disk.Disk.
+    """Implements node.host.files.disk.Disk.
 
     Attributes:
         passing: called before each system call that changes something, with its name and path.

@@ -16,7 +16,7 @@ LONG_AGO = 1e9
 
 
 class SimulatedFiles:
-    """Implements ports.files.Files over a dictionary that survives reboots, except for ``/run``.
+    """Implements node.host.files.files.Files over a dictionary that survives reboots, except for ``/run``.
 
     Attributes:
         touched: when a file or directory was changed, if not long ago.
