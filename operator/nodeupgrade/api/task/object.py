@@ -10,9 +10,10 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName
 
+EPOCH_MARK = "nodeupgrade.dev/epoch"
+"""The term of the leader that wrote last, see ``takeover``. Not for people."""
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 SETTLED_ANNOTATION = "nodeupgrade.dev/settled"
 """When a write last changed only this: writes that are based on the state before it then fail."""
@@ -39,6 +40,7 @@ class Task:
     # the node's containers before the run, as written by ``fleet.decide.baseline``. Stored in an annotation while the
     # node is in flight, so that a restart of the operator does not lose it.
     baseline: str = ""
+    owner: str = ""  # UID of its owner: usually the NodeUpgrade, with which it is deleted
     epoch: str = ""  # the epoch annotation
     held_since: datetime | None = None  # as in the annotation
 
@@ -51,6 +53,11 @@ class Task:
     def open(self) -> bool:
         """Whether the node side may be working on it, or the verdict is pending."""
         return self.spec.action not in _IDLE and self.verdict is None
+
+    @property
+    def released(self) -> bool:
+        """Whether its rollout has given the node back before a run began."""
+        return self.spec.action is TaskAction.RELEASE and self.verdict is None
 
     @property
     def has_reported(self) -> bool:
@@ -94,6 +101,7 @@ def parse_task(body: Json) -> Task:
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
+        owner=next((str(each.get("uid")) for each in metadata.get("ownerReferences") or ()), ""),
         epoch=annotations.get(EPOCH_MARK, ""),
         held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )

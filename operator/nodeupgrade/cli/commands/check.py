@@ -97,7 +97,7 @@ async def _in_flight(kube: KubeApi) -> Found:
         rollouts = await cluster_objects.upgrades(kube)
     except NotFoundError:
         return State.OK, "there are no NodeUpgrades, nor their definition"
-    flying = [(each.name, each.status.in_flight) for each in rollouts if each.status.in_flight]
+    flying = [(each.name, each.status.flying) for each in rollouts if each.status.in_flight]
     if not flying:
         return State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all"
     name, nodes = flying[0]
