@@ -2,7 +2,7 @@
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.rescue.script import hung_seconds
+from nodeupgrade.node.rescue.timeouts import hung_seconds
 from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
 
 LIMITS = Limits()
