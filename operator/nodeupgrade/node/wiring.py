@@ -8,7 +8,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.kubeconfig import inlined, parse
 from nodeupgrade.node.bundle.store import NodeBundles
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.host_packages import HostPackages
+from nodeupgrade.node.host.packages.package_holds import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager

@@ -15,7 +15,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.files import Files, FilesView
-from nodeupgrade.node.host.packages.dpkg import HELD, STATUS, record_of
+from nodeupgrade.node.host.packages.dpkg_database import HELD, STATUS, record_of
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import AgentRuns

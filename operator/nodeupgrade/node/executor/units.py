@@ -26,7 +26,7 @@ from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.run import restart_tuning
 from nodeupgrade.node.runtimes.description import RuntimeKind
-from nodeupgrade.node.shield.rules import STATE_FILES
+from nodeupgrade.node.shield.shield import STATE_FILES
 
 EXECUTOR = node.EXECUTOR
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY

@@ -13,7 +13,7 @@ from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.files.mounts import mount_holding
-from nodeupgrade.node.host.packages.dpkg import DIVERSIONS, DPKG, INFO, STATUS, Package
+from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import HostView

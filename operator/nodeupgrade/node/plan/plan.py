@@ -12,7 +12,7 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.plan.derived_uids import OwnUids

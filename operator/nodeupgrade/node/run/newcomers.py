@@ -12,7 +12,7 @@ from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.node.run.watch import LOOK_SECONDS
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 
 HASH = re.compile("[0-9a-f]{1,16}")
 

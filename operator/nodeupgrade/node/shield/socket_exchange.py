@@ -20,7 +20,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.atomic import carried_attributes
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.shield.records import ShieldRecords, append
-from nodeupgrade.node.shield.rules import LOCK, RESTARTS
+from nodeupgrade.node.shield.shield import LOCK, RESTARTS
 
 Inode: TypeAlias = tuple[int, int]
 
