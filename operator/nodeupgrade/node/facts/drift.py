@@ -10,7 +10,7 @@ from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.node.checks.drift import FileRole, ReadAtStart, Start
+from nodeupgrade.node.checks.kubelet_start import FileRole, ReadAtStart, Start
 from nodeupgrade.node.facts.gather import RunningKubelet
 from nodeupgrade.node.facts.kubelet_start import config_files, environment_files
 from nodeupgrade.node.host.systemd import drop_ins

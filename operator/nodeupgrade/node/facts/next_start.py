@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
-from nodeupgrade.node.checks.drift import Start, command
+from nodeupgrade.node.checks.kubelet_start import Start, command
 from nodeupgrade.node.facts.files_after import FilesAfter
 from nodeupgrade.node.facts.kubelet_start import config_files
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
