@@ -14,9 +14,9 @@ from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.running_kubelet.cell import INTERPRETER
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
+from nodeupgrade.node.running_kubelet.isolation import INTERPRETER
 from nodeupgrade.node.running_kubelet.requests import KubeletIdentity
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.runtimes.supported import RUNTIMES, runtime_named

@@ -15,8 +15,8 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
-from nodeupgrade.node.run.watch import LOOK_SECONDS
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, Moment
 from tests.doubles.node.kubelet import SYNC_SECONDS

@@ -16,7 +16,7 @@ from nodeupgrade.kubelet.flags import Arguments, adapt
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
-from nodeupgrade.node import own_places
+from nodeupgrade.node import own_directories
 from nodeupgrade.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.node.checks.files import FilesFound
 from nodeupgrade.node.checks.kubelet import kubelet_is_managed
@@ -33,7 +33,7 @@ from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.own_places import STATE_DIRECTORY, program_place
+from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
@@ -154,7 +154,7 @@ def gather(
             cgroup_v2=node.files.read(CGROUP_V2_MARK) is not None,
             state=kubelet_files.state(node.files, layout),
             read_only=kubelet_files.read_only(node.files, *_written_to(running)),
-            unfit_for_programs=own_places.unfit_for_programs(node.files),
+            unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, layout, runtime, node_object),
             down_budget=request.spec.verify.kubelet_down_budget,
@@ -226,10 +226,10 @@ def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
 
     If it empties that of the kubelet's program as well, nothing of the run is left.
     """
-    if running.program is None or own_places.volatile(files, (running.program.parent,)):
+    if running.program is None or own_directories.volatile(files, (running.program.parent,)):
         return ()
     needed = dict.fromkeys((UNIT_DIRECTORY, STATE_DIRECTORY, program_place(files)))
-    return own_places.volatile(files, needed)
+    return own_directories.volatile(files, needed)
 
 
 def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:

@@ -11,7 +11,7 @@ from nodeupgrade.node.facts.files_after import FilesAfter
 from nodeupgrade.node.facts.kubelet_start import config_files
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.own_places import mount_table
+from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of
 from nodeupgrade.node.plan.exchanged_files import is_drop_in as is_drop_in_of_unit
 

@@ -17,7 +17,7 @@ from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO,
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.own_places import mount_table
+from nodeupgrade.node.own_directories import mount_table
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""

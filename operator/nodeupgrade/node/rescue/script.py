@@ -16,7 +16,7 @@ from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
-from nodeupgrade.node.rescue.shell import LOGIC
+from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.runtimes.runtime import RescueFragment

@@ -10,7 +10,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.node.run.watch import LOOK_SECONDS
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 

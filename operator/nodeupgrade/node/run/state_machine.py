@@ -16,7 +16,7 @@ from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.kubelet_down_budget import kubelet_down_seconds, seconds_left
-from nodeupgrade.node.verification.completeness import Obstacle
+from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 UNDO_RETRY_SECONDS = 2.0
 LATER_UNDO_RETRY_SECONDS = 15.0

@@ -14,7 +14,7 @@ from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxI
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance, restarting
-from nodeupgrade.node.verification.departures import KILLED, TERMINATED
+from nodeupgrade.node.verification.ended_containers import KILLED, TERMINATED
 from nodeupgrade.node.verification.ended_pods import is_over
 
 EXCUSE_SECONDS = 3.0

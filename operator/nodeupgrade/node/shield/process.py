@@ -19,7 +19,7 @@ from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.host.systemd.watchdog import notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
 from nodeupgrade.node.shield.call_admission import CriCallJudge
 from nodeupgrade.node.shield.connection_relay import ConnectionRelay

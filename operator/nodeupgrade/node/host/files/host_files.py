@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files import atomic
-from nodeupgrade.node.host.files.disk import Disk, stamp
 from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
+from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.rescue.timeouts import hung_seconds
-from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
+from nodeupgrade.node.run.progress_deadline import longest_silence, seconds_without_progress
 
 LIMITS = Limits()
 NOT_READY_SECONDS = 40.0

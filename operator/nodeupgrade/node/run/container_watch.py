@@ -18,7 +18,7 @@ from nodeupgrade.node.run.kubelet_log import quoted, read_log
 from nodeupgrade.node.run.shield_use import require_none_refused
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
-from nodeupgrade.node.verification.departures import Departures, Evidence, divide, may_be_harmless
+from nodeupgrade.node.verification.ended_containers import Departures, Evidence, divide, may_be_harmless
 from nodeupgrade.node.verification.verification import Difference, consistent, unplanned
 
 LOOK_SECONDS = 0.25
