@@ -8,8 +8,8 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
 from nodeupgrade.node.checks.other_tools import INSTALLERS
 from nodeupgrade.node.checks.volumes import heeds_deletion
-from nodeupgrade.node.facts.as_kubelet import read_claims
 from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
+from nodeupgrade.node.facts.volume_claims import read_claims
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.files.mounts import mount_holding
