@@ -1,8 +1,7 @@
 """Requests the readiness guard before the kubelet is stopped, and awaits the answer. `guard_trials` checks the guard.
 
-The control plane raises the guard, which takes effect once every API server has loaded it. The guard denies requests of
-kubelets only, so it is checked with dry runs as the node's kubelet. Nothing has been changed by then, and the run can
-still be called off.
+The control plane raises the guard, which takes effect once every API server has loaded it. Nothing has been changed by
+then, and the run can still be called off.
 """
 
 import asyncio

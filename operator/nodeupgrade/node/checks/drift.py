@@ -12,15 +12,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
-from nodeupgrade.node.checks.kubelet_start import (
-    Command,
-    FileRole,
-    ReadAtStart,
-    Start,
-    command,
-    other_variables,
-    same_words,
-)
+from nodeupgrade.node.checks.kubelet_start import Command, FileRole, ReadAtStart, Start, command, other_variables
 from nodeupgrade.node.checks.running_configuration import compare
 
 
@@ -29,8 +21,7 @@ class Discrepancy:
     """One respect in which the kubelet would not start as it runs."""
 
     detail: str  # a sentence that names file, key and both values, but no value that may be a secret
-    # whether ``kubelet.configurationDrift: Accept`` covers it. It does not if it is unknown how the kubelet would
-    # start.
+    # whether ``kubelet.configurationDrift: Accept`` covers it; not if it is unknown how the kubelet would start
     acceptable: bool = True
 
 
@@ -59,7 +50,7 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
         *_identity_changes(start),
         *(_changed(file, start) for file in start.changed_since(FileRole.OTHER)),
     )
-    differs = expected.words is not None and not same_words(expected.words, start.words)
+    differs = expected.words is not None and not start.has_words(expected.words)
     return Drift(
         policy=policy, discrepancies=discrepancies, words=expected.words[1:] if expected.words and differs else None
     )
@@ -115,7 +106,7 @@ def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
 
 
 def _command_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
-    if expected.words is None or same_words(expected.words, start.words):
+    if expected.words is None or start.has_words(expected.words):
         return
     new, old = " ".join(expected.words).split(), " ".join(start.words).split()
     more, less = [word for word in new if word not in old], [word for word in old if word not in new]

@@ -57,6 +57,10 @@ class Start:
             if (data := self.environment_files[path]) is not None:
                 yield data
 
+    def has_words(self, words: tuple[str, ...]) -> bool:
+        """Report whether this is its command line; systemd does not show where a word that contains blanks ends."""
+        return " ".join(words).split() == " ".join(self.words).split()
+
     def changed_since(self, *kinds: FileRole) -> tuple[ReadAtStart, ...]:
         """Return the files of these kinds that were changed after the start."""
         return tuple(file for file in self.read if file.was in kinds and file.changed > self.started)
@@ -97,11 +101,6 @@ def command(start: Start) -> Command:
     if not words or not start.words or words[0] != start.words[0]:  # another program, such as a script, starts it
         words = None
     return Command(words=words, environment=environment)
-
-
-def same_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Report whether two command lines are the same; systemd does not show where a word that contains blanks ends."""
-    return " ".join(one).split() == " ".join(other).split()
 
 
 def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str, ...]:

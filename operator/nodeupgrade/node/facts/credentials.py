@@ -17,9 +17,9 @@ from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.node import HostView
 
 ROTATED = "kubelet-client-current.pem"
-"""In the directory of certificates: what a kubelet with rotateCertificates uses rather than its kubeconfig's."""
+"""In the certificate directory: with rotateCertificates, used instead of the kubeconfig's certificate."""
 REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-"""What an API server answers a kubelet that asks for its own Node with credentials that are not its own."""
+"""The answers to a kubelet that requests its own Node with credentials that are not its own."""
 
 
 def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity | None:
@@ -52,10 +52,7 @@ def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity
 
 
 def unusable_credentials(host: HostView, facts: NodeFacts) -> str:
-    """Return why the credentials that a program prints cannot be used; empty if they can, or no program prints them.
-
-    An API server that does not answer says nothing about them.
-    """
+    """Return why the credentials of a program are unusable; empty if they work, without a program or an answer."""
     kubeconfig, found = facts.readiness.layout.kubeconfig, facts.readiness.host.identity
     if kubeconfig is None or found is None or not found.by_program:
         return ""

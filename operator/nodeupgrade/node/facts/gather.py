@@ -55,7 +55,7 @@ class RunningKubelet:
     unit: UnitStatus
     program: PurePosixPath | None
     words: tuple[str, ...]
-    runtime: str = ""  # name of its runtime, as the Node reports it; empty if nobody asked
+    runtime: str = ""  # name of its runtime, as the Node reports it; empty if not read
 
 
 def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
@@ -103,7 +103,7 @@ def gather(
     clients: Clients,
     then: StartWithFiles | None = None,
 ) -> NodeFacts:
-    """Gather everything that the checks and the plan need; ``then`` is another start of the new kubelet than now."""
+    """Gather the input of the checks and the plan; ``then`` is the new kubelet's start, if it differs from now."""
     then = then or StartWithFiles(files=node.files, words=running.words)
     starting = replace(running, words=then.words)
     views = tuple(parse_pod(pod) for pod in pods)
@@ -177,7 +177,7 @@ def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
 
 
 def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
-    """Find the programs that units name without a path; those of units that say where to look are not looked for."""
+    """Find the programs that units name without a path, except those of units with a search path of their own."""
     searched = () if any(unit.search_path for unit in units) else SEARCHED
     bare = {command.program for unit in units for command in unit.commands if "/" not in command.program}
     places = {name: [directory / name for directory in searched if name] for name in bare}
@@ -209,7 +209,7 @@ def _files(
 def _tried(
     node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments, then: StartWithFiles
 ) -> str | None:
-    """Return what the new kubelet says to its configuration; ``None`` if there is no such program."""
+    """Return the new kubelet's verdict on its configuration; ``None`` if there is no such program."""
     if isinstance(request.replacement, Finding):
         return None
     then = replace(then, words=arguments.words)
@@ -222,10 +222,7 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
 
 
 def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
-    """Return the directories without which a run cannot be ended after a boot, and which a boot empties.
-
-    If it empties that of the kubelet's program as well, nothing of the run is left.
-    """
+    """Return the directories that a run needs after a boot and a boot empties; none if it empties the program's."""
     if running.program is None or own_directories.volatile(files, (running.program.parent,)):
         return ()
     needed = dict.fromkeys((UNIT_DIRECTORY, STATE_DIRECTORY, program_place(files)))

@@ -1,4 +1,4 @@
-"""Gather what surrounds the kubelet on its host. Changes nothing."""
+"""Gather facts about the host that surrounds the kubelet. Changes nothing."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -88,7 +88,7 @@ def _package(host: HostView, path: str) -> tuple[Package | None, bool]:
 
 
 def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | None:
-    """Ask rpm for the owners of a program under each of its names; ``None`` if it does not tell for any of them."""
+    """Ask rpm for the owners of a program under each of its names; ``None`` if an answer is unclear."""
     names = (name for name in sorted(listed_as(program)) if name == program or host.files.real(name) == program)
     found: list[str] = []
     for name in names:

@@ -13,15 +13,12 @@ from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 
 
 def read_claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
-    """Read the claims of running pods as the kubelet does; after the first that gets no answer, ask for no more."""
+    """Read the claims of running pods as the kubelet does; stop at the first without an answer."""
     kubeconfig, silence = facts.readiness.layout.kubeconfig, ""
     asked = [(pod, name) for pod in facts.running_pods() for name in claims_of(pod)]
     try:
-        server = (
-            None
-            if not asked or kubeconfig is None
-            else host.as_kubelet(PurePosixPath(kubeconfig), facts.kubelet.unit.main_pid)
-        )
+        path = None if kubeconfig is None else PurePosixPath(kubeconfig)
+        server = None if not asked or path is None else host.as_kubelet(path, facts.kubelet.unit.main_pid)
     except StepFailed as error:
         server, silence = None, str(error)
     for pod, name in asked:

@@ -63,8 +63,7 @@ class Watch:
         """Look, if the next look is due.
 
         Raises:
-            StepFailed: something that ran before was stopped or replaced, and did not end by itself; or the shield
-                refused to do so.
+            StepFailed: a container was stopped or replaced, and did not end by itself; or the shield refused to do so.
         """
         require_none_refused(self.node, self.plan)
         if self.node.clock.awake() >= self._next:

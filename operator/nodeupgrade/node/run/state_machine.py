@@ -105,8 +105,7 @@ class RollbackCause:
 def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
     """Decide what comes next.
 
-    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script has begun to restore
-      OLD.
+    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script is restoring OLD.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as

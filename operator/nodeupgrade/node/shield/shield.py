@@ -48,8 +48,7 @@ class RuleRestart:
 class Shield(Protocol):
     """Raises and lowers the shield by exchanging the socket that a kubelet finds at the runtime's path.
 
-    The service manager starts and stops the shield's process, a unit of its own. All methods are idempotent and raise
-    StepFailed on failure.
+    The service manager starts and stops the shield's process. All methods are idempotent and may raise StepFailed.
     """
 
     def ready(self) -> bool:

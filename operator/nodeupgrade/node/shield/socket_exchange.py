@@ -2,8 +2,7 @@
 
 One directory has three names: the runtime's path, the shield's own socket, and another name of the runtime's socket,
 which exists exactly for as long as the shield is meant to be raised. Each change is one rename, so there is no moment
-without a socket. A process that is killed between two system calls leaves a state that the next raise or lower
-completes.
+without a socket. If the process is killed between two system calls, the next raise or lower completes its work.
 """
 
 import contextlib

@@ -67,8 +67,7 @@ class SwapBinary(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Put the staged program in place; the staged path stays, so that a repetition is harmless.
 
-        Both programs must still be the confirmed ones. Digests take too long without a kubelet, so they are computed
-        only if a stamp differs.
+        Both programs must still be the confirmed ones. To save time, digests are computed only if a stamp differs.
         """
         swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
         new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}
