@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from nodeupgrade.kubelet.dockershim import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
+from nodeupgrade.kubelet.built_in_runtime import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
 from nodeupgrade.kubelet.settings import Configured, configured
 
 DEFAULT_ROOT = "/var/lib/kubelet"

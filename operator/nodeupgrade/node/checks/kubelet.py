@@ -10,7 +10,7 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
-from nodeupgrade.kubelet.dockershim import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
+from nodeupgrade.kubelet.built_in_runtime import BUILT_IN_RUNTIME_REMOVED, built_in_runtime_objection
 from nodeupgrade.kubelet.flags import complaint
 from nodeupgrade.kubelet.known_defects import Concern, KnownDefect
 from nodeupgrade.kubelethash import UnsupportedKubelet, era_of
