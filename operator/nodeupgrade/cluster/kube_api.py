@@ -113,6 +113,8 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreview
 ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
 )
+READINESS_GUARD = "readiness-guard.nodeupgrade.dev"
+NODE_GUARD = "node-guard.nodeupgrade.dev"
 FENCE = "operator-fence.nodeupgrade.dev"
 """The admission policy that denies the writes of replicas that do not lead; every denial names it."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")

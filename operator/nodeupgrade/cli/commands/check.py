@@ -26,8 +26,10 @@ from nodeupgrade.cluster.kube_api import (
     EVENTS,
     FENCE,
     LEASES,
+    NODE_GUARD,
     NODES,
     PODS,
+    READINESS_GUARD,
     TASKS,
     UPGRADES,
     ConflictError,
@@ -47,10 +49,9 @@ from nodeupgrade.fleet.leadership.election import DURATION, RETRY, LeaseRecord
 from nodeupgrade.fleet.leadership.lease import read
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.agent.guard_trials import NODE_POLICY, POD_POLICY
 
 DEPLOYMENT = "nodeupgrade-operator"
-POLICIES = (POD_POLICY, NODE_POLICY, FENCE)
+POLICIES = (READINESS_GUARD, NODE_GUARD, FENCE)
 """Those that the manifests install where the API server has admission policies."""
 
 _NEEDED = (("list", UPGRADES), ("list", TASKS), ("list", NODES), ("list", PODS), ("list", EVENTS))
