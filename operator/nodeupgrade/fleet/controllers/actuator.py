@@ -124,9 +124,6 @@ class Actuator:
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
             case actions.DropTask(task=task):
                 await kube.delete(TASKS, task.name, uid=task.uid)
-            case actions.DisownTask(task=task):
-                owner = NODES.as_owner(task.name, task.spec.node_uid)
-                await self._merge_task(task, {"metadata": {"ownerReferences": [owner]}})
             case actions.RaiseGuard() | actions.NarrowGuard() | actions.DeclineGuard() | actions.LiftGuard():
                 await self._write_guard(action)
             case actions.CreateAgent():
@@ -180,8 +177,9 @@ class Actuator:
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
         upgrade = self.fleet.upgrade
-        labels, owners = {UPGRADE_LABEL: upgrade.name}, [UPGRADES.as_owner(upgrade.name, upgrade.uid)]
-        annotations = {**annotations, **self._mark}
+        labels, annotations = {UPGRADE_LABEL: upgrade.name}, {**annotations, **self._mark}
+        # Deleted when both are gone: a failure outlives its Node, and what may be in progress outlives its NodeUpgrade.
+        owners = [UPGRADES.as_owner(upgrade.name, upgrade.uid), NODES.as_owner(spec.node_name, spec.node_uid)]
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
             own = held.spec.upgrade_ref.uid == spec.upgrade_ref.uid

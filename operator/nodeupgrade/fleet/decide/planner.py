@@ -47,7 +47,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     """
     upgrade, slots = fleet.upgrade, fleet.in_flight
     if upgrade.deleting and (not slots or upgrade.abandoned):
-        return Plan(actions=leave(fleet, now, abandoned=bool(slots)))
+        return Plan(actions=leave(fleet, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
         return Plan()
     aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
