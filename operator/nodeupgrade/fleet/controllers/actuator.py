@@ -81,7 +81,7 @@ class Actuator:
         """The API server."""
         return self.snapshots.kube
 
-    async def _apply(self, action: actions.Write) -> None:  # noqa: PLR0912, PLR0915 - one case for each action
+    async def _apply(self, action: actions.Write) -> None:  # noqa: PLR0912 - one case for each action
         upgrade, kube, now = self.fleet.upgrade, self.kube, self.kube.utcnow()
         namespace = self.snapshots.agents.namespace
         match action:

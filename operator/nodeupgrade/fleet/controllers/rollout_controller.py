@@ -85,6 +85,7 @@ class RolloutController:
             began = time.thread_time()
             planned = plan(fleet, now := kube.utcnow())
             cost += time.thread_time() - began
+        memory.remember_pods(fleet, now)
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
         slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
