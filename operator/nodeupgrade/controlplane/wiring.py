@@ -23,6 +23,7 @@ from nodeupgrade.fleet.controllers.controllers import Controllers, build_control
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.health import objects
 from nodeupgrade.fleet.health.monitor import HealthMonitor
 from nodeupgrade.fleet.health.probe import ClusterProbe
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
@@ -114,7 +115,13 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
     async with (
         KubeClient.open(kubeconfig, answered=metrics.answered) as kube,
         KubeClient.open(kubeconfig, patience=ELECTION_PATIENCE, answered=metrics.answered) as electing,
-        KubeClient.open(kubeconfig, patience=ONE_ATTEMPT, answered=metrics.answered, impersonated=reader) as as_reader,
+        KubeClient.open(
+            kubeconfig,
+            patience=ONE_ATTEMPT,
+            answered=metrics.answered,
+            impersonated=reader,
+            page_size=objects.PAGE_SIZE,
+        ) as as_reader,
     ):
         # A name of its own for every process: the API server's fence compares what precedes the underscore.
         identity = f"{settings.pod}_{uuid.uuid4().hex[:12]}"
