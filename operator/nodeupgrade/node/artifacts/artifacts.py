@@ -34,7 +34,7 @@ class Artifacts(Protocol):
 
         Raises:
             CopyError: the source is missing, not a regular file, or there is a link on the way to it; or the target
-                cannot be written.
+                cannot be written. TooLargeError if it is larger than any program.
         """
 
     def digest(self, source: PurePosixPath) -> Digest:
