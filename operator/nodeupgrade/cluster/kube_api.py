@@ -113,6 +113,9 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreview
 ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
 )
+ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
+)
 FENCE = "operator-fence.nodeupgrade.dev"
 """The admission policy that denies the writes of replicas that do not lead; every denial names it."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
