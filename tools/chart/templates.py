@@ -99,20 +99,21 @@ def template(source: str, text: str, *, condition: str = "") -> str:
     Args:
         source: path of the manifest, for the hint and for errors.
         text: content of the manifest.
-        condition: pipeline that decides whether the file is rendered at all; empty for always.
+        condition: pipeline that decides whether the file is rendered at all, its policies too; empty for always, then
+            policies where `admissionPolicies` says so.
 
     Raises:
         ChartError: a place that a value decides is missing, or there more than once.
     """
     documents = re.split(r"^---\n", text, flags=re.MULTILINE)
-    body = "---\n".join(_document(source, document) for document in documents)
+    body = "---\n".join(_document(source, document, condition) for document in documents)
     return HINT % source + (_conditional(condition, body) if condition else body)
 
 
-def _document(source: str, text: str) -> str:
+def _document(source: str, text: str, condition: str) -> str:
     manifest = yaml.safe_load(text)
     escaped = text.replace("{{", '{{ "{{" }}')
-    if manifest["kind"] in POLICY_KINDS or _name(manifest) == ("ConfigMap", GUARD):
+    if not condition and (manifest["kind"] in POLICY_KINDS or _name(manifest) == ("ConfigMap", GUARD)):
         return _conditional('include "nodeupgrade.admissionPolicies" .', escaped)
     if manifest["kind"] == "PodDisruptionBudget":
         return _conditional(_RECENT, escaped)

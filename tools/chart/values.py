@@ -182,6 +182,15 @@ def _of_the_cluster() -> tuple[Value, ...]:
             ),
         ),
         Value(
+            name="fourEyes",
+            default=False,
+            schema=_BOOLEAN,
+            meaning=(
+                "Install the ValidatingAdmissionPolicy by which nobody approves a NodeUpgrade of their own; needs "
+                "Kubernetes 1.30."
+            ),
+        ),
+        Value(
             name="nodesProxy",
             default=False,
             schema=_BOOLEAN,

@@ -71,6 +71,7 @@ VALUES: dict[str, Json] = {
     "definitions without rules": {"crds": {"validationRules": "Omit"}},
     "no policies": {"admissionPolicies": "Omit"},
     "nodes/proxy": {"nodesProxy": True},
+    "four eyes": {"fourEyes": True},
     "monitoring": {"monitoring": {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}}},
     "a dashboard": {"monitoring": {"dashboard": True}},
     "cleanup": {"cleanup": True},
