@@ -37,6 +37,12 @@ def _with_labels(value: str, *, indent: int) -> str:
     return f"{' ' * (indent - 2)}labels: {{{{- {merged} | toYaml | nindent {indent} }}}}"
 
 
+def _text(value: str) -> str:
+    """Return a value as text, which is empty if it is null or an older chart did not have it."""
+    path = f".Values.{value}"
+    return f'{{{{ ternary "" (toString {path}) (kindIs "invalid" {path}) | quote }}}}'
+
+
 def _further(value: str, *, indent: int) -> str:
     """Return the items of a value, which are added to those of a manifest."""
     return f"{' ' * indent}{{{{- with .Values.{value} }}}}{{{{- toYaml . | nindent {indent} }}}}{{{{- end }}}}\n"
@@ -74,6 +80,14 @@ _BY_KIND = {
         Replacement(
             r"^            - \{name: AGENT_IMAGE, value: nodeupgrade\}$",
             '            - {name: AGENT_IMAGE, value: {{ include "nodeupgrade.image" . | quote }}}',
+        ),
+        Replacement(
+            r"^            - \{name: MAX_IN_FLIGHT, value: ''\}$",
+            f"            - {{name: MAX_IN_FLIGHT, value: {_text('maxInFlight')}}}",
+        ),
+        Replacement(
+            r"^            - \{name: MAX_UNAVAILABLE, value: ''\}$",
+            f"            - {{name: MAX_UNAVAILABLE, value: {_text('maxUnavailable')}}}",
         ),
         Replacement(
             r"^          resources:\n(?:            .*\n)+?(?=          \S)",

@@ -19,6 +19,7 @@ from nodeupgrade.cluster.kube_api import LEASES, UPGRADES, ForbiddenError, NotFo
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
@@ -57,6 +58,7 @@ class OperatorSettings:
     metrics_host: str = ""  # address on which to serve metrics to Prometheus
     metrics_port: int = 0  # port on which to serve metrics
     configuration: Configuration = field(default_factory=Configuration)  # the servers that the operator may speak to
+    cluster_budget: ClusterBudget = field(default_factory=ClusterBudget)  # what all rollouts together may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
