@@ -132,9 +132,9 @@ class Fleet:
 
         def at_work(upgrade: Object) -> bool:
             flying = upgrade.get("status", {}).get("inFlight", [])
-            return any(node in {None, each} and self._reports(each) for each in flying)
+            return any(node in {None, each["node"]} and self._reports(each["node"]) for each in flying)
 
-        return str(self.wait(name, f"{node or 'a node'} in flight", at_work)["status"]["inFlight"][0])
+        return str(self.wait(name, f"{node or 'a node'} in flight", at_work)["status"]["inFlight"][0]["node"])
 
     def _reports(self, node: str) -> bool:
         return bool(reported(self.task(node)))

@@ -49,7 +49,7 @@ class Oracle:
 
     def _upgrade(self, body: Json) -> None:
         """P3: slots are never more than the budget. P4: none is given away while somebody has paused the rollout."""
-        slots = frozenset(body.get("status", {}).get("inFlight", ()))
+        slots = frozenset(slot["node"] for slot in body.get("status", {}).get("inFlight", ()))
         if len(slots) > self.budget:
             self._say(f"P3: {sorted(slots)} have a slot, but the budget is {self.budget}")
         paused = body["metadata"].get("annotations", {}).get("nodeupgrade.dev/pause") == "true"

@@ -65,7 +65,7 @@ def watching(lab: Lab, control: Sequence[Node], upgrade: str, *, etcd: bool = Tr
 
     def flights() -> None:
         for found in lab.api.list("nodeupgrades", fields=f"metadata.name={upgrade}", timeout=_ANSWERS_WITHIN):
-            flying = tuple(found.get("status", {}).get("inFlight", ()))
+            flying = tuple(slot["node"] for slot in found.get("status", {}).get("inFlight", ()))
             watch.together = max(watch.together, flying, key=len)
 
     def members() -> None:

@@ -50,7 +50,7 @@ def test_all_contracts_hold(package: Path) -> None:
     ("module", "line", "contract"),
     [
         ("controlplane/__init__.py", "import nodeupgrade.cli", SLICES),
-        ("fleet/__init__.py", "import nodeupgrade.node.own_places", SLICES),
+        ("fleet/__init__.py", "import nodeupgrade.node.own_directories", SLICES),
         ("node/__init__.py", "import nodeupgrade.fleet.actions", SLICES),
         ("stray.py", '"""A module that no slice names."""', SLICES),
         ("node/plan/request.py", "import nodeupgrade.node.checks.registry", ("A node's rooms point downwards", CYCLES)),

@@ -15,7 +15,7 @@ CONSOLE = PACKAGE / "cli" / "console.py"
 
 EVENTS = PACKAGE / "cluster" / "typed_objects.py"
 NOTICES = PACKAGE / "fleet" / "notices" / "formats.py"
-CELL = PACKAGE / "node" / "running_kubelet" / "cell.py"
+CELL = PACKAGE / "node" / "running_kubelet" / "isolation.py"
 """Prints to the agent that started it, and not to people."""
 
 CONDITIONS = PACKAGE / "fleet" / "decide" / "conditions.py"

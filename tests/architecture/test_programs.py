@@ -31,7 +31,7 @@ def test_a_program_that_is_started_by_its_path_imports_nothing_of_ours() -> None
         if (one or other) != "nodeupgrade"
     }
 
-    assert {path.name for path in started} == {"cell.py", "judge.py"}
+    assert {path.name for path in started} == {"isolation.py", "judge.py"}
     assert {path.name for path in started if "nodeupgrade" in imported(path.read_text(encoding="utf-8"))} == set()
 
 

@@ -7,8 +7,9 @@ from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, Monoton
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
-from nodeupgrade.node.shield.call_judge import CriCallJudge, JudgePorts
-from nodeupgrade.node.shield.rules import RefusedCall, RuleRestart, Shielded
+from nodeupgrade.node.shield.call_admission import CriCallJudge, JudgePorts
+from nodeupgrade.node.shield.harmful_calls import Shielded
+from nodeupgrade.node.shield.shield import RefusedCall, RuleRestart
 from tests.builders.shielded import AS_FOUND, WEB, container_of, shielded_plan
 
 PEER = "unix-abstract:kubelet"

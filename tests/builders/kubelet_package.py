@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 
 USUAL = PurePosixPath("/usr/bin/kubelet")
 

@@ -16,7 +16,7 @@ from nodeupgrade.node.checks import cgroups, host, other_tools
 from nodeupgrade.node.checks.facts import NodeFacts, PodCgroups, Surroundings
 from nodeupgrade.node.checks.kubelet import kubelet_keeps_its_name
 from nodeupgrade.node.checks.units import nothing_else_stops, systemd_is_new_enough
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from tests.builders.sound import STATUS, facts, kubelet, readiness
 
 ROOMS = (cgroups, host, other_tools)

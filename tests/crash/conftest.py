@@ -5,14 +5,14 @@ from functools import cache
 import pytest
 
 from nodeupgrade.node.journal import journal
-from nodeupgrade.node.run import shield_use, watch
+from nodeupgrade.node.run import container_watch, shield_use
 from nodeupgrade.node.run.steps import kubelet
 
 
 @pytest.fixture(autouse=True)
 def _looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run is interrupted at its effects; the many looks between them only cost time, in thousands of runs."""
-    for module in (watch, kubelet, shield_use):
+    for module in (container_watch, kubelet, shield_use):
         monkeypatch.setattr(module, "LOOK_SECONDS", 1.0)
 
 

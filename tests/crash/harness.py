@@ -14,9 +14,9 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.host.packages.dpkg import PROGRAM as DPKG_PROGRAM
-from nodeupgrade.node.host.packages.dpkg import STATUS as DPKG_STATUS
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
+from nodeupgrade.node.host.packages.dpkg_database import STATUS as DPKG_STATUS
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.journal.journal import Outcome, parse
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.exchanged_files import NewFile, backup_path, staged_path

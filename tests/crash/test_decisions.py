@@ -28,7 +28,7 @@ from nodeupgrade.node.run.state_machine import (
     decide,
     needs_runtime,
 )
-from nodeupgrade.node.verification.completeness import Obstacle
+from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 OLD, NEW, MIXED = "old", "new", "mixed"
 LIMITS = Limits(kubelet_down=30.0, settle=1.0, undo_attempts=3)

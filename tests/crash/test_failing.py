@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.packages.dpkg import STATUS
+from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Outcome
 from tests.crash.harness import (
     ALL_WAYS,

@@ -18,7 +18,7 @@ import pytest
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files import atomic
-from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.journal import journal_file
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from tests.crash.machine import Machine, Wreck

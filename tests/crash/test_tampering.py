@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.node.host.packages.dpkg import STATUS
+from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.plan.exchanged_files import staged_path
 from nodeupgrade.node.run import start_preconditions

@@ -203,6 +203,14 @@ class InMemoryKube(TypedKube):
             return
         self._remove(key, "delete")
 
+    async def collect_garbage(self) -> None:
+        """Delete the objects whose owners are gone, as the controller manager does."""
+        alive = {body["metadata"]["uid"] for body in self._objects.values()}
+        for key, body in list(self._objects.items()):
+            owners = body["metadata"].get("ownerReferences") or ()
+            if owners and not any(owner["uid"] in alive for owner in owners):
+                self._remove(key, "collect")
+
     async def server_version(self) -> str:
         """The API server's version."""
         return self.version

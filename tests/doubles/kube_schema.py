@@ -15,7 +15,7 @@ from nodeupgrade.api.schema.cel_rules import holds
 from nodeupgrade.api.schema.defaulting import filled
 from nodeupgrade.api.schema.derive import Problem
 from nodeupgrade.api.schema.validation import validate
-from nodeupgrade.cluster.kube_api import RejectedError, Resource
+from nodeupgrade.cluster.kube_api import InvalidError, Resource
 
 _KINDS = {kind.plural: kind for kind in (UPGRADE_KIND, TASK_KIND)}
 
@@ -24,14 +24,14 @@ def reject_misfits(resource: Resource, body: Json) -> None:
     """Make sure that an object matches its schema.
 
     Raises:
-        RejectedError: It does not; the message says where and why.
+        InvalidError: It does not; the message says where and why.
     """
     kind = _KINDS.get(resource.plural)
     if kind is None:
         return
     if found := list(_misfits(kind, body)):
         name = body["metadata"]["name"]
-        raise RejectedError(f"cannot write {resource.plural} {name} because {'; '.join(map(str, found))}")
+        raise InvalidError(f"cannot write {resource.plural} {name} because {'; '.join(map(str, found))}")
 
 
 def _misfits(kind: Kind, body: Json) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
@@ -105,11 +106,11 @@ class Passes:
     async def reconcile(self, name: str) -> Result:
         """Make one pass over one NodeUpgrade."""
         try:
-            flying = (await self._kube.get(UPGRADES, name)).get("status", {}).get("inFlight", ())
+            slots = (await self._kube.get(UPGRADES, name)).get("status", {}).get("inFlight", ())
         except NotFoundError:
-            flying = ()
+            slots = ()
         self.renew(name)
-        looks = [asyncio.ensure_future(self.nodes.reconcile(name, node)) for node in flying]
+        looks = [asyncio.ensure_future(self.nodes.reconcile(name, slot["node"])) for slot in slots]
         try:
             nodes = [await look for look in looks]
             self.renew(name)
@@ -135,7 +136,7 @@ class Passes:
         """Read everything that the next pass depends on, with the pods that it asks for."""
         self.renew(name)
         fleet, now = await self.snapshots.of_rollout(name), self._kube.utcnow()
-        flying = fleet.upgrade.status.in_flight
+        flying = fleet.upgrade.status.flying
         fleet = await self.snapshots.with_pods(fleet, [node for node in flying if needs_pods(fleet, node, now)])
         while missing := plan(fleet, now).unread:
             fleet = await self.snapshots.with_pods(fleet, missing)
@@ -157,7 +158,7 @@ class Passes:
 
 def decisions(fleet: FleetSnapshot, now: datetime) -> tuple[NodeAction, ...]:
     """Return what both controllers would do next."""
-    nodes = {name: actions for name in fleet.upgrade.status.in_flight if (actions := advance(fleet, name, now))}
+    nodes = {name: actions for name in fleet.upgrade.status.flying if (actions := advance(fleet, name, now))}
     waiting = {name: last for name, (*_, last) in nodes.items() if isinstance(last, Wait | FreeSlot)}
     planned = plan(replace(fleet, waiting={**fleet.waiting, **waiting}), now)
     return (*(action for actions in nodes.values() for action in actions), *planned.actions)
@@ -177,6 +178,9 @@ class _OnceListed(FleetSource):
 
     async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return await self._lists.get_nodes()
+
+    async def get_tasks(self) -> Mapping[NodeName, Task]:
+        return await self._lists.get_tasks()
 
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         return await self._lists.get_open_tasks(version)

@@ -217,7 +217,7 @@ def judge(cluster: Cluster, outcome: Verdict, *nodes: str) -> None:
         node["status"]["nodeInfo"]["kubeletVersion"] = "v1.33.13" if upgraded else "v1.30.14"
         cluster.add(node)
     body = cluster.get(UPGRADES, ROLLOUT)
-    body["status"]["inFlight"] = [name for name in body["status"]["inFlight"] if name not in nodes]
+    body["status"]["inFlight"] = [slot for slot in body["status"]["inFlight"] if slot["node"] not in nodes]
     cluster.add(body)
     cluster.add(asyncio.run(told_by_the_operator(cluster.kube, ROLLOUT, cluster.now)))
 

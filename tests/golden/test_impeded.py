@@ -32,7 +32,7 @@ def impeded(cluster: Cluster) -> Json:
     body = cluster.get(UPGRADES, ROLLOUT)
     fleet = asyncio.run(read_fleet(cluster.kube, parse_upgrade(body)))
     refused = next_setback(None, CreateAgent, DENIED, cluster.now - timedelta(seconds=8))
-    fleet = replace(fleet, setbacks={(parse_upgrade(body).status.in_flight[-1], CreateAgent): refused})
+    fleet = replace(fleet, setbacks={(parse_upgrade(body).status.flying[-1], CreateAgent): refused})
     (status,) = (action.status for action in plan(fleet, cluster.now).actions if isinstance(action, WriteStatus))
     return {**body, "status": to_json(status)}
 

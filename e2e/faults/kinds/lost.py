@@ -21,7 +21,7 @@ from e2e.lab.workloads import splitpods
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
-from nodeupgrade.node.own_places import PROGRAM_PLACES
+from nodeupgrade.node.own_directories import PROGRAM_PLACES
 
 FENCED_SECONDS = 60.0
 """The time within which the old kubelet would have been started, if it were started."""

@@ -16,7 +16,7 @@ from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, SHIELD_RAISED, Failpoint, When, at
 from nodeupgrade.node.journal.journal import Mark
-from nodeupgrade.node.shield.rules import REFUSED
+from nodeupgrade.node.shield.shield import REFUSED
 
 SHIELD = "nodeupgrade-shield.service"
 PAUSE_SECONDS = 0.5

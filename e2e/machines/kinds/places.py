@@ -13,7 +13,7 @@ from e2e.machines.stage import BOUNDS, Stage, Upgraded
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import When, at
-from nodeupgrade.node.own_places import PROGRAM_PLACES
+from nodeupgrade.node.own_directories import PROGRAM_PLACES
 
 FIRST, SECOND = map(str, PROGRAM_PLACES)
 """The places for programs, in the order in which they are tried."""

@@ -14,7 +14,7 @@ from e2e.lab.host import cgroups
 from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED
 from e2e.preflight.kinds.node import patch_status, refusing, taint
 from e2e.preflight.row import WARNED, Hazard, Row
-from nodeupgrade.node.own_places import PROGRAM_PLACES
+from nodeupgrade.node.own_directories import PROGRAM_PLACES
 
 UNITS = "/etc/systemd/system"
 SPARE = 160

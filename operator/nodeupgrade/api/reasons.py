@@ -94,6 +94,7 @@ class Reason(StrEnum):
     TAINT_NOT_TOLERATED = ("TaintNotTolerated",
         "a running pod does not tolerate a NoExecute taint of the node, so it is about to be evicted",
         "remove the taint, or wait until the pod is gone")
+    NOT_SELECTED = ("NotSelected", "spec.nodes does not select the node any more", NOTHING_TO_DO, Severity.SKIP)
     OVERLAP_CONFLICT = ("OverlapConflict", "another NodeUpgrade holds the node",
         "wait until that NodeUpgrade is finished, or delete it")
     OBJECT_UNREADABLE = ("ObjectUnreadable",
@@ -358,6 +359,10 @@ class Reason(StrEnum):
     FAILURE_THRESHOLD_REACHED = ("FailureThresholdReached",
         "the number of failed nodes has reached failureThreshold, so no further node is started",
         "look at status.failures, remove the cause, then set the annotation nodeupgrade.dev/retry to a new token")
+    SAME_CAUSE_REPEATED = ("SameCauseRepeated", "several nodes in a row ended for the same reason",
+        "remove the cause that the message names, then set the annotation nodeupgrade.dev/retry to a new token")
+    NO_PROGRESS = ("NoProgress", "nothing has changed in the rollout for as long as spec.timeouts.noProgress allows",
+        "see what the message names; raise the timeout if that is how long it takes")
     ALL_NODES_UPGRADED = "AllNodesUpgraded", "every selected node runs the target version"
     COMPLETED_WITH_SKIPS = "CompletedWithSkips", "every selected node is upgraded or skipped", "see status.skips"
     NODES_REFUSED = ("NodesRefused", "at least one node was refused and left untouched",

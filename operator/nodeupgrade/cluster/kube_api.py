@@ -116,6 +116,8 @@ ADMISSION_POLICIES = Resource(
 ADMISSION_POLICY_BINDINGS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
 )
+READINESS_GUARD = "readiness-guard.nodeupgrade.dev"
+NODE_GUARD = "node-guard.nodeupgrade.dev"
 FENCE = "operator-fence.nodeupgrade.dev"
 """The admission policy that denies the writes of replicas that do not lead; every denial names it."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")

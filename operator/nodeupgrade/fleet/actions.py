@@ -250,7 +250,7 @@ class ReleaseTask(_OnTask, logged="node_released"):
 
 
 class DropTask(_OnTask, logged="task_dropped"):
-    """Delete the task of a Node that is gone or was replaced by another of the same name."""
+    """Delete the task of a Node that is gone."""
 
 
 UpgradeWrite: TypeAlias = AddFinalizer | RemoveFinalizer | WriteStatus

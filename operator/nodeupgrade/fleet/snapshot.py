@@ -6,11 +6,11 @@ from datetime import datetime
 
 from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.task.run_id import RunKind, began_at
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.upgrade.status import NodeFailure, Slot
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.nodes import NodeView
@@ -104,14 +104,24 @@ class FleetSnapshot:
         return {name: action for name, action in self.waiting.items() if isinstance(action, FreeSlot)}
 
     @property
-    def in_flight(self) -> tuple[NodeName, ...]:
-        """The nodes that hold a slot, sorted by name.
+    def slots(self) -> dict[NodeName, Slot]:
+        """The slots of the nodes in flight, sorted by name.
 
         An open task of this rollout holds one even if the status, edited or restored from a backup, does not list it:
         the budget must hold all the same.
         """
-        opened = (name for name, task in self.tasks.items() if task.open and self.own_task(name) is not None)
-        return tuple(sorted({*self.upgrade.status.in_flight, *opened}))
+        slots = {slot.node: slot for slot in self.upgrade.status.in_flight}
+        for name, task in self.tasks.items():
+            if name not in slots and task.open and self.own_task(name) is not None:
+                spec = task.spec
+                uid, since = stored_uid(spec.node_uid), began_at(spec.run_id)
+                slots[name] = Slot(node=name, uid=uid, wave=spec.wave, run=spec.run_id, since=since)
+        return dict(sorted(slots.items()))
+
+    @property
+    def in_flight(self) -> tuple[NodeName, ...]:
+        """The nodes that hold a slot, sorted by name."""
+        return tuple(self.slots)
 
     @property
     def needs_guard(self) -> bool:
@@ -132,35 +142,27 @@ class FleetSnapshot:
             return None
         return task if node is None or task.spec.node_uid == node.uid else None
 
-    @property
-    def missing(self) -> list[NodeName]:
-        """The nodes in flight that have no Node object and may have a run, sorted by name."""
-        names = {*self.upgrade.status.in_flight, *(name for name, task in self.tasks.items() if task.open)}
-        ours = (name for name in names if name in self.upgrade.status.in_flight or self.own_task(name) is not None)
-        return sorted(name for name in ours if self.may_be_running(name))
+    def is_missing(self, name: NodeName) -> bool:
+        """Report whether a node in flight has no Node object and may have a run without a verdict.
 
-    def may_be_running(self, name: NodeName) -> bool:
-        """Report whether a node has no Node object and may have a run without a verdict.
-
-        The task is usually deleted together with the Node; then only the slot shows the run.
+        If its task is gone too, only the slot shows the run.
         """
         if name in self.nodes or name in self.unreadable:
             return False
         if (task := self.own_task(name)) is None:
             spec = self.upgrade.spec
-            return name in self.upgrade.status.in_flight and (spec is None or spec.action is not RolloutAction.PLAN)
+            return spec is None or spec.action is not RolloutAction.PLAN
         begun = task.open and task.spec.action is not TaskAction.PRECHECK and task.kind is RunKind.UPGRADE
         return begun and not task.untouched
 
     def claim_of(self, name: NodeName) -> Task | None:
         """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
         task = self.own_task(name)
-        released = task is not None and task.spec.action is TaskAction.RELEASE and task.verdict is None
-        return None if released else task
+        return None if task is None or task.released else task
 
     def record_of(self, name: NodeName) -> NodeFailure | None:
-        """Return the failure on record of this very Node; None if there is none."""
-        if (node := self.nodes.get(name)) is None:
+        """Return the failure of this very Node that only the status records; None if there is none."""
+        if (node := self.nodes.get(name)) is None or self.own_task(name) is not None:
             return None
         own = (each for each in self.upgrade.status.failures if each.node == name and each.outcome is not None)
         return next((each for each in own if each.uid == stored_uid(node.uid)), None)

@@ -14,8 +14,7 @@ BUILT_IN_RUNTIME_REMOVED = history.DOCKERSHIM_REMOVED
 def uses_built_in_runtime(settings: Configured, runtime: str) -> bool:
     """Report whether a running kubelet uses its dockershim; ``runtime`` is named as the Node reports it.
 
-    Without the flag, every kubelet that has a dockershim uses it; one that has none needs an endpoint, since its
-    default is containerd's.
+    Without the flag, a kubelet uses its dockershim if it has one; otherwise its default endpoint is containerd's.
     """
     if runtime != DOCKER:
         return False

@@ -1,4 +1,4 @@
-"""Reads how long a certificate is valid: PEM around DER (RFC 5280), as far as that takes."""
+"""Reads the validity period of a certificate from its PEM and the DER (RFC 5280) inside."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ _SEQUENCE, _UTC_TIME, _TIME, _VERSION = 0x30, 0x17, 0x18, 0xA0
 
 
 def validity(pem: bytes) -> tuple[datetime, datetime]:
-    """Return the first and the last moment at which the first certificate in a PEM file is valid.
+    """Return notBefore and notAfter of the first certificate in a PEM file.
 
     Raises:
         ValueError: there is none, or it is damaged.
@@ -42,7 +42,7 @@ def _moment(data: bytes) -> tuple[datetime, bytes]:
 
 
 def _content(data: bytes, tag: int) -> tuple[bytes, bytes]:
-    """Return the content of the element that data begins with, and what follows it."""
+    """Return the content of the element that data begins with, and the rest."""
     if data[0] != tag:
         raise ValueError("its certificate is damaged")
     length, start = data[1], 2

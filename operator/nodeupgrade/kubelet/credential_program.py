@@ -1,4 +1,4 @@
-"""Reads the credentials in a kubelet's kubeconfig: client certificates or a token, or the program that prints them."""
+"""The credential plugin of a kubeconfig (``exec``), which prints the kubelet's credentials: its call and output."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -20,10 +20,7 @@ CLUSTER_INFO_FIELDS = ("server", "tls-server-name", "insecure-skip-tls-verify", 
 
 
 class CredentialProgramError(ValueError):
-    """The program that a kubeconfig names cannot be run, fails, or prints nothing usable.
-
-    The message never contains its output.
-    """
+    """The program cannot be run, fails, or prints nothing usable. The message never contains its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +45,7 @@ class ProgramCredentials:
     token: bytes | None = field(default=None, repr=False)
     certificate: bytes | None = None
     key: bytes | None = field(default=None, repr=False)
-    expires: datetime | None = None  # None if it says nothing of that
+    expires: datetime | None = None  # None if not given
 
 
 def parse_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directory: PurePosixPath) -> CredentialProgram:
@@ -111,10 +108,10 @@ def candidate_paths(program: CredentialProgram, kubelets: Mapping[str, str]) -> 
 
 
 def parse_output(program: CredentialProgram, output: bytes) -> ProgramCredentials:
-    """Read what a program has printed.
+    """Parse the output of a program.
 
     Raises:
-        CredentialProgramError: it is not what it was asked for.
+        CredentialProgramError: it is not the ExecCredential that was requested.
     """
     try:
         document = json.loads(output)

@@ -89,7 +89,7 @@ CLAIMS_UNMOUNTED = ReleaseDefect(
 
 
 class Concern(StrEnum):
-    """What a node must have for a release's defect to matter there; `node/checks/kubelet.py` looks for it."""
+    """The property of a node that makes a release's defect matter; `node/checks/kubelet.py` looks for it."""
 
     EVERY_NODE = "every node"
     ENDED_PODS = "pods that have ended"

@@ -88,7 +88,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
 
 
 def with_program_credentials(credentials: Credentials, printed: ProgramCredentials) -> Credentials:
-    """Return the credentials with what the program has printed in its place."""
+    """Return the credentials with the program replaced by its output."""
     return replace(
         credentials,
         certificate=Material(data=printed.certificate),

@@ -111,7 +111,7 @@ class Configured:
 
 
 def threshold(text: str, size: int) -> Fraction:
-    """Return what a threshold stands for: an amount, or a percentage of a size.
+    """Parse a threshold, either an amount or a percentage of ``size``.
 
     Raises:
         ValueError: it is neither.
@@ -125,7 +125,7 @@ def threshold(text: str, size: int) -> Fraction:
 
 
 MOST_CPUS = 8192
-"""That Linux can have."""
+"""The most that Linux supports."""
 
 
 def cpus_in(listed: object) -> frozenset[int]:

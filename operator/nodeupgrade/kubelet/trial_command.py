@@ -1,8 +1,8 @@
 """A start of a kubelet that ends right after it has accepted or rejected its flags, feature gates and configuration.
 
 A kubelet parses and validates all of these before it does anything else; then it looks for its certificates (observed
-with 1.15 to 1.33; read in the source up to 1.37). The dry run says that these are where nothing is and nothing can be
-written, so a kubelet that complains about that place has accepted everything before.
+with 1.15 to 1.33; read in the source up to 1.37). The dry run sets their place to a path that cannot exist, so a
+kubelet that complains about it has accepted everything else.
 """
 
 import json
@@ -37,7 +37,7 @@ def accepted(output: str) -> bool:
 
 
 def objection(output: str) -> str:
-    """Return what a kubelet that did not get there says about it, in one line."""
+    """Return the error of a kubelet that did not get that far, in one line."""
     if found := _FAILED_AT_LENGTH.search(output):
         return found[1].strip()
     lines = [line.strip() for line in output.splitlines() if line.strip()]
@@ -54,7 +54,7 @@ def objection(output: str) -> str:
 
 
 def unknown_fields(output: str) -> tuple[str, ...]:
-    """Return the fields of the configuration that the kubelet says it does not know, and so ignores."""
+    """Return the fields of the configuration that the kubelet reports as unknown and ignores."""
     return tuple(dict.fromkeys(_UNKNOWN.findall(output)))
 
 

@@ -8,15 +8,15 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.kubeconfig import inlined, parse
 from nodeupgrade.node.bundle.store import NodeBundles
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.host_packages import HostPackages
+from nodeupgrade.node.host.packages.package_holds import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.running_kubelet.cell import INTERPRETER
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
+from nodeupgrade.node.running_kubelet.isolation import INTERPRETER
 from nodeupgrade.node.running_kubelet.requests import KubeletIdentity
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.runtimes.supported import RUNTIMES, runtime_named

@@ -18,7 +18,7 @@ import yaml
 from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.status import HashCensus
-from nodeupgrade.api.upgrade.status import ConditionStatus
+from nodeupgrade.api.upgrade.status import ConditionStatus, Slot
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.decide.conditions import STALLED_AFTER
 from nodeupgrade.fleet.metrics.collector import serve_metrics
@@ -155,7 +155,7 @@ def happen(observed: Observed) -> None:
         replace(each, type=kind, status=ConditionStatus.TRUE)
         for each, kind in zip(upgrade.status.conditions, ("Stalled", "Impeded", "Degraded"), strict=False)
     )
-    status = replace(upgrade.status, in_flight=(observed.tasks[0].name,), conditions=wrong)
+    status = replace(upgrade.status, in_flight=(Slot(node=observed.tasks[0].name),), conditions=wrong)
     first, *others = observed.tasks
     counted = replace(first.status, hashes=HashCensus(kubelets={"1.30": 3}))
     observed.tasks = [replace(first, status=counted), *others]

@@ -157,8 +157,8 @@ async def test_status_and_spec_are_written_apart(kube: TypedKube, name: str) -> 
 @pytest.mark.parametrize(
     "status",
     [
-        {"inFlight": [f"node-{i}" for i in range(SLOTS + 1)]},
-        {"inFlight": ["node-1", "node-1"]},
+        {"inFlight": [{"node": f"node-{i}"} for i in range(SLOTS + 1)]},
+        {"inFlight": [{"node": "node-1"}, {"node": "node-1"}]},
         {"failures": [{"node": "node-1", "reason": "StepFailed", "message": "x" * 257}]},
         {"failures": [{"node": "node-1"}]},
         {"counts": {"total": "many"}},

@@ -35,7 +35,7 @@ def job(name: str) -> Json:
 
 
 WRITES: dict[str, Write] = {
-    "admit": lambda kube, name: kube.replace_status(UPGRADES, name, {"inFlight": [name]}),
+    "admit": lambda kube, name: kube.replace_status(UPGRADES, name, {"inFlight": [{"node": name}]}),
     "finalizer": lambda kube, name: kube.merge(UPGRADES, name, {"metadata": {"finalizers": ["example.com/late"]}}),
     "claim": lambda kube, name: kube.create(TASKS, claim(f"{name}-claimed")),
     "start": lambda kube, name: kube.merge(TASKS, name, {"spec": {"action": "Upgrade", "runID": "late"}}),

@@ -280,7 +280,7 @@ class Rollout:
         return parse_task(await self._admin.get(TASKS, node))
 
     async def at_work(self) -> bool:
-        flying = (await self.upgrade()).status.in_flight
+        flying = (await self.upgrade()).status.flying
         return bool(flying) and (await self.task(flying[0])).reported.phase is TaskPhase.RUNNING
 
     async def succeeds(self) -> bool:
@@ -304,7 +304,7 @@ async def test_nodes_in_flight_do_not_care_for_the_operator(admin: KubeClient, a
             await rollout.goes_on_until(rollout.at_work)
             operator.process.kill()
             await operator.ends()
-        (flying,) = (await rollout.upgrade()).status.in_flight
+        (flying,) = (await rollout.upgrade()).status.flying
 
         async def has_ended() -> bool:
             return (await rollout.task(flying)).reported.phase is TaskPhase.SUCCEEDED

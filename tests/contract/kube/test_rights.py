@@ -25,7 +25,7 @@ from nodeupgrade.cluster.kube_api import (
     WatchEventType,
 )
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs, start_hook
-from nodeupgrade.node.verification.departures import was_removed
+from nodeupgrade.node.verification.ended_containers import was_removed
 from tests.builders.tasks import task_spec
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT

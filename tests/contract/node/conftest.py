@@ -10,7 +10,7 @@ import pytest
 from e2e.lab import Lab, LabSpec
 from e2e.lab.nodes.node import Node
 from e2e.lab.runtimes.crio import why_not
-from nodeupgrade.node.host.packages.dpkg import LOCKS, PROGRAM
+from nodeupgrade.node.host.packages.dpkg_database import LOCKS, PROGRAM
 from tests.contract.node.crio_world import CrioWorld
 from tests.contract.node.doubles import (
     ModelDiskWorld,

@@ -9,11 +9,11 @@ from nodeupgrade.api.values import AwakeTime, ContainerId, PodRef, PodUid
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS
+from nodeupgrade.node.host.packages.dpkg_database import PROGRAM, STATUS
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.runtimes.inventory import StoredHashes
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RuntimeCall
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall
 from tests.builders.shielded import shielded_plan
 from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.doubles.node.calls import Calls

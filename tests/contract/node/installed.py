@@ -1,6 +1,6 @@
 """What is installed where the suite of package managers runs, as dpkg has it on record."""
 
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 
 KUBELET = Package(manager="dpkg", name="kubelet", version="1.30.14-1.1", architecture="amd64")
 INSTALLED = b"""\

@@ -23,7 +23,7 @@ from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import SHIELD
-from nodeupgrade.node.own_places import RUNS, STATE_DIRECTORY
+from nodeupgrade.node.own_directories import RUNS, STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import ShieldPlan
 from nodeupgrade.node.runtimes.containerd import hash_store, metadata
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS, UPDATES
-from nodeupgrade.node.host.packages.host_packages import HostPackages
+from nodeupgrade.node.host.packages.dpkg_database import PROGRAM, STATUS, UPDATES
+from nodeupgrade.node.host.packages.package_holds import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from tests.contract.node.installed import INSTALLED, KUBELET
 

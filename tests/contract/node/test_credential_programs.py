@@ -13,8 +13,8 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError
-from nodeupgrade.node.running_kubelet.cell import INTERPRETER
 from nodeupgrade.node.running_kubelet.credential_programs import LARGEST, CredentialPrograms
+from nodeupgrade.node.running_kubelet.isolation import INTERPRETER
 from tests.contract.node.test_dry_run import PYTHON, running
 
 pytestmark = pytest.mark.real

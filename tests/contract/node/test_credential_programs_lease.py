@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.lease_keeper.process import LOOK_SECONDS, renew
+from nodeupgrade.node.lease_keeper.renewal import LOOK_SECONDS, renew
 from nodeupgrade.node.lease_keeper.wiring import lease_of
 from tests.builders.lease_server import NODE, ApiServer, kubeconfig, lease, pair, server
 from tests.contract.node.test_credential_programs import API, place

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.packages.dpkg import HELD, DpkgState, Package, Selection
+from nodeupgrade.node.host.packages.dpkg_database import HELD, DpkgState, Package, Selection
 from tests.contract.node.installed import INSTALLED
 from tests.contract.node.worlds import PackagesWorld
 

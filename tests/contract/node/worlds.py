@@ -9,7 +9,7 @@ from typing import Protocol
 
 from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.node.host.files.files import Files
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.packages.packages import Packages
 from nodeupgrade.node.host.systemd.services import ServiceManager
 from nodeupgrade.node.host.systemd.units import UnitStatus

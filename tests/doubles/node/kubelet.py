@@ -18,7 +18,7 @@ from nodeupgrade.kubelet.trial_command import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
-from nodeupgrade.node.shield.rules import Method, RuntimeCall
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
 from tests.doubles.node.containers.rules import restarts_all

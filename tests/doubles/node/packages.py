@@ -4,7 +4,7 @@ from collections.abc import Mapping, MutableMapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.packages.dpkg import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
+from nodeupgrade.node.host.packages.dpkg_database import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
 from tests.doubles.node.calls import Calls
 
 

@@ -14,7 +14,7 @@ from nodeupgrade.node.examination.planning import examine
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.facts.next_start import with_files
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
 from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.plan.request import Replacement, RunRequest

@@ -7,7 +7,8 @@ from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RefusedCall, RuleRestart, RuntimeCall, Shielded
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall, Shielded
+from nodeupgrade.node.shield.shield import RefusedCall, RuleRestart
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import SimulatedRuntime
 from tests.doubles.node.timeline import Timeline

@@ -28,7 +28,7 @@ from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER
-from nodeupgrade.node.own_places import RUNS, bundles_on
+from nodeupgrade.node.own_directories import RUNS, bundles_on
 from nodeupgrade.node.plan.derived_uids import RECORD
 from nodeupgrade.node.run.run import NodeRun
 from nodeupgrade.node.running_kubelet.kubelet import Answer

@@ -14,7 +14,7 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import BACKUP, NEW, OLD, RUN, Killed, World, quiet, untouched, upgraded

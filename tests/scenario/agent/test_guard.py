@@ -13,7 +13,7 @@ from nodeupgrade.api.task.status import GuardState, TaskPhase
 from nodeupgrade.cluster.kube_api import UnavailableError
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.agent.guard_request import Guard
+from nodeupgrade.node.agent import guard_trials
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.doubles.node.services import SimulatedServices
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill
@@ -69,7 +69,7 @@ async def test_a_guard_may_take_a_moment_to_be_heard_of(world: World) -> None:
 
 
 async def test_a_busy_systemd_says_nothing_about_the_guard(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    trial, status, failures = Guard._try, SimulatedServices.status, ["no answer within 10 s"] * 2
+    trial, status, failures = guard_trials._try, SimulatedServices.status, ["no answer within 10 s"] * 2
 
     def busy(services: SimulatedServices, unit: str) -> UnitStatus:
         if failures:
@@ -81,7 +81,7 @@ async def test_a_busy_systemd_says_nothing_about_the_guard(world: World, monkeyp
             meanwhile.setattr(SimulatedServices, "status", busy)
             return trial(*given)
 
-    monkeypatch.setattr(Guard, "_try", tried)
+    monkeypatch.setattr(guard_trials, "_try", tried)
     required(world)
 
     assert (await world.serve()).guard.state is GuardState.IN_FORCE

@@ -8,7 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy
 from nodeupgrade.api.task.status import StepResult, TaskPhase
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.node.host.packages.dpkg import INFO, PROGRAM, STATUS
+from nodeupgrade.node.host.packages.dpkg_database import INFO, PROGRAM, STATUS
 from tests.doubles.node import Behaviour
 from tests.scenario.agent.harness import NEW, World, make_world, untouched
 

@@ -14,7 +14,7 @@ from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
 from nodeupgrade.node.runtimes.runtime import BeforeImage
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 

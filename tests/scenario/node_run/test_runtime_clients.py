@@ -14,7 +14,7 @@ from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_REST
 from nodeupgrade.node.journal.journal import Outcome, parse
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.description import RuntimeKind
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Crash, Moment, plan_for
 from tests.doubles.node.containers.runtime_restart import REMEMBERING, STOPPING

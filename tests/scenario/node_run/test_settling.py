@@ -15,9 +15,9 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
-from nodeupgrade.node.run.watch import LOOK_SECONDS
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, Moment
 from tests.doubles.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story

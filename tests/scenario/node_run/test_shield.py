@@ -11,7 +11,7 @@ from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.runtimes.inventory import StoredHashes
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, Method, RuntimeCall
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall
 from tests.doubles.node import Behaviour, Crash
 from tests.doubles.node.kubelet import SYNC_PERIOD_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story

@@ -13,7 +13,7 @@ from nodeupgrade.node.journal.journal import parse
 from nodeupgrade.node.plan.derived_uids import RECORD
 from nodeupgrade.node.plan.manifest_uid import COMMENT, pin, unpin
 from nodeupgrade.node.plan.plan import Limits, RunPlan
-from nodeupgrade.node.shield.rules import Shielded
+from nodeupgrade.node.shield.harmful_calls import Shielded
 from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Behaviour, SimulatedNode, manifest, plan_for, pod_json, supervise
 from tests.doubles.node.containers.pods import MANIFESTS

@@ -112,7 +112,7 @@ class Scene:
 
     async def in_flight(self, name: str = "to-1-33") -> tuple[str, ...]:
         try:
-            return (await self.upgrade(name)).status.in_flight
+            return (await self.upgrade(name)).status.flying
         except NotFoundError:
             return ()
 
@@ -139,6 +139,7 @@ class Scene:
         await self.observe()
         revision = self.kube._revision
         await self.fleet.tick()
+        await self.kube.collect_garbage()
         idle = done is not None and not done.changed and self.kube._revision == revision
         self.idle = self.idle + 1 if idle else 0
         self.now += self.idle_time if idle else timedelta(seconds=1)
@@ -199,7 +200,7 @@ class Scene:
             upgrade = await self.upgrade(name)
         except NotFoundError:
             return
-        flying = set(upgrade.status.in_flight)
+        flying = set(upgrade.status.flying)
         tasks = await self.kube.list(TASKS)
         lost = {task["metadata"]["name"] for task in tasks if _is_lost(task)}
         lost |= {each.node for each in upgrade.status.failures if each.outcome is Verdict.ROLLBACK_FAILED}

@@ -286,7 +286,7 @@ async def test_a_leader_touches_no_node_before_it_has_taken_over() -> None:
     new, before = build_controllers(snapshots_of(kube, AGENTS, term=FixedTerm("2-b"))), kube._revision
     assert (await new.nodes.reconcile(NAME, FIRST)).over
     assert kube._revision == before
-    while (await scene.upgrade(NAME)).epoch != "2-b":
+    while (await scene.upgrade(NAME)).status.leader != "2-b":
         await new.rollouts.reconcile(NAME)
     assert (await new.nodes.reconcile(NAME, FIRST)).applied
 

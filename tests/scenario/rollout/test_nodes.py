@@ -168,7 +168,7 @@ async def test_who_has_no_slot_is_not_touched() -> None:
     while len(await scene.in_flight()) < 2:
         await scene.look(NAME)
     status = (await scene.kube.get(UPGRADES, NAME))["status"]
-    await scene.kube.replace_status(UPGRADES, NAME, {**status, "inFlight": ["node-1"]})
+    await scene.kube.replace_status(UPGRADES, NAME, {**status, "inFlight": [{"node": "node-1"}]})
     before = scene.kube._revision
     assert (await Passes(scene.kube, AGENTS).nodes.reconcile(NAME, NodeName("node-0"))).over
     assert scene.kube._revision == before

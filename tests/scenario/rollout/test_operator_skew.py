@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
+from nodeupgrade.api.task.object import EPOCH_MARK
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from tests.doubles.passes import Passes
@@ -54,7 +54,7 @@ def test_the_new_version_continues_what_the_old_one_began(part: int) -> None:
 
 
 NEW = {
-    ("nodeupgrades", f"metadata.annotations.{EPOCH_MARK}"),
+    ("nodeupgrades", "status.leader"),
     ("nodeupgradetasks", f"metadata.annotations.{EPOCH_MARK}"),
     ("nodeupgrades", "metadata.annotations"),
     ("nodeupgrades", "status.containers.recreated"),

@@ -7,7 +7,6 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
 from nodeupgrade.fleet.actions import NodeAction, StartTask, WriteStatus
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
@@ -70,7 +69,7 @@ async def test_a_late_admission_is_void_once_another_one_leads() -> None:
     scene.operator = Passes(scene.kube, AGENTS, term=FixedTerm("2-b"))
     await scene.step()
     before = await scene.upgrade()
-    assert before.epoch == "2-b"
+    assert before.status.leader == "2-b"
     with pytest.raises(ConflictError):
         await late.carry_out(admission)
     assert await scene.upgrade() == before
@@ -87,7 +86,7 @@ async def test_marks_are_written_once_in_a_term() -> None:
     term.epoch = "2-b"
     await scene.operator.reconcile("to-1-33")
     assert scene.kube._revision == quiet, "what is over is nobody's"
-    assert (await scene.upgrade()).epoch == "1-a"
+    assert (await scene.upgrade()).status.leader == "1-a"
 
 
 @dataclass
@@ -129,7 +128,8 @@ async def test_whoever_meets_the_mark_of_another_leader_writes_nothing_and_wants
     await scene.apply()
     scene.operator = Passes(scene.kube, AGENTS, term=term)
     await scene.step()
-    await scene.kube.merge(UPGRADES, "to-1-33", {"metadata": {"annotations": {EPOCH_MARK: mark}}})
+    status = (await scene.kube.get(UPGRADES, "to-1-33"))["status"]
+    await scene.kube.replace_status(UPGRADES, "to-1-33", {**status, "leader": mark})
     quiet = scene.kube._revision
     with pytest.raises(NotLeadingError):
         await scene.operator.reconcile("to-1-33")

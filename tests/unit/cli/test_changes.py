@@ -31,7 +31,7 @@ def states() -> list[Json]:
     retries = [{}, {"nodeupgrade.dev/retry": "before"}, {"nodeupgrade.dev/retry": "handled"}]
     statuses: list[Json] = [
         {},
-        {"inFlight": ["a", "b"], "counts": {"failed": 1, "rollbackFailed": 1}},
+        {"inFlight": [{"node": "a"}, {"node": "b"}], "counts": {"failed": 1, "rollbackFailed": 1}},
         {"completedAt": "2026-01-01T00:00:00Z", "counts": {"refused": 2}},
         {"completedAt": "2026-01-01T00:00:00Z"},
     ]

@@ -10,9 +10,10 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
 from nodeupgrade.api.values import NodeName
 
+EPOCH_MARK = "nodeupgrade.dev/epoch"
+"""The term of the leader that wrote last, see ``takeover``. Not for people."""
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 SETTLED_ANNOTATION = "nodeupgrade.dev/settled"
 """When a write last changed only this: writes that are based on the state before it then fail."""
@@ -51,6 +52,11 @@ class Task:
     def open(self) -> bool:
         """Whether the node side may be working on it, or the verdict is pending."""
         return self.spec.action not in _IDLE and self.verdict is None
+
+    @property
+    def released(self) -> bool:
+        """Whether its rollout has given the node back before a run began."""
+        return self.spec.action is TaskAction.RELEASE and self.verdict is None
 
     @property
     def has_reported(self) -> bool:

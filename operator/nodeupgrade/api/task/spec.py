@@ -94,9 +94,20 @@ class PastRun:
     """An earlier run on this node, kept when the task is claimed again."""
 
     upgrade: Annotated[str, "The NodeUpgrade that the task belonged to.", Field(max_length=limits.NAME_LENGTH)]
+    upgrade_uid: Annotated[str, "UID of that NodeUpgrade.", Field(max_length=64)] = ""
+    node_uid: Annotated[str, "UID that the Node had.", Field(max_length=64)] = ""
+    wave: Annotated[str, "The wave that the node was upgraded in.", Field(max_length=limits.LABEL_LENGTH)] = ""
+    retry: Annotated[
+        str,
+        "Token of the last retry that the NodeUpgrade had carried out. A failure of another Node of this name counts "
+        "until the next one.",
+        Field(max_length=limits.RETRY_TOKEN_LENGTH),
+    ] = ""
     from_version: Annotated[str, KUBELET_VERSION]
     to_version: Annotated[str, KUBELET_VERSION]
     result: Annotated[Verdict, "The outcome of the run."]
+    reason: Annotated[str, "Reason for the outcome.", Field(max_length=128)] = ""
+    restarted: Annotated[Count, "Number of containers that were restarted."] = 0
     time: datetime | None = None
 
 
@@ -164,7 +175,7 @@ class TaskSpec:
     """The control plane's request for the node, and its verdict. Times are UTC."""
 
     node_name: Annotated[NameOfNode, "Name of the node.", immutable("the object is the lock on its node")]
-    node_uid: Annotated[str, Field(max_length=64), immutable("a replaced node needs a new task")]
+    node_uid: Annotated[str, Field(max_length=64)]
     upgrade_ref: UpgradeRef
     run_id: Annotated[RunId, RUN]
     from_version: Annotated[str, KUBELET_VERSION]

@@ -26,8 +26,6 @@ ABANDON_ANNOTATION = "nodeupgrade.dev/abandon"
 """UID of the NodeUpgrade, to delete it while nodes are in flight; their runs continue to the end."""
 NOTIFIED_PREFIX = "notified.nodeupgrade.dev/"
 """Prefix of annotations that record the latest notice delivered to each receiver."""
-EPOCH_MARK = "nodeupgrade.dev/epoch"
-"""Annotation with the term of the leader that wrote last, see ``rollout_controller``. Not for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +49,6 @@ class Upgrade:
     retry: str = ""  # token of the retry annotation
     abandoned: bool = False  # whether the abandon annotation has its UID
     notified: Mapping[str, str] = field(default_factory=dict)  # ID of the latest notice that was delivered, by receiver
-    epoch: str = ""  # value of the epoch annotation
 
     @property
     def has_finalizer(self) -> bool:
@@ -109,7 +106,6 @@ def parse_upgrade(body: Json) -> Upgrade:
             for name, value in annotations.items()
             if name.startswith(NOTIFIED_PREFIX)
         },
-        epoch=annotations.get(EPOCH_MARK, ""),
     )
 
 

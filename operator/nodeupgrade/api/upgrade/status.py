@@ -1,14 +1,13 @@
 """The status of a NodeUpgrade: what the control plane reports. Bounds keep it below 64 KiB for any size of fleet."""
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
 from nodeupgrade.api import limits
-from nodeupgrade.api.field import SET, Count, Field, NameOfNode, declared
+from nodeupgrade.api.field import Count, Field, NameOfNode, declared
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 from nodeupgrade.api.values import NodeName, Verdict
 
@@ -67,27 +66,15 @@ class NodeFailure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnlistedFailures:
-    """Failures that count until a retry and for which status.failures has no room."""
+class Slot:
+    """The slot of a node in flight, written before the node is touched."""
 
-    refused: Count = 0
-    failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
-    restarted: Annotated[Count, "Number of containers that were restarted on these nodes."] = 0
-    unknown: Annotated[Count, "Number of these nodes whose restarted containers are unknown."] = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MissingNodes:
-    """Nodes in flight whose Node object was deleted. They may register again."""
-
-    nodes: Annotated[int, "Number of these nodes.", Field(minimum=1)]
-    since: Annotated[datetime, "Time since which exactly these nodes are missing."]
-    names: Annotated[str, "Digest of the names of these nodes.", Field(max_length=16)]
-
-    @staticmethod
-    def digest(names: Iterable[NodeName]) -> str:
-        """Return the digest of names that are sorted."""
-        return hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+    node: NameOfNode
+    uid: Annotated[str, "UID of the Node.", Field(max_length=limits.UID_LENGTH)] = ""
+    wave: Annotated[str, "The wave that the node is upgraded in.", Field(max_length=limits.LABEL_LENGTH)] = ""
+    run: Annotated[str, "ID of the run that the slot was given to.", Field(max_length=64)] = ""
+    since: Annotated[datetime | None, "When the node took the slot."] = None
+    missing_since: Annotated[datetime | None, "Since when the Node is missing. It may register again."] = None
 
 
 class ConditionType(StrEnum):
@@ -166,7 +153,6 @@ class WaveStatus:
     refused: Count = 0
     failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
     in_progress: Count = 0
-    unlisted: UnlistedFailures = UnlistedFailures()
     started_at: datetime | None = None
     completed_at: Annotated[datetime | None, "When the last node of the wave was finished."] = None
     approved_by: Annotated[str | None, "Who or what approved the wave.", Field(max_length=limits.APPROVER_LENGTH)] = (
@@ -223,15 +209,13 @@ class UpgradeStatus:
     counts: Counts = Counts()
     containers: ContainerTotals = ContainerTotals()
     in_flight: Annotated[
-        tuple[NameOfNode, ...],
-        SET,
+        tuple[Slot, ...],
         "Nodes in flight. A node is listed here before it is touched.",
-        Field(max_items=SLOTS),
+        Field(max_items=SLOTS, list_map_key="node"),
     ] = ()
     failures: Annotated[
         tuple[NodeFailure, ...], "Nodes that failed or were refused.", Field(max_items=limits.FAILURES_LISTED)
     ] = ()
-    missing: MissingNodes | None = None
     skips: Annotated[Mapping[str, Count] | None, "Number of skipped nodes by reason.", Field(max_properties=12)] = None
     accepted: Annotated[
         Mapping[str, Count] | None, "Number of nodes with accepted findings, by check.", Field(max_properties=16)
@@ -245,6 +229,12 @@ class UpgradeStatus:
     ] = None
     preview: PlanSummary | None = None
     next_window: Annotated[datetime | None, "When the next window opens."] = None
+    last_progress: Annotated[
+        datetime | None, "When a node last took or freed a slot or got a verdict, or when the last planned wait ended."
+    ] = None
+    leader: Annotated[
+        str, "Term of office of the operator that took over the rollout last. Not for people.", Field(max_length=300)
+    ] = ""
     planned_at: Annotated[datetime | None, "When all selected nodes had been claimed."] = None
     started_at: Annotated[datetime | None, "When the first node was started."] = None
     completed_at: Annotated[datetime | None, "When the rollout ended."] = None
@@ -254,6 +244,15 @@ class UpgradeStatus:
         "ReadinessGuarded, Impeded, Healthy.",
         Field(max_items=16, list_map_key="type"),
     ] = ()
+
+    @property
+    def flying(self) -> tuple[NodeName, ...]:
+        """The names of the nodes in flight."""
+        return tuple(slot.node for slot in self.in_flight)
+
+    def slot(self, name: NodeName) -> Slot | None:
+        """Return the slot of a node; None if it holds none."""
+        return next((slot for slot in self.in_flight if slot.node == name), None)
 
     def condition(self, kind: ConditionType) -> Condition:
         """Return one condition; if it was never set, its status is Unknown and its reason empty."""

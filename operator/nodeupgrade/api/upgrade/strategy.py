@@ -117,6 +117,12 @@ class Timeouts:
         "How long the annotation nodeupgrade.dev/hold of pods may hold their node, counted from when the rollout first "
         "finds it. With 0s, it is ignored.",
     ] = timedelta(hours=1)
+    no_progress: Annotated[
+        timedelta,
+        "How long nothing may change in the rollout before it is reported as stalled. Closed windows, pauses, soaks, "
+        "approvals and strategy.nodeInterval do not count.",
+        Field(positive=True),
+    ] = timedelta(hours=6)
     wave: Annotated[
         timedelta | None, "How long one wave may take. If unset, there is no limit.", Field(positive=True)
     ] = None

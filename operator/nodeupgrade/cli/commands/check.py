@@ -27,8 +27,10 @@ from nodeupgrade.cluster.kube_api import (
     EVENTS,
     FENCE,
     LEASES,
+    NODE_GUARD,
     NODES,
     PODS,
+    READINESS_GUARD,
     TASKS,
     UPGRADES,
     ConflictError,
@@ -48,13 +50,12 @@ from nodeupgrade.fleet.leadership.election import DURATION, RETRY, LeaseRecord
 from nodeupgrade.fleet.leadership.lease import read
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.agent.guard_trials import NODE_POLICY, POD_POLICY
 
 DEPLOYMENT = "nodeupgrade-operator"
 FOUR_EYES = "four-eyes.nodeupgrade.dev"
 POLICIES = {
-    POD_POLICY: "manifests/readiness-guard.yaml",
-    NODE_POLICY: "manifests/readiness-guard.yaml",
+    READINESS_GUARD: "manifests/readiness-guard.yaml",
+    NODE_GUARD: "manifests/readiness-guard.yaml",
     FENCE: "manifests/operator-fence.yaml",
     "agent-identity.nodeupgrade.dev": "manifests/agent-identity.yaml",
     FOUR_EYES: "overlays/with-four-eyes/four-eyes.yaml",
@@ -107,7 +108,7 @@ async def _in_flight(kube: KubeApi) -> Found:
         rollouts = await cluster_objects.upgrades(kube)
     except NotFoundError:
         return State.OK, "there are no NodeUpgrades, nor their definition"
-    flying = [(each.name, each.status.in_flight) for each in rollouts if each.status.in_flight]
+    flying = [(each.name, each.status.flying) for each in rollouts if each.status.in_flight]
     if not flying:
         return State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all"
     name, nodes = flying[0]
@@ -203,7 +204,7 @@ async def _policies(kube: KubeApi) -> Found:
     problem = requirement.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
     if wanted or problem is not None:
         missing = "; ".join(f"{name} lacks its {' and its '.join(lacks)}" for name, lacks in wanted.items())
-        files = dict.fromkeys(POLICIES[name] for name in wanted or (POD_POLICY,))
+        files = dict.fromkeys(POLICIES[name] for name in wanted or (READINESS_GUARD,))
         remedy = f"apply {', '.join(files)}, or upgrade the chart"
         return State.PROBLEM, f"{missing or problem}; {remedy}"
     told = "the readiness guard, the fence of the operator and the identity of agents are installed"

@@ -162,7 +162,7 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
         read = await cluster_objects.tasks_of(kube, name)
     else:
         failed = (failure.node for failure in upgrade.status.failures)
-        read = list((await cluster_objects.tasks_named(kube, {*upgrade.status.in_flight, *failed})).values())
+        read = list((await cluster_objects.tasks_named(kube, {*upgrade.status.flying, *failed})).values())
     ours: dict[str, Task] = {task.name: task for task in read if task.spec.upgrade_ref.uid == upgrade.uid}
     return [overview(upgrade, ours, world.now())]
 
@@ -171,6 +171,6 @@ async def _every(world: World, kube: KubeApi) -> list[Overview]:
     """Read all rollouts with the tasks of their nodes in flight."""
     found = []
     for upgrade in await cluster_objects.upgrades(kube):
-        tasks = await cluster_objects.tasks_named(kube, upgrade.status.in_flight)
+        tasks = await cluster_objects.tasks_named(kube, upgrade.status.flying)
         found.append(overview(upgrade, tasks, world.now()))
     return found

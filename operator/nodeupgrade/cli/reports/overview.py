@@ -93,7 +93,7 @@ class Overview:
 
 def overview(upgrade: Upgrade, tasks: Mapping[str, Task], now: datetime) -> Overview:
     """Sum up a rollout; ``tasks`` are at least those of its nodes in flight."""
-    flying = tuple(_flying(node, tasks.get(node), now) for node in upgrade.status.in_flight)
+    flying = tuple(_flying(node, tasks.get(node), now) for node in upgrade.status.flying)
     return Overview(upgrade=upgrade, flying=flying, estimate=_estimate(upgrade, now), tasks=tasks)
 
 

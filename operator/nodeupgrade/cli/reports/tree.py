@@ -30,12 +30,12 @@ class Branch:
 def tree(seen: Overview, now: datetime, *, whole: bool = False) -> tuple[Branch, ...]:
     """Return the waves with their nodes in flight and their latest failures; ``whole`` adds all nodes and steps."""
     failed = (failure.node for failure in seen.status.failures)
-    names = dict.fromkeys((*seen.status.in_flight, *failed, *(sorted(seen.tasks) if whole else ())))
+    names = dict.fromkeys((*seen.status.flying, *failed, *(sorted(seen.tasks) if whole else ())))
     by_wave: dict[str, list[Branch]] = {}
     for name in names:
         task = seen.tasks.get(name)
         wave = REMAINDER if task is None else task.spec.wave or REMAINDER
-        flying = name in seen.status.in_flight
+        flying = name in seen.status.flying
         by_wave.setdefault(wave, []).append(_node(name, task, now, flying=flying, whole=whole))
     known = {wave.name for wave in seen.status.waves}
     others = (WaveStatus(name=name) for name in by_wave if name not in known)

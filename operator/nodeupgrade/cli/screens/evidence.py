@@ -32,7 +32,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
-from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.own_directories import STATE_DIRECTORY
 
 RUNS = STATE_DIRECTORY / "runs"
 """Directory on the node with one directory for each run: plan, journal, before-images."""

@@ -54,6 +54,10 @@ class FleetSource(Protocol):
         """Return all Nodes, possibly outdated."""
         ...
 
+    async def get_tasks(self) -> Mapping[NodeName, Task]:
+        """Return all tasks that can be read, possibly outdated."""
+        ...
+
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later.
 
@@ -97,6 +101,9 @@ class LiveFleet(FleetSource):
 
     async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
+
+    async def get_tasks(self) -> Mapping[NodeName, Task]:
+        return cast("Mapping[NodeName, Task]", (await self._all(TASKS, parse_task)).views)
 
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
         return _opened(await self._all(TASKS, parse_task))
@@ -176,6 +183,9 @@ class InformedFleet(FleetSource):
 
     async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
+
+    async def get_tasks(self) -> Mapping[NodeName, Task]:
+        return cast("Mapping[NodeName, Task]", self.tasks.views)
 
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""

@@ -1,7 +1,7 @@
 """The actuator turns actions into writes, with preconditions so that a stale one changes nothing, and into events."""
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
@@ -9,6 +9,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import (
     BASELINE_ANNOTATION,
+    EPOCH_MARK,
     HELD_SINCE_ANNOTATION,
     SETTLED_ANNOTATION,
     UPGRADE_LABEL,
@@ -16,8 +17,18 @@ from nodeupgrade.api.task.object import (
 )
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskStatus
-from nodeupgrade.api.upgrade.object import EPOCH_MARK, FINALIZER
-from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, ConflictError, NotFoundError, RejectedError
+from nodeupgrade.api.upgrade.object import FINALIZER
+from nodeupgrade.api.upgrade.status import UpgradeStatus
+from nodeupgrade.cluster.kube_api import (
+    NODES,
+    PODS,
+    TASKS,
+    UPGRADES,
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    RejectedError,
+)
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet import actions
 from nodeupgrade.fleet.agents.manifests import pod_for
@@ -79,8 +90,7 @@ class Actuator:
             case actions.RemoveFinalizer():
                 await self._merge_upgrade({"finalizers": [each for each in upgrade.finalizers if each != FINALIZER]})
             case actions.WriteStatus(status=status):
-                version = upgrade.resource_version
-                await kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
+                await self._write_status(status)
             case actions.Cordon(view=node, announces=announces):
                 await cordon(kube, node, upgrade, announces=announces)
             case actions.RestoreCordon(view=node):
@@ -135,6 +145,22 @@ class Actuator:
             granted = merge_patch(to_json(action.task.spec.guard), to_json(action.grant))
             await self._merge_task(action.task, {"spec": {"guard": granted}})
 
+    async def _write_status(self, status: UpgradeStatus) -> None:
+        """Write the status. If it is invalid, write slots and conditions alone: nothing else depends on the rest."""
+        upgrade, version = self.fleet.upgrade, self.fleet.upgrade.resource_version
+        try:
+            await self.kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
+        except InvalidError:
+            least = replace(
+                upgrade.status,
+                observed_generation=status.observed_generation,
+                phase=status.phase,
+                in_flight=status.in_flight,
+                last_handled_retry=status.last_handled_retry,
+                conditions=status.conditions,
+            )
+            await self.kube.replace_status(UPGRADES, upgrade.name, to_json(least), resource_version=version)
+
     async def _merge_task(self, task: Task, patch: Json) -> None:
         await self.kube.merge(TASKS, task.name, patch, resource_version=task.resource_version)
 
@@ -150,13 +176,19 @@ class Actuator:
 
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
-        labels = {UPGRADE_LABEL: self.fleet.upgrade.name}
-        annotations = {**annotations, **self._mark}
+        upgrade = self.fleet.upgrade
+        labels, annotations = {UPGRADE_LABEL: upgrade.name}, {**annotations, **self._mark}
+        # Deleted when both are gone: a failure outlives its Node, and what may be in progress outlives its NodeUpgrade.
+        owners = [UPGRADES.as_owner(upgrade.name, upgrade.uid), NODES.as_owner(spec.node_name, spec.node_uid)]
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
             own = held.spec.upgrade_ref.uid == spec.upgrade_ref.uid
             forgotten = {BASELINE_ANNOTATION: None, **({} if own else {HELD_SINCE_ANNOTATION: None})}
-            metadata: Json = {"labels": labels, "annotations": {**forgotten, **annotations}}
+            metadata: Json = {
+                "labels": labels,
+                "annotations": {**forgotten, **annotations},
+                "ownerReferences": owners,
+            }
             await self._merge_task(held, {"metadata": metadata, "spec": changed})
             return
         body = {
@@ -166,7 +198,7 @@ class Actuator:
                 "name": spec.node_name,
                 "labels": labels,
                 "annotations": annotations,
-                "ownerReferences": [NODES.as_owner(spec.node_name, spec.node_uid)],
+                "ownerReferences": owners,
             },
             "spec": to_json(spec),
         }

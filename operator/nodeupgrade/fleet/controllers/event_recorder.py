@@ -59,7 +59,9 @@ def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
     match action:
         case actions.Report(warning=warning):
             return (event(rollout, warning=warning),)
-        case actions.Refuse() | actions.Abort() | actions.DropTask():
+        case actions.Refuse() | actions.Abort():
+            return (event(rollout, warning=True),)
+        case actions.DropTask(task=task) if task.open:
             return (event(rollout, warning=True),)
         case actions.Skip() | actions.ReportWave():
             return (event(rollout),)

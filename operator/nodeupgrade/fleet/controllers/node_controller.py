@@ -41,19 +41,22 @@ class NodeController:
             fleet = await self.snapshots.of_node(rollout, name)
         except NotFoundError:
             return Result(over=True)
-        if self.snapshots.term is not None and fleet.epoch != fleet.upgrade.epoch:
+        if self.snapshots.term is not None and fleet.epoch != fleet.upgrade.status.leader:
             return Result(over=True)  # the controller of rollouts takes over first
         if needs_pods(fleet, name, self.snapshots.kube.utcnow()):
             fleet = await self.snapshots.with_pods(fleet, (name,))
         actions = advance(fleet, name, now := self.snapshots.kube.utcnow())
         if not actions:
             return Result(over=True)
-        if isinstance(last := actions[-1], Wait | FreeSlot):
+        last = actions[-1]
+        applied, complete = await self._carry_out(
+            memory, fleet, actions[:-1] if isinstance(last, FreeSlot) else actions
+        )
+        if isinstance(last, Wait) or (isinstance(last, FreeSlot) and complete):
             memory.waiting[name] = last
-        if isinstance(last, FreeSlot):
+        if isinstance(last, FreeSlot) and complete:
             self.on_slot_unused(rollout)
-            return Result(over=True)
-        applied, complete = await self._carry_out(memory, fleet, actions)
+            return Result(actions=actions[:-1], applied=applied, over=True)
         return Result(
             actions=actions,
             applied=applied,

@@ -70,7 +70,7 @@ class _Writing:
                 return False
             self.applied.append(done)
             if isinstance(done, actions.WriteStatus):
-                self.on_slots(self.actuator.fleet.upgrade, done.status.in_flight)
+                self.on_slots(self.actuator.fleet.upgrade, done.status.flying)
         return True
 
     async def for_nodes(self, planned: Iterable[actions.NodeAction]) -> bool:

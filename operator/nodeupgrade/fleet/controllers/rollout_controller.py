@@ -15,6 +15,7 @@ from nodeupgrade.fleet.actions import NodeAction, WriteStatus
 from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
+from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.controllers.plan_writer import carry_out_plan
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.snapshots import RolloutMemory, Snapshots
@@ -48,8 +49,9 @@ class RolloutController:
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
 
     async def sweep(self) -> tuple[NodeAction, ...]:
-        """Remove orphaned cordons, entries of the readiness guard that no run needs, and agents that serve no run."""
+        """Remove what is left behind: tasks, cordons, entries of the readiness guard, and agents that serve no run."""
         own = self.snapshots
+        await LeftoverTasks(own.kube, own.source, own.agents.namespace).clean()
         removed = await self._sweep.clean_nodes()
         await self._sweep.remove_guard_entries()
         await remove_stale_agents(own.kube, own.agents.namespace, own.kube.utcnow())
@@ -72,9 +74,9 @@ class RolloutController:
         upgrade, flying = fleet.upgrade, frozenset(fleet.in_flight)
         memory.waiting = {node: action for node, action in memory.waiting.items() if node in flying}
         if await self._taken_over(memory, fleet):
-            return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.in_flight)
+            return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.flying)
         # Whatever becomes of the plan, they go on.
-        self.on_slots(upgrade, upgrade.status.in_flight)
+        self.on_slots(upgrade, upgrade.status.flying)
         began = time.thread_time()
         planned = plan(fleet, now := kube.utcnow())
         cost = time.thread_time() - began
@@ -85,7 +87,7 @@ class RolloutController:
             cost += time.thread_time() - began
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
-        slots = next((each.status.in_flight for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
+        slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
         return Result(
             actions=planned.actions,
             applied=tuple(applied),
@@ -122,7 +124,7 @@ class RolloutController:
 
     async def _taken_over(self, memory: RolloutMemory, fleet: FleetSnapshot) -> bool:
         """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
-        if self.snapshots.term is None or fleet.epoch == fleet.upgrade.epoch:
+        if self.snapshots.term is None or fleet.epoch == fleet.upgrade.status.leader:
             return False
         if not (_needs_work(fleet.upgrade) or fleet.in_flight):
             return False

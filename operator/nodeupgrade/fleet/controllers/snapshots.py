@@ -174,8 +174,8 @@ class Snapshots:
         """
         if self.term is None:
             return
-        tasks = (fleet.tasks.get(name) for name in fleet.upgrade.status.in_flight)
-        marks = (fleet.upgrade.epoch, *(task.epoch for task in tasks if task is not None))
+        tasks = (fleet.tasks.get(name) for name in fleet.upgrade.status.flying)
+        marks = (fleet.upgrade.status.leader, *(task.epoch for task in tasks if task is not None))
         if later := [mark for mark in marks if supersedes(mark, fleet.epoch)]:
             self.term.step_down(max(map(term_of, later)))
             raise NotLeadingError(f"the NodeUpgrade or one of its tasks bears the mark {later[0]} of another leader")

@@ -144,5 +144,5 @@ class Sweep:
 def _slots(listed: Iterable[KnownUpgrade]) -> frozenset[NodeName] | None:
     """Return the nodes in flight; None if that is not known of one NodeUpgrade, which cannot be parsed."""
     known = [each.upgrade for each in listed]
-    slots = (upgrade.status.in_flight for upgrade in known if upgrade is not None)
+    slots = (upgrade.status.flying for upgrade in known if upgrade is not None)
     return None if None in known else frozenset(chain.from_iterable(slots))

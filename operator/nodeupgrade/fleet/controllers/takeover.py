@@ -3,14 +3,15 @@
 A write names the resourceVersion that it relies on, so it is void once the object has changed. A predecessor that was
 paused in the middle of a write may send it any time later; objects that nobody has written since would accept it. So
 a new leader first writes its epoch into the tasks of all nodes in flight, which a late write could start, and then
-into the NodeUpgrade, which a late write could admit nodes with. Only then does it plan. Whoever meets the mark of a
-later term knows that its own is over.
+into the status of the NodeUpgrade, which a late write could admit nodes with. Only then does it plan. Whoever meets the
+mark of a later term knows that its own is over. The authors of NodeUpgrades can write neither a status nor a task.
 """
 
 import contextlib
+from dataclasses import replace
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import EPOCH_MARK
+from nodeupgrade.api.json import Json, to_json
+from nodeupgrade.api.task.object import EPOCH_MARK
 from nodeupgrade.cluster.kube_api import TASKS, UPGRADES, NotFoundError, RejectedError
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -32,4 +33,6 @@ async def take_over(kube: TypedKube, fleet: FleetSnapshot) -> None:
             # A task that cannot be marked must not stop the other nodes; its slot is not freed before it is marked.
             with contextlib.suppress(NotFoundError, RejectedError):
                 await kube.merge(TASKS, name, mark)
-    await kube.merge(UPGRADES, fleet.upgrade.name, mark, resource_version=fleet.upgrade.resource_version)
+    upgrade = fleet.upgrade
+    status = to_json(replace(upgrade.status, leader=fleet.epoch))
+    await kube.replace_status(UPGRADES, upgrade.name, status, resource_version=upgrade.resource_version)

@@ -38,9 +38,9 @@ def decide_start(rollout: RolloutView) -> StartDecision:
     if rollout.held and not rollout.planned:
         reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
         return StartDecision(reason=reason, message=rollout.held[0].message)
-    for gate in gates.PRECHECK_GATES if planning else gates.GATES:
-        if (closed := gate(rollout)) is not None:
-            return StartDecision(reason=closed.reason, message=closed.message)
+    due = gates.PRECHECK_GATES if planning else gates.GATES
+    if (closed := gates.closed(due, gates.of_rollout(rollout))) is not None:
+        return StartDecision(reason=closed.reason, message=closed.message)
     decision = StartDecision(nodes=rollout.position.pending)
     for budget in PRECHECK_BUDGETS if planning else BUDGETS:
         if decision.nodes:
@@ -183,7 +183,7 @@ def _in_flight(rollout: RolloutView) -> list[NodeState]:
 
 def _successes(wave: WaveRoster) -> list[bool]:
     ends = [(str(each.decided_at), each.outcome is Verdict.SUCCEEDED) for each in _decided(wave.members)]
-    ends += [(str(each.time), False) for each in wave.departed.listed]
+    ends += [(str(each.time), False) for each in wave.departed]
     return [succeeded for _, succeeded in sorted(ends, key=lambda end: end[0])]
 
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
-from nodeupgrade.api.limits import PAST_RUNS_LISTED
+from nodeupgrade.api.limits import LABEL_LENGTH, PAST_RUNS_LISTED, shorten
+from nodeupgrade.api.printable import printable
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, new_run_id
-from nodeupgrade.api.task.spec import ArtifactKind, PastRun, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.task.spec import ArtifactKind, PastRun, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cluster.nodes import NodeView
@@ -50,6 +50,8 @@ class Candidate:
 @lru_cache(maxsize=256)
 def unsupported_version(version: str) -> str | None:
     """Return why container hashes of a kubelet version cannot be computed, or None if they can."""
+    if len(version) > LABEL_LENGTH:
+        return f"{shorten(printable(version), LABEL_LENGTH)} is longer than {LABEL_LENGTH} characters"
     try:
         era_of(KubeletVersion.parse(version))
     except UnsupportedKubelet as error:
@@ -65,33 +67,6 @@ def _version(text: str) -> KubeletVersion:
 def named(candidate: Candidate) -> str:
     """Return how messages name the node."""
     return f"node {candidate.node.name}"
-
-
-def is_being_upgraded_for_others(candidate: Candidate) -> bool:
-    """Report whether a run of another rollout may be changing the node."""
-    task = task_of_others(candidate)
-    return task is not None and task.spec.action in {TaskAction.UPGRADE, TaskAction.ABORT}
-
-
-def task_of_others(candidate: Candidate) -> Task | None:
-    """Return the task of this instance of the Node if it belongs to another rollout, else None."""
-    task = candidate.task
-    if (
-        task is None
-        or task.spec.node_uid != candidate.node.uid
-        or task.spec.upgrade_ref.uid == candidate.fleet.upgrade.uid
-    ):
-        return None
-    return task
-
-
-def is_claimable(task: Task, active_upgrades: frozenset[str]) -> bool:
-    """Report whether another rollout's task may be taken over: rollout and run are over, and nothing is broken."""
-    if task.spec.upgrade_ref.uid in active_upgrades:
-        return False
-    if task.spec.action in {TaskAction.RELEASE, TaskAction.WAIT, TaskAction.PRECHECK}:
-        return True
-    return task.reported.phase.terminal and task.reported.phase is not TaskPhase.ROLLBACK_FAILED
 
 
 def task_spec(candidate: Candidate, *, wave: str, order: int) -> TaskSpec:
@@ -118,7 +93,7 @@ def task_spec(candidate: Candidate, *, wave: str, order: int) -> TaskSpec:
         kubelet=spec.kubelet,
         preflight=spec.preflight,
         verify=spec.verify,
-        history=() if held is None else past_runs(held),
+        history=() if held is None else past_runs(held, upgrade.status.last_handled_retry),
     )
 
 
@@ -138,16 +113,26 @@ def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
     return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
 
 
-def past_runs(held: Task) -> tuple[PastRun, ...]:
-    """Return the history including the last run, at most PAST_RUNS_LISTED entries; prechecks do not count."""
-    verdict = held.verdict
+def past_runs(held: Task, retry: str) -> tuple[PastRun, ...]:
+    """Return the history including the last run, at most PAST_RUNS_LISTED entries; prechecks do not count.
+
+    Args:
+        retry: The token of the last retry that the rollout has carried out.
+    """
+    verdict, spec = held.verdict, held.spec
     if verdict is None or held.kind is RunKind.PRECHECK:
-        return held.spec.history
+        return spec.history
     past = PastRun(
-        upgrade=held.spec.upgrade_ref.name,
-        from_version=held.spec.from_version,
-        to_version=held.spec.to_version,
+        upgrade=spec.upgrade_ref.name,
+        upgrade_uid=spec.upgrade_ref.uid,
+        node_uid=spec.node_uid,
+        wave=spec.wave,
+        retry=retry,
+        from_version=spec.from_version,
+        to_version=spec.to_version,
         result=verdict.outcome,
+        reason=verdict.reason.value,
+        restarted=verdict.restarted,
         time=verdict.decided_at,
     )
-    return (*held.spec.history, past)[-PAST_RUNS_LISTED:]
+    return (*spec.history, past)[-PAST_RUNS_LISTED:]

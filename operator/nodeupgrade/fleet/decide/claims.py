@@ -30,13 +30,14 @@ from nodeupgrade.fleet.actions import (
     WriteStatus,
 )
 from nodeupgrade.fleet.decide.admission import warnings
-from nodeupgrade.fleet.decide.candidate import Candidate, is_claimable, past_runs, task_spec
+from nodeupgrade.fleet.decide.candidate import Candidate, past_runs, task_spec
 from nodeupgrade.fleet.decide.events import accepted_events, impediment_events, reported
-from nodeupgrade.fleet.decide.failures import record_failures
+from nodeupgrade.fleet.decide.failures import without_slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.decide.upgrade_status import rejected, retry_refused
+from nodeupgrade.fleet.holder import holder
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 WRITES_AT_ONCE = 250
@@ -59,6 +60,7 @@ def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, 
     if rollout.upgrade.status.accepted_spec_digest and rollout.may_claim:
         due += _claims(rollout)
     due += _hold_notes(rollout)
+    due += _drops(rollout)
     return tuple(due[:WRITES_AT_ONCE])
 
 
@@ -67,6 +69,15 @@ def _hold_notes(rollout: RolloutView) -> Iterable[RecordHold]:
     for member in rollout.waiting:
         if member.reason is Reason.HELD_BY_POD and member.task is not None and member.task.held_since is None:
             yield RecordHold(task=member.task, reason=member.reason, message=member.message)
+
+
+def _drops(rollout: RolloutView) -> Iterable[DropTask]:
+    """Return the deletions of tasks whose Nodes are gone; a failure stays until a retry."""
+    retried = frozenset(task.name for task in rollout.stale_failures)
+    for task in rollout.stale:
+        if rollout.upgrade.retry_requested or task.name not in retried:
+            message = f"node {task.name} does not exist any more"
+            yield DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
 
 
 def release_all(fleet: FleetSnapshot) -> tuple[NodeAction, ...]:
@@ -96,14 +107,9 @@ def _claims(rollout: RolloutView) -> Iterable[NodeAction]:
     for member in rollout.unclaimed[:WRITES_AT_ONCE]:
         if (node := member.view) is None or node.name in rollout.freed:
             continue
+        if holder(rollout.fleet, node.name).other:
+            continue
         held = rollout.fleet.tasks.get(node.name)
-        if held is not None and held.spec.node_uid != node.uid:
-            message = f"node {node.name} was replaced by another one of the same name"
-            yield DropTask(task=held, reason=Reason.NODE_NOT_FOUND, message=message)
-            continue
-        foreign = held is not None and held.spec.upgrade_ref.uid != rollout.upgrade.uid
-        if held is not None and foreign and not is_claimable(held, rollout.fleet.active_upgrades):
-            continue
         message = f"node {node.name} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         candidate = Candidate(fleet=rollout.fleet, spec=rollout.spec, node=node, now=rollout.now)
         spec = task_spec(candidate, wave=member.wave, order=order[node.name])
@@ -135,7 +141,7 @@ def _reopen(rollout: RolloutView, task: Task, retry: str, because: str) -> Reope
         deadline=None,
         guard=GuardGrant(),
         verdict=None,
-        history=past_runs(task),
+        history=past_runs(task, rollout.upgrade.status.last_handled_retry),
     )
     message = f"node {task.name} waits for its turn again: {because}"
     return Reopen(task=task, spec=spec, reason=Reason.REOPENED, message=message)
@@ -170,7 +176,7 @@ def reject(
     fleet: FleetSnapshot, freed: Sequence[FreeSlot], objection: Finding, now: datetime
 ) -> tuple[NodeAction, ...]:
     """Start nothing, let nodes in flight finish, and report why."""
-    upgrade, later = fleet.upgrade, record_failures(fleet, freed)
+    upgrade, later = fleet.upgrade, without_slots(fleet, freed)
     if upgrade.finished:
         status = retry_refused(later.upgrade, objection, now) if upgrade.retry_requested else later.upgrade.status
         return (*freed, *accepted_events(upgrade.status, status), *reported(upgrade, status))
@@ -178,16 +184,10 @@ def reject(
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 
-def leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[NodeAction, ...]:
-    """Remove the finalizer, after releasing the claims unless the object is abandoned.
-
-    A claim whose release backs off does not delay it.
-    """
+def leave(fleet: FleetSnapshot, *, abandoned: bool) -> tuple[NodeAction, ...]:
+    """Remove the finalizer; the tasks stay, and no longer hold their nodes once their runs are over."""
     if not fleet.upgrade.has_finalizer:
         return ()
-    releases = (each for each in release_all(fleet) if not fleet.is_held_back(each, now))
-    if not abandoned and (due := tuple(releases)):
-        return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
     return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
 

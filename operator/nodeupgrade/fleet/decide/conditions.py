@@ -33,7 +33,14 @@ QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
 """Reasons why a rollout waits for another one, or cannot continue because of it."""
 
 _HINDERING = frozenset(
-    {Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE, Reason.WRITE_REFUSED, Reason.NODE_NOT_FOUND}
+    {
+        Reason.AGENT_UNAVAILABLE,
+        Reason.ARTIFACT_UNAVAILABLE,
+        Reason.WRITE_REFUSED,
+        Reason.NODE_NOT_FOUND,
+        Reason.OBJECT_UNREADABLE,
+        Reason.TASK_LOST,
+    }
 )
 
 _NO_RIGHTS = "cannot get resource"

@@ -20,7 +20,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ContainerTotals, Counts, NodeFailure, PlanSummary, WaveState, WaveStatus
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
-from nodeupgrade.fleet.decide.failures import NO_FAILURES, DepartedFailures, read_record, step_of
+from nodeupgrade.fleet.decide.failures import step_of
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.waves import approved_by, needs_approval
@@ -59,12 +59,12 @@ class Tally:
 
 def tally(rollout: RolloutView) -> Tally:
     """Count everything that the status of a rollout reports."""
-    done, recorded = _verified(rollout), _recorded(rollout)
+    done, recorded = _verified(rollout), (*_recorded(rollout), *rollout.departed)
     return Tally(
         counts=_count(rollout.members.values(), rollout.departed),
-        containers=_containers(rollout, done, recorded),
+        containers=_containers(done, recorded),
         unknown_containers=sum(task.reported.containers.unknown for task in done),
-        unknown_nodes=sum(failure.restarted is None for failure in recorded) + rollout.departed.counts.unknown,
+        unknown_nodes=sum(failure.restarted is None for failure in rollout.failures),
         skips=_skips(rollout),
         accepted=_accepted(rollout),
         failures=_failures(rollout),
@@ -73,25 +73,25 @@ def tally(rollout: RolloutView) -> Tally:
     )
 
 
-def _count(members: Iterable[NodeState], gone: DepartedFailures) -> Counts:
+def _count(members: Iterable[NodeState], departed: Sequence[NodeFailure]) -> Counts:
     """Count nodes by state, with those that failed and are gone; one that is held or prechecked counts as pending."""
     states = tuple(members)
     places = Counter(member.place for member in states)
-    outcomes = Counter([*(member.outcome for member in states), *(each.outcome for each in gone.listed)])
+    outcomes = Counter([*(member.outcome for member in states), *(each.outcome for each in departed)])
     return Counts(
-        total=len(states) + gone.total,
+        total=len(states) + len(departed),
         pending=places[Place.PENDING] + places[Place.HELD] + places[Place.CHECKED],
         in_progress=places[Place.IN_FLIGHT],
         succeeded=outcomes[Verdict.SUCCEEDED],
         skipped=places[Place.SKIPPED],
-        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED] + gone.unlisted.refused,
-        failed=outcomes[Verdict.FAILED] + gone.unlisted.failed,
+        refused=places[Place.REFUSED] + outcomes[Verdict.REFUSED],
+        failed=outcomes[Verdict.FAILED],
         rolled_back=outcomes[Verdict.ROLLED_BACK],
         rollback_failed=outcomes[Verdict.ROLLBACK_FAILED],
     )
 
 
-def _containers(rollout: RolloutView, done: Sequence[Task], recorded: Sequence[NodeFailure]) -> ContainerTotals:
+def _containers(done: Sequence[Task], recorded: Sequence[NodeFailure]) -> ContainerTotals:
     """Add up the containers of all verified nodes."""
     reported = [task.reported.containers for task in done]
     return ContainerTotals(
@@ -100,8 +100,7 @@ def _containers(rollout: RolloutView, done: Sequence[Task], recorded: Sequence[N
         unchanged=sum(each.unchanged for each in reported),
         recreated=sum(each.recreated for each in reported),
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
-        + sum(failure.restarted or 0 for failure in recorded)
-        + rollout.departed.counts.restarted,
+        + sum(failure.restarted or 0 for failure in recorded),
     )
 
 
@@ -123,11 +122,12 @@ def _skips(rollout: RolloutView) -> dict[str, int]:
 
 
 def _accepted(rollout: RolloutView) -> dict[str, int]:
-    """Count nodes by the accepted checks that found something on them, as far as the nodes have reported."""
+    """Count nodes by the accepted checks that found something on them; a node may report any name."""
     tasks = (member.task for member in rollout.members.values() if member.task is not None)
     reported = (hazards for task in tasks if task.status.hazards and (hazards := task.reported.hazards))
     found = (frozenset(hazard.check for hazard in hazards if hazard.accepted) for hazards in reported)
-    return dict(sorted(Counter(check for checks in found for check in checks).items()))
+    known = rollout.spec.preflight.accept
+    return dict(sorted(Counter(check for checks in found for check in checks if check in known).items()))
 
 
 def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
@@ -136,11 +136,10 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     Until the plan is made, a node that another rollout holds is not listed.
     """
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
-    on_record = read_record(rollout.upgrade.status).listed
-    known = {failure.uid for failure in on_record}
+    known = {failure.uid for failure in rollout.failures}
     members = {stored_uid(s.view.uid): s for s in rollout.members.values() if s.view is not None}
     listed = sorted(
-        (_with_news(failure, members.get(failure.uid)) for failure in on_record),
+        (_with_news(failure, members.get(failure.uid)) for failure in rollout.failures[:FAILURES_LISTED]),
         key=lambda failure: failure.outcome is Verdict.REFUSED,
     )
     failing = [
@@ -148,6 +147,7 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
         for s in rollout.members.values()
         if (s.place is Place.REFUSED or s.outcome not in _FINE)
         and (s.view is None or stored_uid(s.view.uid) not in known)
+        and s.failure_uid not in known
     ]
     if rollout.upgrade.status.planned_at is None:
         queued_for = {member.node for member in rollout.held}
@@ -224,7 +224,6 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
         refused=counts.refused,
         failed=counts.all_failed,
         in_progress=counts.in_progress,
-        unlisted=read_record(rollout.upgrade.status).unlisted.get(roster.name, NO_FAILURES),
         started_at=before.started_at or (now if begun else None),
         completed_at=(before.completed_at or now) if over else None,
     )

@@ -9,7 +9,6 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, Upgra
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.fleet.actions import Refuse, Report, ReportWave, Skip, WriteStatus
 from nodeupgrade.fleet.decide.counting import ADMISSION
-from nodeupgrade.fleet.decide.failures import read_record
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 
@@ -49,11 +48,7 @@ def _retries(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
     """Report that a retry was carried out, and how many failures do not count any more."""
     if after.last_handled_retry == before.last_handled_retry:
         return ()
-    dropped = read_record(before).total - read_record(after).total
-    message = f"retry {after.last_handled_retry} is carried out"
-    if dropped > 0:
-        message += f"; {counted(dropped, 'earlier failure')} {'does' if dropped == 1 else 'do'} not count any more"
-    return (Report(reason=Reason.RETRIED, message=message),)
+    return (Report(reason=Reason.RETRIED, message=f"retry {after.last_handled_retry} is carried out"),)
 
 
 def reported(

@@ -1,104 +1,180 @@
 """Gates: each decides whether any node may be started now, and if not, why."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure, Slot
+from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.failures import FAILURES, failures_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.health.checks import describe_end
+from nodeupgrade.fleet.health import checks
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
-Gate = Callable[[RolloutView], Finding | None]
+_REPEATED = frozenset({Reason.AGENT_NOT_STARTED, Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE})
+"""Reasons that most often have one cause for all nodes."""
+
+IN_A_ROW = 3
+"""How many nodes in a row may end for one of these reasons."""
 
 
-def object_stays(rollout: RolloutView) -> Finding | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateInput:
+    """The input of the gates: of a rollout, or of one node that has a slot and was not touched."""
+
+    fleet: FleetSnapshot
+    spec: UpgradeSpec
+    now: datetime
+    failures: tuple[NodeFailure, ...]  # all that count
+    total: int  # number of nodes
+    waves: tuple[tuple[Wave, int], ...]  # the waves with the numbers of their nodes
+    current: str  # name of the current wave, or of that of the node
+    turn: Finding | None = None  # why the current wave has to wait
+    awaited: Finding | None = None  # which health check has yet to hold
+
+    @property
+    def upgrade(self) -> Upgrade:
+        """The NodeUpgrade."""
+        return self.fleet.upgrade
+
+
+Gate = Callable[[GateInput], Finding | None]
+
+
+def of_rollout(rollout: RolloutView) -> GateInput:
+    """Return the input of the gates for a rollout."""
+    at, waves = rollout.position, rollout.waves
+    return GateInput(
+        fleet=rollout.fleet,
+        spec=rollout.spec,
+        now=rollout.now,
+        failures=rollout.failures,
+        total=rollout.total + len(rollout.departed),
+        waves=tuple((wave.terms, wave.total) for wave in waves),
+        current=waves[at.index].name if 0 <= at.index < len(waves) else "",
+        turn=Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None,
+        awaited=rollout.health_awaited,
+    )
+
+
+def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) -> GateInput:
+    """Return the input of the gates for a node that has a slot; numbers of nodes are those that the status reports."""
+    status, terms = fleet.upgrade.status, {wave.name: wave for wave in spec.waves}
+    return GateInput(
+        fleet=fleet,
+        spec=spec,
+        now=now,
+        failures=failures_of(fleet),
+        total=status.counts.total,
+        waves=tuple((terms[wave.name], wave.total) for wave in status.waves if wave.name in terms),
+        current=slot.wave,
+    )
+
+
+def object_stays(at: GateInput) -> Finding | None:
     """Start nothing while the NodeUpgrade is being deleted."""
-    if not rollout.upgrade.deleting:
+    if not at.upgrade.deleting:
         return None
     return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
 
-def not_aborted(rollout: RolloutView) -> Finding | None:
+def not_aborted(at: GateInput) -> Finding | None:
     """Start nothing in an aborted rollout."""
-    if rollout.spec.action is not RolloutAction.ABORT:
+    if at.spec.action is not RolloutAction.ABORT:
         return None
     return Finding(reason=Reason.ABORTED, detail="spec.action is Abort")
 
 
-def not_ended_by_a_check(rollout: RolloutView) -> Finding | None:
+def not_ended_by_a_check(at: GateInput) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    return Finding(reason=Reason.ABORTED, detail=describe_end(rollout.ended_by)) if rollout.ended_by else None
+    ended_by = checks.ended_by(at.upgrade, at.spec, at.fleet.health, at.now)
+    return Finding(reason=Reason.ABORTED, detail=checks.describe_end(ended_by)) if ended_by else None
 
 
-def no_node_is_lost(rollout: RolloutView) -> Finding | None:
+def no_node_is_lost(at: GateInput) -> Finding | None:
     """Start nothing while a node could not be rolled back: a person must repair it first."""
-    lost = [member.node for member in rollout.members.values() if member.judged is Verdict.ROLLBACK_FAILED]
-    lost += [each.node for each in rollout.departed.listed if each.outcome is Verdict.ROLLBACK_FAILED]
+    lost = [failure.node for failure in at.failures if failure.outcome is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
     detail = f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
     return Finding(reason=Reason.ROLLBACK_FAILED, detail=detail)
 
 
-def threshold(rollout: RolloutView) -> Finding | None:
+def threshold(at: GateInput) -> Finding | None:
     """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
-    limit = rollout.spec.strategy.failure_threshold.of(rollout.total + rollout.departed.total)
-    if rollout.failed < max(1, limit):
+    failed = sum(failure.outcome in FAILURES for failure in at.failures)
+    if failed < max(1, at.spec.strategy.failure_threshold.of(at.total)):
         return None
-    return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(rollout.failed, 'node')} failed")
+    return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
 
 
-def wave_threshold(rollout: RolloutView) -> Finding | None:
+def wave_threshold(at: GateInput) -> Finding | None:
     """Stop when as many nodes of one wave have failed as its own threshold says."""
-    for wave in rollout.waves:
-        if wave.terms.failure_threshold is None:
-            continue
-        if wave.failed >= max(1, wave.terms.failure_threshold.of(wave.total)):
-            detail = f"{counted(wave.failed, 'node')} of wave {wave.name} failed"
+    failed = Counter(failure.wave for failure in at.failures if failure.outcome in FAILURES)
+    for wave, total in at.waves:
+        limit = wave.failure_threshold
+        if limit is not None and failed[wave.name] >= max(1, limit.of(total)):
+            detail = f"{counted(failed[wave.name], 'node')} of wave {wave.name} failed"
             return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=detail)
     return None
 
 
-def not_paused(rollout: RolloutView) -> Finding | None:
+def causes_differ(at: GateInput) -> Finding | None:
+    """Stop when several nodes in a row have ended for the same reason, of those that most often have one cause."""
+    own = (task for task in at.fleet.tasks.values() if task.spec.upgrade_ref.uid == at.upgrade.uid)
+    verdicts = [task.verdict for task in own if task.verdict is not None and task.kind is RunKind.UPGRADE]
+    last = sorted(verdicts, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))[-IN_A_ROW:]
+    if len(last) < IN_A_ROW or len({verdict.reason for verdict in last}) > 1 or last[0].reason not in _REPEATED:
+        return None
+    detail = f"{len(last)} nodes in a row ended with {last[0].reason}: {last[-1].message}"
+    return Finding(reason=Reason.SAME_CAUSE_REPEATED, detail=detail)
+
+
+def not_paused(at: GateInput) -> Finding | None:
     """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
-    if rollout.upgrade.paused_by_annotation:
+    if at.upgrade.paused_by_annotation:
         detail = "paused by the annotation nodeupgrade.dev/pause"
         return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to continue")
-    if rollout.spec.action is RolloutAction.PAUSE:
+    if at.spec.action is RolloutAction.PAUSE:
         return Finding(reason=Reason.PAUSED, detail="paused")
     return None
 
 
-def in_time(rollout: RolloutView) -> Finding | None:
+def in_time(at: GateInput) -> Finding | None:
     """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
-    timeouts, index, waves = rollout.spec.timeouts, rollout.position.index, rollout.upgrade.status.waves
-    if _is_late(rollout.upgrade.status.started_at, timeouts.total, rollout.now):
+    timeouts, status = at.spec.timeouts, at.upgrade.status
+    if _is_late(status.started_at, timeouts.total, at.now):
         return _late("the rollout", timeouts.total)
-    if index < len(waves) and _is_late(waves[index].started_at, timeouts.wave, rollout.now):
-        return _late(f"wave {waves[index].name}", timeouts.wave)
+    began = next((wave.started_at for wave in status.waves if wave.name == at.current), None)
+    if _is_late(began, timeouts.wave, at.now):
+        return _late(f"wave {at.current}", timeouts.wave)
     return None
 
 
-def no_health_check_fails(rollout: RolloutView) -> Finding | None:
+def no_health_check_fails(at: GateInput) -> Finding | None:
     """Start nothing while a health check fails or cannot be evaluated; this is reported while a wave soaks, too."""
-    return rollout.health_objection
+    return checks.objection(at.spec.health_checks, at.fleet.health, at.now)
 
 
-def wave_has_its_turn(rollout: RolloutView) -> Finding | None:
+def wave_has_its_turn(at: GateInput) -> Finding | None:
     """Wait for the previous wave to soak, for an approval, or for a node of the current wave."""
-    at = rollout.position
-    return Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None
+    return at.turn
 
 
-def window_is_open(rollout: RolloutView) -> Finding | None:
+def window_is_open(at: GateInput) -> Finding | None:
     """Start nodes only inside windows, and never in a blackout."""
-    spec, now = rollout.spec, rollout.now
+    spec, now = at.spec, at.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
     opens = next_opening(spec.windows, spec.blackouts, now)
@@ -106,9 +182,9 @@ def window_is_open(rollout: RolloutView) -> Finding | None:
     return Finding(reason=Reason.WAITING_FOR_WINDOW, detail=until)
 
 
-def health_checks_have_held(rollout: RolloutView) -> Finding | None:
+def health_checks_have_held(at: GateInput) -> Finding | None:
     """Start nothing until every health check has held for long enough, also since the last node was finished."""
-    return rollout.health_awaited
+    return at.awaited
 
 
 GATES: tuple[Gate, ...] = (
@@ -118,6 +194,7 @@ GATES: tuple[Gate, ...] = (
     no_node_is_lost,
     threshold,
     wave_threshold,
+    causes_differ,
     not_paused,
     in_time,
     no_health_check_fails,
@@ -127,8 +204,26 @@ GATES: tuple[Gate, ...] = (
 )
 """Gates for upgrades; if several are closed, the first one is reported."""
 
+BEFORE_START: tuple[Gate, ...] = (
+    not_ended_by_a_check,
+    no_node_is_lost,
+    threshold,
+    wave_threshold,
+    causes_differ,
+    not_paused,
+    in_time,
+    no_health_check_fails,
+    window_is_open,
+)
+"""Gates that are asked once more before a node that has a slot is touched."""
+
 PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 """Gates for ``action: Plan``, which changes nothing."""
+
+
+def closed(gates: Iterable[Gate], at: GateInput) -> Finding | None:
+    """Return why the first closed gate is closed; None if all are open."""
+    return next((finding for gate in gates if (finding := gate(at)) is not None), None)
 
 
 def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> bool:

@@ -1,22 +1,19 @@
-"""Which nodes belong to a rollout, in which wave, and in which state each is.
+"""Which nodes belong to a rollout, and in which state each is.
 
 Nodes that are selected belong to it and, once the plan is made, those that are claimed.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import partial
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.reasons import Reason, Severity, known_reason
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.nodes import Membership, NodeSelection
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import UnlistedFailures, UpgradeStatus
-from nodeupgrade.api.upgrade.waves import REMAINDER, Wave
+from nodeupgrade.api.upgrade.status import NodeFailure, Slot
+from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
@@ -24,8 +21,9 @@ from nodeupgrade.cluster.placement import matches_labels
 from nodeupgrade.fleet.actions import FreeSlot
 from nodeupgrade.fleet.decide import failures
 from nodeupgrade.fleet.decide.admission import judge
-from nodeupgrade.fleet.decide.candidate import Candidate
-from nodeupgrade.fleet.decide.failures import NO_FAILURES, RECORDED, DepartedFailures, next_look, read_record
+from nodeupgrade.fleet.decide.assignment import Unassigned, assign
+from nodeupgrade.fleet.decide.candidate import Candidate, unsupported_version
+from nodeupgrade.fleet.decide.failures import next_look
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.waves import WavePosition, rosters, wave_position
@@ -37,19 +35,16 @@ CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kube
 def view_rollout(
     fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Collection[FreeSlot] = ()
 ) -> RolloutView:
-    """Return the rollout as it will be once these slots are free, with all failures on record.
+    """Return the rollout as it will be once these slots are free, and a retry that can be carried out has been."""
+    later, freed_nodes = failures.without_slots(fleet, freed), frozenset(action.node for action in freed)
 
-    A retry that can be carried out clears them, but not those of nodes whose slots become free with it.
-    """
-    freed_nodes = frozenset(action.node for action in freed)
+    def view(fleet: FleetSnapshot, counted: tuple[NodeFailure, ...]) -> RolloutView:
+        return view_members(fleet, spec, now, members_of(fleet, spec, now), counted=counted, freed=freed_nodes)
 
-    def view(later: FleetSnapshot) -> RolloutView:
-        return view_members(later, spec, now, members_of(later, spec, now), freed_nodes)
-
-    rollout = view(failures.record_failures(fleet, freed))
+    rollout = view(later, failures.failures_of(later))
     if fleet.upgrade.retry_requested and rollout.is_retried:
-        cleared = failures.clear_retried(failures.record_failures(fleet))
-        return view(failures.record_failures(cleared, freed))
+        later = failures.after_retry(later)
+        return view(later, failures.failures_of(later, fleet.upgrade.retry))
     return rollout
 
 
@@ -58,13 +53,22 @@ def view_members(
     spec: UpgradeSpec,
     now: datetime,
     members: Mapping[NodeName, NodeState],
+    *,
+    counted: tuple[NodeFailure, ...] | None = None,
     freed: frozenset[NodeName] = frozenset(),
 ) -> RolloutView:
-    """Return the view of a rollout, given its members in upgrade order; ``action: Plan`` ignores waves."""
+    """Return the view of a rollout, given its members in upgrade order; ``action: Plan`` ignores waves.
+
+    Args:
+        counted: The failures that count; found anew if None.
+        freed: See ``RolloutView``.
+    """
     refused = {m.node for m in members.values() if m.place is Place.REFUSED and m.reason is Reason.OVERLAP_CONFLICT}
     unclaimed = tuple(m for m in members.values() if m.node not in refused and _is_unclaimed(fleet, spec, m))
-    gone = departed_failures(fleet.upgrade.status, members.values())
-    waves = rosters(spec.waves, members, gone)
+    counted = failures.failures_of(fleet) if counted is None else counted
+    shown = {member.failure_uid for member in members.values()}
+    departed = tuple(each for each in counted if each.uid not in shown)
+    waves = rosters(spec.waves, members, departed)
     pending = tuple(member for member in members.values() if member.place is Place.PENDING)
     planning = WavePosition(index=-1, pending=pending) if spec.action is RolloutAction.PLAN else None
     return RolloutView(
@@ -77,7 +81,8 @@ def view_members(
         flying=tuple(sorted(member.node for member in members.values() if member.place is Place.IN_FLIGHT)),
         unclaimed=unclaimed,
         held=tuple(member for member in members.values() if member.node in refused),
-        departed=DepartedFailures.sum_of(gone.values()),
+        failures=counted,
+        departed=departed,
         freed=freed,
     )
 
@@ -96,25 +101,18 @@ def _is_unclaimed(fleet: FleetSnapshot, spec: UpgradeSpec, member: NodeState) ->
     return not refused and needs_claim(fleet, spec, member.view)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unassigned:
-    """A member before it is assigned to a wave."""
-
-    node: NodeName
-    labels: Mapping[str, str]
-    wave: str = ""  # the wave that its claim records; empty if it is not claimed
-    idle: bool = False  # whether it needs nothing, and so does not count against the size of a wave
-    late: bool = False  # whether the plan was made without it
-
-
 def members_of(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> dict[NodeName, NodeState]:
     """Return who takes part, in upgrade order: wave by wave."""
-    flying = frozenset(fleet.in_flight)
-    names = {*fleet.nodes, *fleet.tasks, *spec.nodes.names, *flying}
-    taking_part = [_unassigned(fleet, spec, name) for name in names if name in flying or _is_member(fleet, spec, name)]
+    slots = fleet.slots
+    names = {*fleet.nodes, *fleet.tasks, *fleet.unreadable, *spec.nodes.names, *slots}
+    taking_part = [
+        _unassigned(fleet, spec, name, slots.get(name))
+        for name in names
+        if name in slots or _is_member(fleet, spec, name)
+    ]
     waves, late = assign(spec.waves, taking_part, last=fleet.operator_node), {m.node for m in taking_part if m.late}
     return {
-        name: node_state(fleet, spec, name, wave, now, flying=name in flying, late=name in late)
+        name: node_state(fleet, spec, name, wave, now, flying=name in slots, late=name in late)
         for name, wave in waves.items()
     }
 
@@ -132,15 +130,16 @@ def selects(selection: NodeSelection, node: NodeView) -> bool:
     return selection.all or (selection.selector is not None and matches_labels(selection.selector, node.labels))
 
 
-def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unassigned:
+def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, slot: Slot | None) -> Unassigned:
     task, node = fleet.claim_of(name), fleet.nodes.get(name)
-    admitted = name in fleet.upgrade.status.in_flight  # so it was part of the plan, whatever became of its task
-    late = node is not None and not admitted and _came_too_late(fleet, spec, node)
+    if slot is not None:
+        return Unassigned(node=name, labels={}, wave=slot.wave or REMAINDER)
+    late = node is not None and _came_too_late(fleet, spec, node)
     return Unassigned(
         node=name,
         labels={} if node is None else node.labels,
         wave="" if task is None else task.spec.wave,
-        idle=task is None and not admitted and (node is None or late or not needs_claim(fleet, spec, node)),
+        idle=task is None and (node is None or late or not needs_claim(fleet, spec, node)),
         late=late,
     )
 
@@ -148,16 +147,24 @@ def _unassigned(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> Unas
 def _is_member(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName) -> bool:
     """Report whether a node without a slot belongs to the rollout.
 
-    It does if it has a verdict, failed, matches now, or is named although it does not exist.
+    It does if it has a verdict, failed, matches now, or is named although it does not exist. A Node that cannot be read
+    may match.
     """
-    task, node = fleet.tasks.get(name), fleet.nodes.get(name)
-    if task is not None and task.verdict is not None and fleet.own_task(name) is not None:
-        uid = stored_uid(task.spec.node_uid)
-        counted = node is not None or task.verdict.outcome not in RECORDED
-        return counted or any(each.uid == uid for each in read_record(fleet.upgrade.status).listed)
-    if node is None:
-        return name in spec.nodes.names and name not in spec.nodes.exclude.names
-    return selects(spec.nodes, node) or fleet.record_of(name) is not None
+    task, node = fleet.own_task(name), fleet.nodes.get(name)
+    if task is not None and task.verdict is not None:
+        return node is not None or task.verdict.outcome in failures.RECORDED
+    if node is not None:
+        return selects(spec.nodes, node) or fleet.record_of(name) is not None
+    if name in spec.nodes.exclude.names:
+        return False
+    return name in spec.nodes.names or (
+        name in fleet.unreadable and name not in fleet.tasks and _may_select(spec.nodes)
+    )
+
+
+def _may_select(selection: NodeSelection) -> bool:
+    """Report whether nodes are selected by more than their names."""
+    return selection.all or selection.selector is not None
 
 
 def _came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
@@ -169,39 +176,18 @@ def _came_too_late(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> b
         return False
     if node.name in spec.nodes.names or not needs_claim(fleet, spec, node):
         return False
-    return all(each.node != node.name for each in read_record(fleet.upgrade.status).listed)
+    earlier = fleet.tasks.get(node.name)
+    if earlier is not None and earlier.spec.upgrade_ref.uid == fleet.upgrade.uid and not earlier.released:
+        return False
+    return all(each.node != node.name or each.outcome is None for each in fleet.upgrade.status.failures)
 
 
 def needs_claim(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView) -> bool:
-    """Report whether a member must be claimed: it runs another version, and there is an artifact for its platform."""
-    if node.name in fleet.unreadable:
+    """Report whether a member must be claimed: it runs another known version, and there is an artifact for it."""
+    if node.name in fleet.unreadable or unsupported_version(node.kubelet_version) is not None:
         return False
     needs = node.kubelet_version != spec.version and spec.artifact.serves(node.platform)
     return needs and fleet.claim_of(node.name) is None
-
-
-def assign(
-    waves: Sequence[Wave], members: Iterable[Unassigned], last: NodeName | None = None
-) -> Mapping[NodeName, str]:
-    """Return the wave of every member, in upgrade order: wave by wave, then by name; ``last`` comes last in its wave.
-
-    The claim decides; without one, it is the first wave, in the order of ``waves``, that selects the member or has room
-    for it. All others belong to the remainder.
-    """
-    ordered = sorted(members, key=lambda member: (member.node == last, member.node))
-    names = [*(wave.name for wave in waves), REMAINDER]
-    assigned = {member.node: member.wave for member in ordered if member.wave in names}
-    sizes = Counter(assigned.values())
-    for wave in waves:
-        left = [member for member in ordered if member.node not in assigned]
-        if wave.selector is not None:
-            chosen = [member.node for member in left if matches_labels(wave.selector, member.labels)]
-        else:
-            size = wave.size.of(len(ordered)) if wave.size is not None else 0
-            chosen = [member.node for member in left if not member.idle][: max(0, size - sizes[wave.name])]
-        assigned |= dict.fromkeys(chosen, wave.name)
-    wave_of = {member.node: assigned.get(member.node, REMAINDER) for member in ordered}
-    return dict(sorted(wave_of.items(), key=lambda item: names.index(item[1])))
 
 
 def node_state(
@@ -232,6 +218,9 @@ def node_state(
     if record is not None and not _is_held_at_retry(fleet, spec, node, now):
         reason = known_reason(record.reason) or Reason.FAILED
         return member(place=Place.FINISHED, reason=reason, message=record.message)
+    if node is None and (problem := fleet.unreadable.get(name)) is not None:
+        message = sentence(Reason.OBJECT_UNREADABLE, f"node {name} cannot be read: {problem}")
+        return member(place=Place.REFUSED, reason=Reason.OBJECT_UNREADABLE, message=message)
     if node is None:
         message = sentence(Reason.NODE_NOT_FOUND, f"there is no node {name}")
         return member(place=Place.REFUSED, reason=Reason.NODE_NOT_FOUND, message=message)
@@ -251,31 +240,3 @@ def _is_held_at_retry(fleet: FleetSnapshot, spec: UpgradeSpec, node: NodeView | 
         return False
     finding = judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
     return finding is not None and finding.reason is Reason.OVERLAP_CONFLICT
-
-
-def departed_failures(status: UpgradeStatus, members: Iterable[NodeState]) -> Mapping[str, DepartedFailures]:
-    """Return, by wave, the failures on record that no member shows any more."""
-    record = read_record(status)
-    if not record.listed and not record.unlisted:
-        return {}
-    listed = {each.uid for each in record.listed}
-    present, shown = set[str](), dict[str, UnlistedFailures]()
-    for member in members:
-        if member.record is not None:
-            present.add(member.record.uid)
-        elif (task := member.task) is not None and (verdict := task.verdict) is not None:
-            uid, wave = stored_uid(task.spec.node_uid), task.spec.wave or REMAINDER
-            present.add(uid)
-            if uid in listed or member.place is Place.IN_FLIGHT or next_look(task) is not None:
-                continue
-            if verdict.outcome in RECORDED:
-                count = failures.count_failure(failures.failure_of(task))
-                shown[wave] = failures.add_counts(shown.get(wave, NO_FAILURES), count)
-    gone = [each for each in record.listed if not each.uid or each.uid not in present]
-    return {
-        wave: DepartedFailures(
-            listed=tuple(each for each in gone if (each.wave or REMAINDER) == wave),
-            unlisted=failures.subtract_counts(record.unlisted.get(wave, NO_FAILURES), shown.get(wave, NO_FAILURES)),
-        )
-        for wave in sorted({*(each.wave or REMAINDER for each in gone), *record.unlisted})
-    }

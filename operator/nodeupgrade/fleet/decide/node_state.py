@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
@@ -65,6 +66,13 @@ class NodeState:
     def begun(self) -> bool:
         """Whether an agent works on it or has worked on it."""
         return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
+
+    @property
+    def failure_uid(self) -> str:
+        """UID of the Node whose failure, if it failed, this state shows."""
+        if self.record is not None:
+            return self.record.uid
+        return "" if self.task is None or self.task.verdict is None else stored_uid(self.task.spec.node_uid)
 
     @property
     def outcome(self) -> Verdict | None:

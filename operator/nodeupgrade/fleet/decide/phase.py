@@ -8,6 +8,7 @@ from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
 from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.fleet.decide import progress
 from nodeupgrade.fleet.decide.conditions import STALLED_AFTER, RolloutState, overdue
 from nodeupgrade.fleet.decide.counting import Tally
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -31,6 +32,24 @@ _NAMED = 3
 def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> RolloutState:
     """Return the state of the rollout, given which nodes may start or why none may."""
     counts, done = tally.counts, _done(rollout, tally)
+    state = _state(rollout, decision, tally, done)
+    if state.stalled or state.over or state.ready or state.phase in progress.PLANNED_WAITS:
+        return state
+    silent = progress.silence(rollout.fleet.upgrade.status, rollout.spec, counts, rollout.now)
+    if silent is None:
+        return state
+    message = sentence(Reason.NO_PROGRESS, f"{silent.detail}: {_first_wait(rollout) or state.message}")
+    return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_PROGRESS, message=message, stalled=True)
+
+
+def _first_wait(rollout: RolloutView) -> str:
+    """Return what the first node in flight waits for, if that is known."""
+    waits = (rollout.fleet.waiting[name] for name in rollout.flying if name in rollout.fleet.waiting)
+    return next((f"node {wait.node}: {wait.message}" for wait in waits), "")
+
+
+def _state(rollout: RolloutView, decision: StartDecision, tally: Tally, done: str) -> RolloutState:
+    counts = tally.counts
     if rollout.upgrade.deleting:
         message = f"{done}, {counts.in_progress} in flight"
         return RolloutState(phase=RolloutPhase.RUNNING, reason=Reason.DELETING, message=message)
@@ -159,15 +178,14 @@ def _concluded(rollout: RolloutView, counts: Counts, done: str) -> RolloutState:
     """Return the final state, once no node is left to upgrade."""
     members = tuple(rollout.members.values())
     unsuccessful = [(s.reason, s.message) for s in members if s.outcome not in {None, Verdict.SUCCEEDED}]
-    unsuccessful += [(known_reason(each.reason) or Reason.FAILED, each.message) for each in rollout.departed.listed]
-    if number := len(unsuccessful) + rollout.departed.unlisted.failed + rollout.departed.unlisted.refused:
+    unsuccessful += [(known_reason(each.reason) or Reason.FAILED, each.message) for each in rollout.departed]
+    if number := len(unsuccessful):
         others = Reason.NODES_FAILED if counts.all_failed else Reason.NODES_REFUSED
         others = Reason.ROLLBACK_FAILED if counts.rollback_failed else others
         more = f" ({counted(number - 1, 'more node')} did not succeed)" if number > 1 else ""
-        first = unsuccessful[0][1] if unsuccessful else sentence(others, "nodes that are gone did not succeed")
         alike = {reason for reason, _ in unsuccessful}
-        only = next(iter(alike)) if len(alike) == 1 and number == len(unsuccessful) else others
-        return _ended(RolloutPhase.FAILED, only, first + more)
+        only = next(iter(alike)) if len(alike) == 1 else others
+        return _ended(RolloutPhase.FAILED, only, unsuccessful[0][1] + more)
     started = rollout.upgrade.status.started_at is not None
     unproven = rollout.health_objection or rollout.health_awaited if started else None
     if unproven is not None:

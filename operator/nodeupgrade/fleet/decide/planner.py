@@ -47,7 +47,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     """
     upgrade, slots = fleet.upgrade, fleet.in_flight
     if upgrade.deleting and (not slots or upgrade.abandoned):
-        return Plan(actions=leave(fleet, now, abandoned=bool(slots)))
+        return Plan(actions=leave(fleet, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
         return Plan()
     aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
@@ -77,7 +77,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     admitted = () if wave_ends else admissions(rollout, ready, decision)
 
     flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
-    later = view_members(rollout.fleet, spec, now, {**rollout.members, **flying})
+    later = view_members(rollout.fleet, spec, now, {**rollout.members, **flying}, counted=rollout.failures)
     reopened = rollout.is_retried or rollout.is_called_off
     status = summarise(fleet, later, tally(later), decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)

@@ -9,8 +9,9 @@ from nodeupgrade.api.upgrade.spec import SkewPolicy
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
-from nodeupgrade.fleet.decide.candidate import Candidate, is_being_upgraded_for_others, named, unsupported_version
+from nodeupgrade.fleet.decide.candidate import Candidate, named, unsupported_version
 from nodeupgrade.fleet.guard import requirement
+from nodeupgrade.fleet.holder import holder
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 
@@ -51,9 +52,15 @@ def node_version_is_known(candidate: Candidate) -> Found | None:
 @check(Reason.ALREADY_AT_TARGET, acceptable=False)
 def node_is_not_at_target(candidate: Candidate) -> Found | None:
     """The node does not run the target version already, unless another rollout is changing it right now."""
-    if candidate.current != candidate.target or is_being_upgraded_for_others(candidate):
+    if candidate.current != candidate.target or _is_being_changed(candidate):
         return None
     return f"{named(candidate)} runs {candidate.target} already"
+
+
+def _is_being_changed(candidate: Candidate) -> bool:
+    """Report whether a run of another rollout may be in progress on the node."""
+    task = candidate.task
+    return task is not None and task.open and holder(candidate.fleet, candidate.node.name).other
 
 
 @check(Reason.SOURCE_VERSION_NOT_LISTED, acceptable=False)

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.failures import DepartedFailures
+from nodeupgrade.fleet.decide.failures import FAILURES, RECORDED
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WavePosition, WaveRoster
 from nodeupgrade.fleet.health import checks
@@ -33,7 +35,8 @@ class RolloutView:
     flying: tuple[NodeName, ...]  # nodes that hold a slot
     unclaimed: tuple[NodeState, ...]  # members that must be claimed before the plan is made
     held: tuple[NodeState, ...]  # members that another rollout holds
-    departed: DepartedFailures  # failures on record that no member shows any more
+    failures: tuple[NodeFailure, ...]  # all that count, see ``failures_of``
+    departed: tuple[NodeFailure, ...]  # those of them that no member shows
     freed: frozenset[NodeName]  # nodes whose slots the plan frees; in this view, they hold none
 
     @property
@@ -49,13 +52,13 @@ class RolloutView:
     @property
     def failed(self) -> int:
         """Number of nodes that count against the failure threshold."""
-        return sum(member.failed for member in self.members.values()) + self.departed.counts.failed
+        return sum(failure.outcome in FAILURES for failure in self.failures)
 
     @property
     def planned(self) -> bool:
         """Whether every member that needs a claim has one."""
         return (
-            bool(self.members or self.departed.total)
+            bool(self.members or self.departed)
             and not self.unclaimed
             and (self.upgrade.status.planned_at is not None or not self.held)
         )
@@ -74,10 +77,7 @@ class RolloutView:
     @property
     def ended_by(self) -> str | None:
         """The health check that ends the rollout, for good once it is on record; None before a node is started."""
-        status = self.upgrade.status
-        if status.ended_by_check or status.started_at is None or self.spec.action is RolloutAction.PLAN:
-            return status.ended_by_check
-        return checks.ending(self.spec.health_checks, self.fleet.health, self.now)
+        return checks.ended_by(self.upgrade, self.spec, self.fleet.health, self.now)
 
     @property
     def health_objection(self) -> Finding | None:
@@ -89,7 +89,7 @@ class RolloutView:
         """Which health check has yet to hold for as long as it must, also since the last verdict; None if none has."""
         verdicts = (m.task.verdict for m in self.members.values() if m.judged is not None and m.task is not None)
         times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-        times += [failure.time for failure in self.departed.listed if failure.time is not None]
+        times += [failure.time for failure in self.departed if failure.time is not None]
         return checks.awaited(self.spec.health_checks, self.fleet.health, self.now, max(times, default=None))
 
     @property
@@ -107,7 +107,23 @@ class RolloutView:
         """Whether the retry is handled: every node that it concerns is claimed (again) and waits for its turn."""
         without_task = (member.node for member in self.unclaimed if member.record is not None)
         handled = self.freed.issuperset(without_task) and not any(map(self.reopening, self.waiting))
-        return handled and not self.is_called_off
+        return handled and not self.stale_failures and not self.is_called_off
+
+    @property
+    def stale(self) -> Iterator[Task]:
+        """The tasks of nodes that are not in flight, and whose Nodes are gone and not replaced by another member."""
+        for name, task in sorted(self.fleet.tasks.items()):
+            if task.spec.upgrade_ref.uid != self.upgrade.uid or name in self.flying or name in self.fleet.unreadable:
+                continue
+            node = self.fleet.nodes.get(name)
+            if node is None or (node.uid != task.spec.node_uid and name not in self.members):
+                yield task
+
+    @property
+    def stale_failures(self) -> tuple[Task, ...]:
+        """Those of them that record a failure; a retry drops them."""
+        tasks = (task for task in self.stale if task.kind is RunKind.UPGRADE and task.verdict is not None)
+        return tuple(task for task in tasks if task.verdict is not None and task.verdict.outcome in RECORDED)
 
     def reopening(self, member: NodeState) -> tuple[str, str] | None:
         """Return the retry to record in a waiting member's task, and why it is reopened; None if it is not.

@@ -11,6 +11,7 @@ Nodes: TypeAlias = tuple[NodeState, ...]
 _STALLING = frozenset(
     {
         Reason.FAILURE_THRESHOLD_REACHED,
+        Reason.SAME_CAUSE_REPEATED,
         Reason.ROLLBACK_FAILED,
         Reason.TOO_MANY_UNAVAILABLE,
         Reason.TIMED_OUT,

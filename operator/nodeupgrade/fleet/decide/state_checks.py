@@ -14,7 +14,8 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned
-from nodeupgrade.fleet.decide.candidate import Candidate, is_claimable, named, task_of_others
+from nodeupgrade.fleet.decide.candidate import Candidate, named
+from nodeupgrade.fleet.holder import holder
 from nodeupgrade.kubelet import history
 
 PATIENCE = timedelta(minutes=5)
@@ -44,10 +45,8 @@ def task_is_readable(candidate: Candidate) -> Found | None:
 @check(Reason.OVERLAP_CONFLICT, acceptable=False)
 def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
-    task = task_of_others(candidate)
-    if task is None or is_claimable(task, candidate.fleet.active_upgrades):
-        return None
-    return f"{named(candidate)} is held by NodeUpgrade {task.spec.upgrade_ref.name}"
+    held = holder(candidate.fleet, candidate.node.name)
+    return f"{named(candidate)} is held by NodeUpgrade {held.upgrade}" if held.other else None
 
 
 @check(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)

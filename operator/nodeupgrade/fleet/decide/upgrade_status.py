@@ -1,15 +1,15 @@
 """The status of a NodeUpgrade: of a rollout, of a rejected spec, or of a retry that waits."""
 
-from collections.abc import Collection
 from dataclasses import replace
 from datetime import datetime
 
+from nodeupgrade.api.limits import FAILURES_LISTED
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import CurrentWave, MissingNodes, RolloutPhase, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.status import CurrentWave, NodeFailure, RolloutPhase, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide import progress, slots
 from nodeupgrade.fleet.decide.conditions import (
     QUEUED,
     ConditionInput,
@@ -23,6 +23,7 @@ from nodeupgrade.fleet.decide.conditions import (
     overdue,
 )
 from nodeupgrade.fleet.decide.counting import Tally
+from nodeupgrade.fleet.decide.failures import failures_of
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.phase import state_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
@@ -43,7 +44,8 @@ def rejected(fleet: FleetSnapshot, later: FleetSnapshot, objection: Finding, now
         observed_generation=later.upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
-        missing=_missing(fleet, before.in_flight, now),
+        in_flight=slots.kept(later, now),
+        failures=_listed(later),
         conditions=dated(later.upgrade, conditions, now),
     )
 
@@ -72,8 +74,9 @@ def summarise(
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
-    started = rollout.flying and spec.action is not RolloutAction.PLAN
-    gone, late = _missing(fleet, rollout.flying, now), (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
+    started = before.started_at or (rollout.flying and spec.action is not RolloutAction.PLAN)
+    late = (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
+    flying = slots.granted(rollout.fleet, (rollout.members[name] for name in rollout.flying), now)
     known = ConditionInput(rollout=rollout, tally=tally, state=state, impeded_by=impediments(fleet, late))
     return UpgradeStatus(
         observed_generation=upgrade.generation,
@@ -84,8 +87,9 @@ def summarise(
         failed=counts.all_failed,
         counts=counts,
         containers=tally.containers,
-        in_flight=rollout.flying,
-        missing=gone,
+        in_flight=flying,
+        leader=before.leader,
+        last_progress=progress.last_progress(before, state.phase, flying, counts, now) if started else None,
         failures=tally.failures,
         skips=tally.skips,
         accepted=tally.accepted or None,
@@ -111,12 +115,7 @@ def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> Curren
     return CurrentWave(name=wave.name, index=index + 1, of=len(waves), started_at=wave.started_at, soak_until=at.until)
 
 
-def _missing(fleet: FleetSnapshot, slots: Collection[NodeName], now: datetime) -> MissingNodes | None:
-    """Return the missing nodes once these nodes are in flight; None if none is missing."""
-    every = fleet.missing
-    left = [name for name in every if name in slots]
-    if not left:
-        return None
-    before = fleet.upgrade.status.missing
-    since = before.since if before is not None and before.names == MissingNodes.digest(every) else now
-    return MissingNodes(nodes=len(left), since=since, names=MissingNodes.digest(left))
+def _listed(fleet: FleetSnapshot) -> tuple[NodeFailure, ...]:
+    """Return the failures that count, then what else was listed, as far as there is room."""
+    others = (failure for failure in fleet.upgrade.status.failures if failure.outcome is None)
+    return (*failures_of(fleet), *others)[:FAILURES_LISTED]

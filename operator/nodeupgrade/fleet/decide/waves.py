@@ -8,11 +8,10 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
-from nodeupgrade.api.upgrade.status import WaveState
+from nodeupgrade.api.upgrade.status import NodeFailure, WaveState
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted, sentence
-from nodeupgrade.fleet.decide.failures import DepartedFailures
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 
@@ -22,7 +21,7 @@ class WaveRoster:
 
     terms: Wave
     members: tuple[NodeState, ...]
-    departed: DepartedFailures = DepartedFailures()
+    departed: tuple[NodeFailure, ...] = ()
 
     @property
     def name(self) -> str:
@@ -37,41 +36,32 @@ class WaveRoster:
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        return any(member.begun for member in self.members) or self.departed.total > 0
+        return any(member.begun for member in self.members) or bool(self.departed)
 
     @property
     def total(self) -> int:
         """Number of its nodes, including those that failed and are gone."""
-        return len(self.members) + self.departed.total
-
-    @property
-    def failed(self) -> int:
-        """Number of nodes that count against the failure threshold."""
-        return sum(member.failed for member in self.members) + self.departed.counts.failed
+        return len(self.members) + len(self.departed)
 
 
 def rosters(
-    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], gone: Mapping[str, DepartedFailures]
+    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], departed: Sequence[NodeFailure]
 ) -> tuple[WaveRoster, ...]:
     """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
 
     Failures of a wave that does not exist count for the remainder.
     """
+    terms = {wave.name: wave for wave in waves}
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
+    gone: dict[str, list[NodeFailure]] = {}
     for member in members.values():
         by_wave.setdefault(member.wave, []).append(member)
-    if not waves:
+    for failure in departed:
+        gone.setdefault(failure.wave if failure.wave in terms else REMAINDER, []).append(failure)
+    if not waves or REMAINDER in gone:
         by_wave.setdefault(REMAINDER, [])
-    terms = {wave.name: wave for wave in waves}
-    if any(name not in by_wave for name in gone):
-        by_wave.setdefault(REMAINDER, [])
-    left = DepartedFailures.sum_of(part for name, part in gone.items() if name not in terms)
     return tuple(
-        WaveRoster(
-            terms=terms.get(name) or Wave(name=name),
-            members=tuple(members),
-            departed=left if name == REMAINDER else gone.get(name, DepartedFailures()),
-        )
+        WaveRoster(terms=terms.get(name) or Wave(name=name), members=tuple(members), departed=tuple(gone.get(name, ())))
         for name, members in by_wave.items()
     )
 
@@ -121,7 +111,7 @@ def soak_until(wave: WaveRoster) -> datetime | None:
     """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
     verdicts = (member.task.verdict for member in wave.members if member.task is not None)
     decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-    decided += [failure.time for failure in wave.departed.listed if failure.time is not None]
+    decided += [failure.time for failure in wave.departed if failure.time is not None]
     return max(decided) + wave.terms.soak if decided else None
 
 

@@ -14,6 +14,8 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.health import HealthCheck
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.findings.finding import Finding
 
@@ -143,6 +145,14 @@ def ending(checks: Iterable[HealthCheck], readings: Mapping[str, HealthReading],
         if failing and known.since is not None and now - known.since >= check.for_:
             return check.name
     return None
+
+
+def ended_by(upgrade: Upgrade, spec: UpgradeSpec, readings: Mapping[str, HealthReading], now: datetime) -> str | None:
+    """Return the check that ends the rollout, for good once it is on record; None before a node is started."""
+    status = upgrade.status
+    if status.ended_by_check or status.started_at is None or spec.action is RolloutAction.PLAN:
+        return status.ended_by_check
+    return ending(spec.health_checks, readings, now)
 
 
 def describe_end(name: str) -> str:

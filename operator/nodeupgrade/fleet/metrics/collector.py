@@ -172,7 +172,7 @@ def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
 
 def _flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> dict[NodeName, timedelta]:
     """Return how long each node in flight has been so, the longest first; one whose run has not begun is left out."""
-    flying = (tasks[name] for name in upgrade.status.in_flight if name in tasks)
+    flying = (tasks[name] for name in upgrade.status.flying if name in tasks)
     since = {
         task.name: began_at(task.spec.run_id)
         for task in flying

@@ -1,6 +1,6 @@
-"""The checksums of state files: FNV-1a of what go-spew prints of the Go structs that the kubelet keeps them in.
+"""The checksums of state files: FNV-1a of go-spew's output for the Go structs in the kubelet.
 
-A kubelet recomputes them when it starts. With another checksum it exits, or, for devices, forgets what it had. A file
+A kubelet recomputes them when it starts. On a mismatch it exits or, for devices, discards its state. A file
 with fields that are not known here counts as sound, since a kubelet that knows them would print them too.
 """
 
@@ -27,8 +27,6 @@ from nodeupgrade.kubelethash import fnv1a
 
 Document = Mapping[str, Any]
 """A state file's fields, with names in lower case."""
-
-
 KNOWN_OF_CPUS = frozenset({"policyname", "defaultcpuset", "entries", "checksum", "data", "datachecksum"})
 _KNOWN_OF_MEMORY = frozenset({"policyname", "machinestate", "entries", "checksum", "data", "datachecksum"})
 
@@ -43,7 +41,7 @@ def memory_checksum(document: Document) -> int:
 
 
 def device_checksum(content: Any) -> int:
-    """Return the checksum of what the checkpoint of devices has as its data.
+    """Return the checksum of the data in the device checkpoint.
 
     Raises:
         MalformedStateError, UnknownFieldError: it cannot be computed.

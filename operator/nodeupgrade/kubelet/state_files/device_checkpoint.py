@@ -15,18 +15,18 @@ Holding = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class DeviceCheckpoint:
-    """What the checkpoint says."""
+    """The content of the checkpoint."""
 
     resources: frozenset[str]  # the resources of device plugins that have registered
     allocated: Mapping[str, int]  # how many devices of each resource containers have
-    holdings: frozenset[Holding]  # who has devices
+    holdings: frozenset[Holding]  # the containers that have devices
     # whether devices are listed as by kubelets up to 1.19, and not by NUMA node; False if there are none
     flat: bool = False
 
 
 @lru_cache(maxsize=4)
 def read_devices(data: bytes | None) -> DeviceCheckpoint | None:
-    """Return what a checkpoint says; ``None`` if there is none, or a kubelet would discard it."""
+    """Parse a checkpoint; ``None`` if there is none, or a kubelet would discard it."""
     document = fields(data)
     try:
         content = document["data"]

@@ -40,7 +40,7 @@ def byte_slice(value: Any) -> str:
 
 
 def slice_of(item: Printer, absent: str = "<nil>") -> Printer:
-    """Return what prints a slice of such items; ``absent`` is printed where JSON has no such field."""
+    """Return a printer of slices of such items; ``absent`` is printed where JSON has no such field."""
 
     def print_(value: Any) -> str:
         if value is None or value is _ABSENT:
@@ -51,7 +51,7 @@ def slice_of(item: Printer, absent: str = "<nil>") -> Printer:
 
 
 def map_of(item: Printer, key: Callable[[str], Any] = str, absent: str = "<nil>") -> Printer:
-    """Return what prints a map, sorted by key; ``absent`` is printed where JSON has no such field."""
+    """Return a printer of maps, sorted by key; ``absent`` is printed where JSON has no such field."""
 
     def print_(value: Any) -> str:
         if value is None or value is _ABSENT:
@@ -66,7 +66,7 @@ def map_of(item: Printer, key: Callable[[str], Any] = str, absent: str = "<nil>"
 
 
 def pointer_to(item: Printer) -> Printer:
-    """Return what prints a pointer to such a value."""
+    """Return a printer of pointers to such values."""
     return lambda value: "<nil>" if value is None else f"<*>{item(value)}"
 
 

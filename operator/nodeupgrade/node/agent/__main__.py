@@ -12,7 +12,7 @@ from nodeupgrade.node.agent.task_reporter import TaskRefusedError
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.own_places import RUNS, bundles_on
+from nodeupgrade.node.own_directories import RUNS, bundles_on
 from nodeupgrade.node.wiring import bundles_from_pod, host_from_pod
 
 

@@ -15,11 +15,11 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.files import Files, FilesView
-from nodeupgrade.node.host.packages.dpkg import HELD, STATUS, record_of
+from nodeupgrade.node.host.packages.dpkg_database import HELD, STATUS, record_of
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import AgentRuns
-from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
+from nodeupgrade.node.own_directories import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.wiring import MountedHost, host_from_pod
 

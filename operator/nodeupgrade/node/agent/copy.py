@@ -1,7 +1,6 @@
 """Copies files and prints their digests: `python -m nodeupgrade.node.agent.copy SOURCE DESTINATION […]`.
 
-It runs from the bundle in a container of the artifact's image, which needs nothing but the kubelet: no shell, no
-libraries.
+It runs from the bundle in a container of the artifact's image, which needs no shell and no libraries.
 """
 
 import sys

@@ -35,7 +35,7 @@ from nodeupgrade.node.checks.traffic import Clients, Risk, namespaces, risk_of
 from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.examination.planning import examine as examine_facts
 from nodeupgrade.node.facts import drift, gather
-from nodeupgrade.node.facts.as_kubelet import unusable_credentials
+from nodeupgrade.node.facts.credentials import unusable_credentials
 from nodeupgrade.node.facts.next_start import next_start
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.facts.surroundings import look_at_surroundings

@@ -1,24 +1,36 @@
-"""Trial requests that show whether the readiness guard is in force, and the meaning of the answers.
+"""Tries whether the readiness guard is in force, by dry runs as the node's kubelet, for as long as it may take to load.
 
 The guard denies status updates of the node's kubelet. Only a trial update with the kubelet's own credentials proves
 that all of it works: the policies, their bindings, the parameters, and an API server that has observed them.
 """
 
+import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.pods import parse_pod
-from nodeupgrade.kubelet.probe_delay import MARGIN
+import structlog
 
-POD_POLICY = "readiness-guard.nodeupgrade.dev"
-NODE_POLICY = "node-guard.nodeupgrade.dev"
+from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.kube_api import NODE_GUARD, READINESS_GUARD, NodeSideKube, UnavailableError
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.kubelet.probe_delay import MARGIN
+from nodeupgrade.node.node import Host
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
+
+LOOK_SECONDS = 1.0
+TRY_SECONDS = 15.0
+"""How long an API server may take to load a raised guard; a second is usual."""
 TRIED_PODS = 3
 """At most this many pods are tried at a time, in case some are gone or have just become unready."""
 
 _UNREADY = {"type": "Ready", "status": "False"}
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +69,7 @@ def node_trial(node: str) -> Trial:
         subject=f"node {node}",
         path=f"/api/v1/nodes/{quote(node)}/status",
         patch={"status": {"conditions": [_UNREADY]}},
-        policy=NODE_POLICY,
+        policy=NODE_GUARD,
     )
 
 
@@ -65,6 +77,62 @@ def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
     """Return trials that report a pod unready, each with a pod that a new kubelet has to probe again."""
     trials = (_pod_trial(pod) for pod in sorted(pods, key=_name) if _guardable(pod))
     return tuple(trial for trial, _ in zip(trials, range(TRIED_PODS), strict=False))
+
+
+async def try_until_in_force(host: Host, kube: NodeSideKube, node: str, plan: RunPlan) -> InForce | NotInForce | None:
+    """Try the guard until it is in force or the time is up; ``None`` if the API server does not answer."""
+    clock = host.clock
+    end = clock.monotonic() + TRY_SECONDS
+    if plan.kubeconfig is None:
+        return NotInForce("it cannot be tried, because the kubelet has no kubeconfig")
+    while True:
+        answer: InForce | NotInForce | None
+        try:
+            pods = await kube.list_pods_on_node(node)
+            path = PurePosixPath(plan.kubeconfig)
+            answer = await asyncio.to_thread(_try, host, node, path, plan.swap.unit, pod_trials(pods))
+        except StepFailed as error:
+            return NotInForce(f"it cannot be tried as the kubelet: {error}")
+        except UnavailableError as error:
+            log.info("guard_trial_failed", error=str(error))
+            answer = None
+        except NodeUpgradeError as error:
+            answer = NotInForce(f"it cannot be tried: {error}")
+        if isinstance(answer, InForce) or clock.monotonic() >= end:
+            return answer
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _try(host: Host, node: str, kubeconfig: PurePosixPath, unit: str, pods: Sequence[Trial]) -> InForce | NotInForce:
+    """Try the guard once, on the Node and on one pod, if any pod can be guarded.
+
+    Raises:
+        StepFailed: the kubelet's credentials are not available.
+        Transient: systemd does not report the kubelet's process, or that process is gone.
+    """
+    try:
+        pid = host.services.status(unit).main_pid
+    except StepFailed as error:  # a busy systemd is no objection to the credentials
+        raise Transient(str(error)) from error
+    kubelet = host.as_kubelet(kubeconfig, pid)
+    of_node = _any_denied(kubelet, [node_trial(node)])
+    return of_node if isinstance(of_node, NotInForce) else _any_denied(kubelet, pods)
+
+
+def _any_denied(kubelet: AsKubelet, trials: Sequence[Trial]) -> InForce | NotInForce:
+    """Return whether the guard denies one of these, or there are none; if not, why it does not deny the first."""
+    first: NotInForce | None = None
+    for trial in trials:
+        try:
+            response = kubelet.try_patch(trial.path, trial.patch)
+        except Transient as error:
+            return NotInForce(str(error))
+        match trial.judge(response.status, response.text):
+            case InForce() as denied:
+                return denied
+            case NotInForce() as answer:
+                first = first or answer
+    return first or InForce()
 
 
 def _message(text: str) -> str:
@@ -85,7 +153,7 @@ def _pod_trial(pod: Json) -> Trial:
         subject=f"pod {namespace}/{name}",
         path=f"/api/v1/namespaces/{quote(namespace)}/pods/{quote(name)}/status",
         patch={"metadata": {"uid": pod["metadata"]["uid"]}, "status": {"conditions": [_UNREADY]}},
-        policy=POD_POLICY,
+        policy=READINESS_GUARD,
     )
 
 

@@ -29,7 +29,7 @@ from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.task_status.run_status import run_status
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status
-from nodeupgrade.node.verification.departures import was_deleted
+from nodeupgrade.node.verification.ended_containers import was_deleted
 
 POLL_SECONDS = 0.5
 READ_TASK_EVERY = 10

@@ -13,7 +13,7 @@ from nodeupgrade.cluster.kube_api import ExpiredError, NodeSideKube, Unavailable
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.verification.departures import was_removed
+from nodeupgrade.node.verification.ended_containers import was_removed
 from nodeupgrade.node.verification.readiness_flaps import Flaps
 
 LIST_SECONDS = 5.0

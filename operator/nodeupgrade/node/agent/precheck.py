@@ -1,7 +1,6 @@
 """Reports what an upgrade of this node would do, and touches nothing.
 
-It examines the node as a real run does, with the same code. It keeps no state: if the agent is lost, the next one
-starts over.
+It examines the node with the code of a real run. It keeps no state: if the agent is lost, the next one starts over.
 """
 
 import asyncio

@@ -37,8 +37,7 @@ class TaskRefusedError(Exception):
     """The API server refuses to show the task to this agent, or rejects every status of it.
 
     An agent that stayed would wait forever. An agent that ends is replaced by one with fresh credentials and the
-    operator's current image, which finds plan and journal on the node. No run begins before its first status is
-    accepted.
+    operator's current image, which finds plan and journal on the node. No run begins before a status is accepted.
     """
 
 

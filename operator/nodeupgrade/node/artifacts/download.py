@@ -23,8 +23,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
 from nodeupgrade.node.host.files.atomic import digest_of, fresh_beside, write_all
-from nodeupgrade.node.host.files.disk import Disk
 from nodeupgrade.node.host.files.opening import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 CHUNK = 1024 * 1024

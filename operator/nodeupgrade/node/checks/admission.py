@@ -7,7 +7,6 @@ rejected, not whether any is; so these checks ask whether all of them fit togeth
 
 from collections.abc import Iterator
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.nodes import view_node
@@ -20,16 +19,6 @@ from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.resource_managers import asked, devices
 from nodeupgrade.node.checks.resources import allocatable, amounts, requests
-
-
-def security_contexts(pod: Pod) -> Iterator[Json]:
-    """Yield the security contexts of a pod and of its containers, except ephemeral ones."""
-    containers = (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
-    for holder in (pod.spec, *containers):
-        yield holder.get("securityContext") or {}
-
-
-APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.SIDECARS_UNKNOWN, history.SIDECARS, history.SIDECARS_BY_DEFAULT)
@@ -77,6 +66,10 @@ def sysctls_are_allowed(facts: Admission) -> Iterator[Found]:
                     )
                     yield pod, detail
                     break
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return name.startswith(pattern.removesuffix("*")) if pattern.endswith("*") else name == pattern
 
 
 Port = tuple[str, str, int]
@@ -130,94 +123,6 @@ def operating_system_fits(facts: Admission) -> Iterator[Found]:
                 "reject it (PodOSSelectorNodeLabelDoesNotMatch); correct the label, or delete the pod"
             )
             yield pod, detail
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.APPARMOR_PROFILE_MISSING, history.APPARMOR_PROFILES_LOOKED_UP)
-def apparmor_is_there(facts: Admission) -> Iterator[Found]:
-    """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up."""
-    looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))
-    for pod in facts.admitted():
-        asked = tuple(dict.fromkeys(_profiles(pod)))
-        missing = [name for name in asked if name and name not in facts.host.profiles]
-        if asked and not facts.host.apparmor:
-            yield pod, "it asks for AppArmor, which is off on this host, so it would be killed; delete the pod first"
-        elif missing and looked_up:
-            yield pod, f"it asks for the AppArmor profile {missing[0]}, which is not loaded; load it: apparmor_parser"
-
-
-def _profiles(pod: Pod) -> Iterator[str]:
-    """Yield the localhost profiles that a pod requests, and an empty name for any other kind of profile."""
-    for key, value in pod.annotations.items():
-        if key.startswith(APPARMOR_ANNOTATION) and value != "unconfined":
-            yield str(value).removeprefix("localhost/") if str(value).startswith("localhost/") else ""
-    for context in security_contexts(pod):
-        profile: Json = context.get("appArmorProfile") or {}
-        if profile.get("type", "Unconfined") != "Unconfined":
-            yield str(profile.get("localhostProfile") or "")
-
-
-def _matches(pattern: str, name: str) -> bool:
-    return name.startswith(pattern.removesuffix("*")) if pattern.endswith("*") else name == pattern
-
-
-_GATE = "PreventStaticPodAPIReferences"
-_BY_THEMSELVES = frozenset(
-    {
-        "awsElasticBlockStore", "azureDisk", "cephfs", "cinder", "downwardAPI", "emptyDir", "fc", "flexVolume",
-        "flocker", "gcePersistentDisk", "gitRepo", "hostPath", "image", "iscsi", "nfs", "photonPersistentDisk",
-        "portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
-    }
-)  # fmt: skip
-"""The kinds of volumes that need nothing from the API, unless they name a Secret."""
-_VARIABLES = (("configMapKeyRef", "a ConfigMap"), ("secretKeyRef", "a Secret"))
-_ALL_VARIABLES = (("configMapRef", "a ConfigMap"), ("secretRef", "a Secret"))
-
-
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.STATIC_POD_REFERS_TO_API, history.STATIC_PODS_BY_THEMSELVES)
-def static_pods_stand_alone(facts: Admission) -> Iterator[Found]:
-    """No static pod refers to an object of the API, where a kubelet that may start does not run such pods."""
-    refusing = history.STATIC_PODS_BY_THEMSELVES
-    version = next((each for each in facts.starting if refusing.applies_to(each)), None)
-    if version is None or facts.gates.get(_GATE) is False:
-        return
-    for pod in facts.admitted():
-        if pod.from_manifest and (reference := _reference(pod)) is not None:
-            detail = (
-                f"it is a static pod and refers to {reference}, so kubelet {version} would not run it and kill it "
-                f"({refusing.reference}); take the reference out of its manifest"
-            )
-            yield pod, detail
-
-
-def _reference(pod: Pod) -> str | None:
-    """Return the kind of the first object of the API that a static pod refers to, or ``None``."""
-    spec = pod.spec
-    if spec.get("serviceAccountName") or spec.get("serviceAccount"):
-        return "a ServiceAccount"
-    if spec.get("imagePullSecrets"):
-        return "a Secret"
-    if spec.get("resourceClaims"):
-        return "a ResourceClaim"
-    for container in pod.containers:
-        if (found := _in_environment(container.spec)) is not None:
-            return found
-    return next((found for volume in spec.get("volumes") or () if (found := _in_volume(volume)) is not None), None)
-
-
-def _in_environment(container: Json) -> str | None:
-    sources = [(variable.get("valueFrom") or {}, _VARIABLES) for variable in container.get("env") or ()]
-    sources += [(source, _ALL_VARIABLES) for source in container.get("envFrom") or ()]
-    return next((what for source, kinds in sources for key, what in kinds if source.get(key)), None)
-
-
-def _in_volume(volume: Json) -> str | None:
-    kinds = {key: value for key, value in volume.items() if key != "name" and value is not None}
-    if "projected" in kinds:
-        sources = [source for each in kinds["projected"].get("sources") or () for source in each]
-        return next((f"what a projected volume takes from {each}" for each in sources if each != "downwardAPI"), None)
-    if any(isinstance(source, dict) and source.get("secretRef") for source in kinds.values()):
-        return "a Secret"
-    return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
 
 
 @check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, known_defects.ENDED_PODS_ADMITTED, warns=True, remedy="")

@@ -4,72 +4,16 @@ The evidence, in this order: the configuration that the kubelet reports at ``/co
 environment. For everything else that a start reads, and for what these leave open, modification times decide.
 """
 
-import re
-import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
-from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.node.checks.kubelet_start import Command, FileRole, ReadAtStart, Start, command, other_variables
 from nodeupgrade.node.checks.running_configuration import compare
-from nodeupgrade.node.host.systemd.environment_files import VARIABLE, is_undetermined, matching_files, parse_assignments
-from nodeupgrade.node.host.systemd.units import UnitStatus
-
-
-class FileRole(StrEnum):
-    """The role of a file in the start of a kubelet."""
-
-    CONFIGURATION = "configuration"
-    ENVIRONMENT = "environment"
-    UNIT = "unit"
-    DROP_INS = "drop-ins"
-    """A directory of drop-ins: one may have been removed. What a run did there itself is left out."""
-    IDENTITY = "identity"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadAtStart:
-    """A file, or a directory of files, that a start of the kubelet reads."""
-
-    path: str
-    was: FileRole
-    changed: float  # when its content or metadata was last changed, in seconds since 1970; 0 if it does not exist
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """The start of the running kubelet, and what the next start would read."""
-
-    started: float  # when the process was started, in seconds since 1970
-    words: tuple[str, ...]  # its command line, the program first
-    environment: Mapping[str, str]  # the environment that it was started with
-    unit: UnitStatus  # its unit, as systemd has loaded it
-    settings: Configured  # the configuration files as they are now, with the running command line
-    by_default: Mapping[str, str] = field(default_factory=dict)  # variables that systemd sets for every service
-    # content by path; None if the file does not exist
-    environment_files: Mapping[str, bytes | None] = field(default_factory=dict)
-    running: Json | None = None  # the configuration that the kubelet reports; None if it could not be asked
-    why_not_asked: str = ""  # why it could not be asked; empty if it was
-    read: tuple[ReadAtStart, ...] = ()  # every file that a start reads
-    # whether the API server accepts the present kubeconfig as this node's; None if it was not asked
-    known_to_server: bool | None = None
-
-    def content_of(self, environment_file: str) -> Iterator[bytes]:
-        """Yield the content of the files that an EnvironmentFile names, in the order in which systemd reads them."""
-        for path in matching_files(environment_file, self.environment_files):
-            if (data := self.environment_files[path]) is not None:
-                yield data
-
-    def changed_since(self, *kinds: FileRole) -> tuple[ReadAtStart, ...]:
-        """Return the files of these kinds that were changed after the start."""
-        return tuple(file for file in self.read if file.was in kinds and file.changed > self.started)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +21,7 @@ class Discrepancy:
     """One respect in which the kubelet would not start as it runs."""
 
     detail: str  # a sentence that names file, key and both values, but no value that may be a secret
-    # whether ``kubelet.configurationDrift: Accept`` covers it. It does not if it is unknown how the kubelet would
-    # start.
+    # whether ``kubelet.configurationDrift: Accept`` covers it; not if it is unknown how the kubelet would start
     acceptable: bool = True
 
 
@@ -90,99 +33,6 @@ class Drift:
     discrepancies: tuple[Discrepancy, ...] = ()
     # the arguments of the next start, without the program, if they differ; otherwise None
     words: tuple[str, ...] | None = None
-
-
-_WORD = re.compile(r"\$(\w+)", re.ASCII)
-_PART = re.compile(r"\$\$|\$\{(\w+)\}", re.ASCII)
-
-GIVEN_BY_SYSTEMD = re.compile(
-    r"PATH|LANG|LANGUAGE|LC_\w+|USER|LOGNAME|HOME|SHELL|TERM|INVOCATION_ID|SYSTEMD_\w+|XDG_RUNTIME_DIR|\w+_DIRECTORY|"
-    r"MAINPID|MANAGERPID\w*|LISTEN_\w+|NOTIFY_SOCKET|WATCHDOG_\w+|LOG_NAMESPACE|JOURNAL_STREAM|MEMORY_PRESSURE_\w+|"
-    r"FDSTORE|DEBUG_INVOCATION|PIDFILE|TRIGGER_\w+|SERVICE_RESULT|EXIT_\w+|REMOTE_\w+|CREDENTIALS_DIRECTORY|SHLVL|_|PWD",
-    re.ASCII,
-)
-"""Variables that systemd sets for every service by itself (see systemd.exec)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """How systemd would start the kubelet."""
-
-    words: tuple[str, ...] | None = None  # the command line, the program first; None if it cannot be determined
-    # variables that the unit and its environment files set; None if they cannot be determined
-    environment: Mapping[str, str] | None = field(default_factory=dict)
-    missing: str | None = None  # a required environment file that does not exist
-
-
-def command(start: Start) -> Command:
-    """Return the command line and the environment of the next start."""
-    for named, required in start.unit.environment_files:
-        if required and not is_undetermined(named) and not any(start.content_of(named)):
-            return Command(environment=None, missing=named)
-    environment = _environment(start)
-    line = start.unit.start_line
-    if environment is None and "$" in line:
-        return Command(environment=None)
-    words = _expanded(line, _passed_on(start, environment or {}))
-    if not words or not start.words or words[0] != start.words[0]:  # another program, such as a script, starts it
-        words = None
-    return Command(words=words, environment=environment)
-
-
-def same_words(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Report whether two command lines are the same; systemd does not show where a word that contains blanks ends."""
-    return " ".join(one).split() == " ".join(other).split()
-
-
-def other_variables(start: Start, set_by_files: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of variables that a start would set to another value, or no longer set."""
-    expected = _passed_on(start, set_by_files)
-    other = {name for name, value in expected.items() if start.environment.get(name) != value}
-    gone = {name for name in start.environment if name not in expected and not GIVEN_BY_SYSTEMD.fullmatch(name)}
-    return tuple(sorted(name for name in other | gone if name in set_by_files or not GIVEN_BY_SYSTEMD.fullmatch(name)))
-
-
-def _passed_on(start: Start, set_by_files: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables with which systemd starts the kubelet, without those that the unit unsets."""
-    every = {**start.by_default, **set_by_files}
-    return {name: value for name, value in every.items() if not {name, f"{name}={value}"} & set(start.unit.unset)}
-
-
-def _environment(start: Start) -> dict[str, str] | None:
-    """Return the variables that the unit and its environment files set; ``None`` if any of them cannot be parsed."""
-    set_here: dict[str, str] = {}
-    for assignment in start.unit.environment:
-        name, equals, value = assignment.partition("=")
-        if not equals or not VARIABLE.fullmatch(name):  # systemd does not show where a value with blanks ends
-            return None
-        set_here[name] = value
-    for named, _ in start.unit.environment_files:
-        if is_undetermined(named):
-            return None
-        for data in start.content_of(named):
-            read = parse_assignments(data)
-            if read is None:
-                return None
-            set_here |= read
-    return set_here
-
-
-def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
-    """Expand variables as systemd does (systemd.service, "Command lines")."""
-    words: list[str] = []
-    for word in line.split():
-        alone = _WORD.fullmatch(word)
-        if alone is None:
-            words.append(_PART.sub(lambda found: environment.get(found[1], "") if found[1] else "$", word))
-            continue
-        value = environment.get(alone[1], "")
-        if "\\" in value:  # systemd takes it away within quotes before any character, shells only before some
-            return None
-        try:
-            words += shlex.split(value)
-        except ValueError:
-            return None
-    return tuple(words)
 
 
 NAMED = 3
@@ -200,7 +50,7 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
         *_identity_changes(start),
         *(_changed(file, start) for file in start.changed_since(FileRole.OTHER)),
     )
-    differs = expected.words is not None and not same_words(expected.words, start.words)
+    differs = expected.words is not None and not start.has_words(expected.words)
     return Drift(
         policy=policy, discrepancies=discrepancies, words=expected.words[1:] if expected.words and differs else None
     )
@@ -256,7 +106,7 @@ def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
 
 
 def _command_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
-    if expected.words is None or same_words(expected.words, start.words):
+    if expected.words is None or start.has_words(expected.words):
         return
     new, old = " ".join(expected.words).split(), " ".join(start.words).split()
     more, less = [word for word in new if word not in old], [word for word in old if word not in new]

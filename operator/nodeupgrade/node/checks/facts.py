@@ -19,7 +19,7 @@ from nodeupgrade.node.checks.files import FilesFound
 from nodeupgrade.node.checks.startup import Readiness
 from nodeupgrade.node.checks.traffic import Traffic
 from nodeupgrade.node.host.files.mounted_volumes import MountedVolumes
-from nodeupgrade.node.host.packages.dpkg import DpkgState, Package
+from nodeupgrade.node.host.packages.dpkg_database import DpkgState, Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus

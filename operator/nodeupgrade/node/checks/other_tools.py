@@ -9,7 +9,7 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.node.checks.facts import NodeFacts
-from nodeupgrade.node.host.packages.dpkg import DPKG, PROGRAM, DpkgState, Package
+from nodeupgrade.node.host.packages.dpkg_database import DPKG, PROGRAM, DpkgState, Package
 
 
 def holds_package(facts: NodeFacts) -> bool:

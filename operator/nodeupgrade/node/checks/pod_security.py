@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.wording import counted
-from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.node.checks.admission import security_contexts
 from nodeupgrade.node.checks.facts import Admission
 
 IDS_PER_POD = 65536
@@ -109,6 +109,13 @@ def seccomp_profiles(pod: Pod) -> Iterator[str]:
         profile = context.get("seccompProfile") or {}
         if profile.get("type") == "Localhost" and profile.get("localhostProfile"):
             yield str(profile["localhostProfile"])
+
+
+def security_contexts(pod: Pod) -> Iterator[Json]:
+    """Yield the security contexts of a pod and of its containers, except ephemeral ones."""
+    containers = (container.spec for container in pod.containers if container.role is not Role.EPHEMERAL)
+    for holder in (pod.spec, *containers):
+        yield holder.get("securityContext") or {}
 
 
 def has_user_namespace(pod: Pod) -> bool:

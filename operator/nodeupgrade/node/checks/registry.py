@@ -13,6 +13,7 @@ from nodeupgrade.findings.check import Check, ask, checks_of
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.checks import (
     admission,
+    apparmor,
     cgroups,
     changed_settings,
     credentials,
@@ -34,6 +35,7 @@ from nodeupgrade.node.checks import (
     runtime_drift,
     startup,
     state_files,
+    static_pod_references,
     traffic,
     units,
     volumes,
@@ -42,7 +44,7 @@ from nodeupgrade.node.checks.facts import Admission, NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.runtimes.description import RuntimeAsFound
 
-_ADMITTING = (resources, placement, admission, resource_managers, pod_security)
+_ADMITTING = (resources, placement, admission, apparmor, static_pod_references, resource_managers, pod_security)
 """Whether a kubelet that starts would admit every pod again."""
 
 _MODULES = (

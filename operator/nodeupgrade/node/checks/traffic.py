@@ -1,13 +1,11 @@
 """Checks of Services, webhooks and disruption budgets: do clients of the node's pods notice the kubelet swap?
 
-Services may lose endpoints although no container restarts: a kubelet before 1.35 reports pods unready until it has
-probed them again.
+Services may lose endpoints although no container restarts: kubelets before 1.35 report pods unready until probed.
 
 ``verify.readinessGuard`` decides what is checked. Where pods are guarded, or the new kubelet keeps the results of
 probes, Services lose no endpoint. With ``Off`` Services are not even read. ``Auto`` continues without a guard, so it
 only warns. ``Require`` promises that no endpoint is lost, so a Service that would lose its last one forbids the run;
-one that would keep some is a warning. The control plane writes into the task whether a node will be guarded, also for
-``action: Plan``.
+one that would keep some is a warning. Whether a node will be guarded is in the task, also for ``action: Plan``.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

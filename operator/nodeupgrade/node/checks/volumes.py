@@ -153,8 +153,7 @@ ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach
 def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
     """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
 
-    Such a kubelet unmounts it too if it cannot read the claim, so a claim that cannot be read with its credentials
-    counts as one.
+    Such a kubelet also unmounts a volume if it cannot read the claim, so an unreadable claim counts as one.
     """
     defect = known_defects.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]

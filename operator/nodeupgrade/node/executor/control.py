@@ -20,7 +20,7 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import Host
-from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import report_of
 

@@ -22,9 +22,9 @@ from nodeupgrade.node.failpoints.interruption import failpoints
 from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock, notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns
-from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import progress_limit
+from nodeupgrade.node.run import progress_deadline
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
 from nodeupgrade.node.wiring import node_on_host
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] = ()) -> int:
     try:
         plan = runs.require_plan(unfinished)
         with Watchdog(os.environ) as watchdog:
-            watchdog.allow(progress_limit.longest_silence(plan.limits))
+            watchdog.allow(progress_deadline.longest_silence(plan.limits))
             return _carry_out(runs, unfinished, plan, watchdog)
     except BusyError as error:
         log.info("executor_busy", error=str(error))

@@ -23,10 +23,10 @@ from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnCha
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
-from nodeupgrade.node.rescue import script
+from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.run import restart_tuning
 from nodeupgrade.node.runtimes.description import RuntimeKind
-from nodeupgrade.node.shield.rules import STATE_FILES
+from nodeupgrade.node.shield.shield import STATE_FILES
 
 EXECUTOR = node.EXECUTOR
 UNIT_DIRECTORY = gather.UNIT_DIRECTORY
@@ -97,7 +97,7 @@ AccuracySec={accuracy}
 
 DEAD_MAN = timer("restarts the executor while a run is unfinished", EXECUTOR, DEAD_MAN_SECONDS, "1")
 """The timer that restarts the executor whenever it is gone."""
-RESCUE_TIMER = timer("checks that the executor still runs", script.UNIT, script.LOOK_SECONDS, "500ms")
+RESCUE_TIMER = timer("checks that the executor still runs", script.UNIT, timeouts.LOOK_SECONDS, "500ms")
 """Starts the rescue service every few seconds; it is started before the kubelet stops."""
 RESCUE = f"""\
 [Unit]
@@ -330,7 +330,7 @@ def _lower_shield(services: ServiceManager) -> None:
         StepFailed: the shield cannot be lowered, since the runtime does not answer.
     """
     status = services.status(SHIELD)
-    end = time.monotonic() + script.LOWERS_WITHIN
+    end = time.monotonic() + timeouts.LOWERS_WITHIN
     while status.active_state == "deactivating" and time.monotonic() < end:  # afterwards, it is lowered and serves on
         time.sleep(0.2)
         status = services.status(SHIELD)

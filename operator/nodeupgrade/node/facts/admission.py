@@ -18,7 +18,7 @@ KUBELETS_OWN = "kubelet.sock"
 
 
 def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Pod] = ()) -> HostFacts:
-    """Gather the properties of the host that the admission of these pods depends on."""
+    """Gather the host properties that the admission of these pods depends on."""
     root = PurePosixPath(layout.root)
     seccomp = PurePosixPath(layout.settings.flag("seccomp-profile-root") or root / "seccomp")
     named = {name for pod in pods for name in seccomp_profiles(pod)}
@@ -36,7 +36,7 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
 
 
 def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:
-    """Return what the kubelet noted of a pod's user namespace; no UID leads anywhere else."""
+    """Return the kubelet's record of a pod's user namespace; a UID cannot name another path."""
     uid = pod.ref.uid
     return files.read(root / "pods" / uid / "userns") if PurePosixPath(uid).name == uid else None
 

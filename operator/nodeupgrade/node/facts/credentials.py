@@ -1,19 +1,25 @@
-"""Gather the credentials that a starting kubelet would use. Asks nobody and changes nothing."""
+"""Gather the credentials that a starting kubelet would use. Changes nothing."""
 
 from datetime import datetime
+from http import HTTPStatus
 from pathlib import PurePosixPath
 
 import yaml
 
 from nodeupgrade.api.yaml import read_one
+from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelet.credential_program import CredentialProgramError
 from nodeupgrade.kubelet.kubeconfig import parse
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
+from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import Identity
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.node import HostView
 
 ROTATED = "kubelet-client-current.pem"
-"""In the directory of certificates: what a kubelet with rotateCertificates uses rather than its kubeconfig's."""
+"""In the certificate directory: with rotateCertificates, used instead of the kubeconfig's certificate."""
+REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+"""The answers to a kubelet that requests its own Node with credentials that are not its own."""
 
 
 def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity | None:
@@ -43,6 +49,25 @@ def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity
         found[named.path] = data
     problem = f"there is no {named.path}, which {path} names" if named.path is not None and not found else ""
     return Identity(now=now, certificates=found, problem=problem)
+
+
+def unusable_credentials(host: HostView, facts: NodeFacts) -> str:
+    """Return why the credentials of a program are unusable; empty if they work, without a program or an answer."""
+    kubeconfig, found = facts.readiness.layout.kubeconfig, facts.readiness.host.identity
+    if kubeconfig is None or found is None or not found.by_program:
+        return ""
+    try:
+        name = (facts.node.get("metadata") or {}).get("name")
+        answer = host.as_kubelet(PurePosixPath(kubeconfig), facts.kubelet.unit.main_pid).read(f"/api/v1/nodes/{name}")
+    except StepFailed as error:
+        return str(error)
+    except Transient:
+        return ""
+    if answer.status in REFUSED:
+        return (
+            f"the program that {kubeconfig} names prints credentials that the API server refuses: HTTP {answer.status}"
+        )
+    return ""
 
 
 def _rotated(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:

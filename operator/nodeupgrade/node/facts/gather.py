@@ -16,7 +16,7 @@ from nodeupgrade.kubelet.flags import Arguments, adapt
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
-from nodeupgrade.node import own_places
+from nodeupgrade.node import own_directories
 from nodeupgrade.node.checks.facts import KubeletFacts, NodeFacts
 from nodeupgrade.node.checks.files import FilesFound
 from nodeupgrade.node.checks.kubelet import kubelet_is_managed
@@ -33,7 +33,7 @@ from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.own_places import STATE_DIRECTORY, program_place
+from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
@@ -55,7 +55,7 @@ class RunningKubelet:
     unit: UnitStatus
     program: PurePosixPath | None
     words: tuple[str, ...]
-    runtime: str = ""  # name of its runtime, as the Node reports it; empty if nobody asked
+    runtime: str = ""  # name of its runtime, as the Node reports it; empty if not read
 
 
 def running_kubelet(services: ServicesView, kubelet: Kubelet, unit: str) -> RunningKubelet:
@@ -103,7 +103,7 @@ def gather(
     clients: Clients,
     then: StartWithFiles | None = None,
 ) -> NodeFacts:
-    """Gather everything that the checks and the plan need; ``then`` is another start of the new kubelet than now."""
+    """Gather the input of the checks and the plan; ``then`` is the new kubelet's start, if it differs from now."""
     then = then or StartWithFiles(files=node.files, words=running.words)
     starting = replace(running, words=then.words)
     views = tuple(parse_pod(pod) for pod in pods)
@@ -154,7 +154,7 @@ def gather(
             cgroup_v2=node.files.read(CGROUP_V2_MARK) is not None,
             state=kubelet_files.state(node.files, layout),
             read_only=kubelet_files.read_only(node.files, *_written_to(running)),
-            unfit_for_programs=own_places.unfit_for_programs(node.files),
+            unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, layout, runtime, node_object),
             down_budget=request.spec.verify.kubelet_down_budget,
@@ -177,7 +177,7 @@ def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
 
 
 def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
-    """Find the programs that units name without a path; those of units that say where to look are not looked for."""
+    """Find the programs that units name without a path, except those of units with a search path of their own."""
     searched = () if any(unit.search_path for unit in units) else SEARCHED
     bare = {command.program for unit in units for command in unit.commands if "/" not in command.program}
     places = {name: [directory / name for directory in searched if name] for name in bare}
@@ -209,7 +209,7 @@ def _files(
 def _tried(
     node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, arguments: Arguments, then: StartWithFiles
 ) -> str | None:
-    """Return what the new kubelet says to its configuration; ``None`` if there is no such program."""
+    """Return the new kubelet's verdict on its configuration; ``None`` if there is no such program."""
     if isinstance(request.replacement, Finding):
         return None
     then = replace(then, words=arguments.words)
@@ -222,14 +222,11 @@ def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
 
 
 def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
-    """Return the directories without which a run cannot be ended after a boot, and which a boot empties.
-
-    If it empties that of the kubelet's program as well, nothing of the run is left.
-    """
-    if running.program is None or own_places.volatile(files, (running.program.parent,)):
+    """Return the directories that a run needs after a boot and a boot empties; none if it empties the program's."""
+    if running.program is None or own_directories.volatile(files, (running.program.parent,)):
         return ()
     needed = dict.fromkeys((UNIT_DIRECTORY, STATE_DIRECTORY, program_place(files)))
-    return own_places.volatile(files, needed)
+    return own_directories.volatile(files, needed)
 
 
 def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:

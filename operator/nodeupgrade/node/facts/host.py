@@ -47,7 +47,7 @@ def look_at_host(
 
 
 def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
-    """Yield what /proc/meminfo says, in bytes; lines without a unit are numbers of something."""
+    """Yield the sizes in /proc/meminfo in bytes; lines without a unit are counts."""
     for line in (files.read(MEMINFO) or b"").decode(errors="replace").splitlines():
         name, _, value = line.partition(":")
         match value.split():

@@ -6,7 +6,7 @@ from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.own_places import mount_table
+from nodeupgrade.node.own_directories import mount_table
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:

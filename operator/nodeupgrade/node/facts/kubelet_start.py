@@ -14,9 +14,9 @@ from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
-"""Where a command may find other content each time."""
+"""Directories whose content may differ each time."""
 SCRIPTS = frozenset({".sh", ".bash", ".py", ".pl"})
-"""Files that are run by a program of their own, and need not be executable."""
+"""Files that an interpreter runs, and that need not be executable."""
 
 
 def read_start(
@@ -34,10 +34,7 @@ def read_start(
 
 
 def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:
-    """Yield the programs and scripts on a disk that a unit's other commands run, as far as their lines name them.
-
-    Not the program of the kubelet, which the run itself exchanges.
-    """
+    """Yield the programs and scripts on disk that a unit's other commands name, except the kubelet's program."""
     for path, is_script in ((path, path == script_of(c)) for c in unit.commands for path in paths_in(c)):
         at = PurePosixPath(path)
         if not at.is_absolute() or any(at.is_relative_to(place) for place in IN_MEMORY):
@@ -48,7 +45,7 @@ def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) 
 
 
 def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
-    """Return the files that a unit's environment is read from; of a pattern, those that there are."""
+    """Return a unit's environment files; a pattern stands for those that exist."""
     found = (_matching(files, name) if is_pattern(name) else (name,) for name, _ in unit.environment_files)
     return tuple(path for paths in found for path in paths)
 

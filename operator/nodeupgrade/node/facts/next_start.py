@@ -1,4 +1,4 @@
-"""What the next kubelet is started with, where files are exchanged together with it. Changes nothing."""
+"""Gather how the next kubelet is started if files are exchanged together with it. Changes nothing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -6,12 +6,12 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
-from nodeupgrade.node.checks.drift import Start, command
+from nodeupgrade.node.checks.kubelet_start import Start, command
 from nodeupgrade.node.facts.files_after import FilesAfter
 from nodeupgrade.node.facts.kubelet_start import config_files
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.own_places import mount_table
+from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of
 from nodeupgrade.node.plan.exchanged_files import is_drop_in as is_drop_in_of_unit
 
@@ -27,7 +27,7 @@ class StartWithFiles:
     found: tuple[FileFound, ...] = ()  # the paths of the files that are to be exchanged, as found
     changed: Mapping[str, bytes] = field(default_factory=dict)  # the new content of those that change, by path
     sets: Mapping[str, str] = field(default_factory=dict)  # variables of its environment that are set anew
-    drops: frozenset[str] = frozenset()  # names of variables that are set no more
+    drops: frozenset[str] = frozenset()  # names of variables that are no longer set
 
     @property
     def configuration(self) -> list[PurePosixPath]:
@@ -80,7 +80,7 @@ def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
     """Return the start of a kubelet with new files, given its arguments otherwise and how the running one was started.
 
     Raises:
-        Refused: an environment file is among them, and it cannot be told how the kubelet would be started with it.
+        Refused: an environment file is among them, and it is unknown how the kubelet would be started with it.
         StepFailed: a path cannot be looked at.
     """
     then = with_files(files, words, new)

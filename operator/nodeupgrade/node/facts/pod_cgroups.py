@@ -37,10 +37,9 @@ def cgroup_driver(files: FilesView, inventory: Inventory) -> str | None:
 
 
 def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | None:
-    """Look at the cgroups of the running pods, as a starting kubelet does before anything else.
+    """Look at the cgroups of the running pods, as a starting kubelet does first.
 
-    Returns:
-        ``None`` if the kubelet has no cgroups for its pods, or no running pod shows how it names them.
+    ``None`` if the kubelet has no cgroups for its pods, or no running pod shows how it names them.
     """
     settings, driver = facts.settings, facts.readiness.cgroup_driver
     if driver is None or not places.manages_cgroups(settings):

@@ -12,7 +12,7 @@ from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.own_places import mount_table
+from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.description import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
 
 SERVICE = re.compile(r"[^/]+\.service")

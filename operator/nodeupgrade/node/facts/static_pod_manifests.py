@@ -7,7 +7,7 @@ from nodeupgrade.node.host.files.files import EntryKind, FilesView
 
 
 def read_manifests(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
-    """Return the contents of the manifests by path; behind a symbolic link is the path of the file that it leads to."""
+    """Return the contents of the manifests by path; a symbolic link counts as its target."""
     found = {str(path): files.read(path) for path in manifest_paths(files, layout)}
     return {path: data for path, data in found.items() if data is not None}
 

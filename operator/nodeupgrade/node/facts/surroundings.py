@@ -1,4 +1,4 @@
-"""Gather what surrounds the kubelet on its host. Changes nothing."""
+"""Gather facts about the host that surrounds the kubelet. Changes nothing."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -8,16 +8,16 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
 from nodeupgrade.node.checks.other_tools import INSTALLERS
 from nodeupgrade.node.checks.volumes import heeds_deletion
-from nodeupgrade.node.facts.as_kubelet import read_claims
 from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
+from nodeupgrade.node.facts.volume_claims import read_claims
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.files.mounts import mount_holding
-from nodeupgrade.node.host.packages.dpkg import DIVERSIONS, DPKG, INFO, STATUS, Package
+from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.own_places import mount_table
+from nodeupgrade.node.own_directories import mount_table
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""
@@ -88,7 +88,7 @@ def _package(host: HostView, path: str) -> tuple[Package | None, bool]:
 
 
 def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | None:
-    """Ask rpm for the owners of a program under each of its names; ``None`` if it does not tell for any of them."""
+    """Ask rpm for the owners of a program under each of its names; ``None`` if an answer is unclear."""
     names = (name for name in sorted(listed_as(program)) if name == program or host.files.real(name) == program)
     found: list[str] = []
     for name in names:

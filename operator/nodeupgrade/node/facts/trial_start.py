@@ -14,7 +14,7 @@ from nodeupgrade.node.running_kubelet.kubelet import Kubelet, TrialStart
 
 STRIPPED_FLAGS_LIMIT = 40
 OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
-"""Variables by which systemd connects itself with one process."""
+"""Variables that systemd sets for one particular process."""
 
 
 def accepted_arguments(
@@ -36,7 +36,7 @@ def accepted_arguments(
 
 
 def dry_run(node: ReadOnlyNode, program: PurePosixPath, start: StartWithFiles, *, pid: int) -> str:
-    """Return what a new or an old kubelet prints that is started like this, or why it could not be tried.
+    """Return the output of a kubelet, new or old, that is started like this, or why it could not be tried.
 
     It gets the environment of the running kubelet, ``pid``, and the configuration files that it would read.
     """

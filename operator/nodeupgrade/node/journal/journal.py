@@ -120,6 +120,11 @@ class Journal:
         return sum(1 for r in self.records if r.step is step and r.mark is mark)
 
     @property
+    def next_step(self) -> Step:
+        """Return the first step that is not done."""
+        return next(step for step in Step if self.mark(step) is not Mark.DONE)
+
+    @property
     def last(self) -> Record | None:
         """Return the newest record."""
         return self.records[-1] if self.records else None

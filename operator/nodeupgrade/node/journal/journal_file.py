@@ -10,7 +10,7 @@ from typing import Self
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
-from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.journal.journal import Journal, Record, may_be_lost, parse, render
 from nodeupgrade.node.journal.run_store import BusyError
 from nodeupgrade.node.journal.scrubbing import without_images

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
-from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.run_store import GO_ON, Rescue
 from nodeupgrade.node.plan.plan import Newcomers

@@ -8,8 +8,8 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade import bundle
 from nodeupgrade.kubelet.kubeconfig import inlined, parse
-from nodeupgrade.node.running_kubelet.cell import INTERPRETER
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
+from nodeupgrade.node.running_kubelet.isolation import INTERPRETER
 from nodeupgrade.node.running_kubelet.requests import KubeletLease
 
 

@@ -1,8 +1,7 @@
-"""Which UIDs a kubelet computes by itself: what shows later that a line in a manifest is not needed any more.
+"""The UIDs that a kubelet computes by itself. They show later that the UID in a manifest is no longer needed.
 
-A kubelet that runs a static pod without ``metadata.uid`` has computed its UID: from the manifest as its version decodes
-it, the node's name, the manifest's path and, by defaults, the feature gates. Another of its minor version computes the
-same from the same.
+A kubelet computes the UID of a static pod without ``metadata.uid`` from the manifest as its version decodes it, the
+node's name, the manifest's path and, by defaults, the feature gates; every kubelet of a minor version does it alike.
 """
 
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from nodeupgrade.api.values import Digest, NodeName
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 
 RECORD = PurePosixPath("/var/lib/nodeupgrade/static-pods.json")
-"""On the node, beside the runs; without it a line stays until somebody takes it out."""
+"""On the node, beside the runs; without it, a UID stays in its manifest until it is removed by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +30,12 @@ class OwnUid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnUids:
-    """All that is known on a node; one for each manifest."""
+    """The known UIDs of a node, one for each manifest."""
 
     known: tuple[OwnUid, ...] = ()
 
     def of(self, path: str, uid: str, node: NodeName) -> OwnUid | None:
-        """Return what is known about a manifest whose pod runs under a UID; ``None`` if that is nothing."""
+        """Return the known UID for a manifest whose pod runs under ``uid``; ``None`` if there is none."""
         return next((own for own in self.known if (own.path, own.uid, own.node) == (path, uid, node)), None)
 
 

@@ -1,4 +1,4 @@
-"""Files that are exchanged together with the kubelet: what is found of them on the node, and what is to be there."""
+"""Files that are exchanged together with the kubelet: as found on the node, and as wanted."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -37,15 +37,12 @@ class FileFound:
 
     @property
     def changes(self) -> bool:
-        """Whether the content would change; a file that is right already is left alone, its permissions too."""
+        """Whether the content would change; a file that is already right is not touched, nor are its permissions."""
         return self.before != self.new.digest
 
 
 def staged_path(path: str) -> str:
-    """Return where a new file is staged: a hidden name in the same directory, which neither systemd nor kubelets read.
-
-    A rename cannot cross filesystems.
-    """
+    """Return where a new file is staged: in the same directory, for a rename, and hidden from systemd and kubelets."""
     at = PurePosixPath(path)
     return str(at.with_name(f".{at.name}.nodeupgrade-staged"))
 

@@ -2,8 +2,7 @@
 
 The proof: for every container whose hash the running kubelet compares, the hash computed here for that *current*
 version must equal the stored one; or the hash for another version that the kubelet is said to accept as well
-(``hash.alsoAccepted``). If none does, the hash for the next version could be wrong in the same way, so nothing may be
-written at all.
+(``hash.alsoAccepted``). If none does, the hash for the next version could be just as wrong, so nothing may be written.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

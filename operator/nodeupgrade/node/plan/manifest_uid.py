@@ -1,8 +1,7 @@
 """Write ``metadata.uid`` into a static pod's manifest, and take it out again, without changing any other byte.
 
 YAML in block style gets a line, with a comment above it that says what to do with both. Flow style and JSON, which
-has no comments, get a member. Manifests are read as kubelets read them: of several YAML documents, only the first
-counts.
+has no comments, get a member. As for kubelets, only the first of several YAML documents counts.
 """
 
 import json
@@ -41,7 +40,7 @@ def pin(data: bytes, uid: str) -> bytes:
 
 
 def unpin(data: bytes) -> bytes | None:
-    """Return a manifest without what `pin` added, be there a comment or not; ``None`` if `pin` did not write it so."""
+    """Return a manifest without what `pin` added, with or without its comment; ``None`` if `pin` did not write it."""
     try:
         metadata = load(data).get("metadata")
         uid = metadata.get("uid") if isinstance(metadata, dict) else None

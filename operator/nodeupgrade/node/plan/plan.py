@@ -12,7 +12,7 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.plan.derived_uids import OwnUids
@@ -32,11 +32,9 @@ class PlannedContainer:
     before: StoredHashes
     after: StoredHashes
     compared: bool  # whether the kubelet that ran it compares its hash, so that the stored value was proven
-    # whether it may exit with code 0 during the run (init and ephemeral containers, and pods whose restart policy is
-    # not Always)
+    # whether it may exit with code 0 during the run: init and ephemeral containers, and if restartPolicy is not Always
     may_complete: bool
-    # whether its end is ignored: it belongs to the agent's pod, and the run continues without it, or to a static pod
-    # that the new kubelet is to replace
+    # whether its end is ignored: it belongs to the agent's pod, or to a static pod that the new kubelet is to replace
     expendable: bool = False
     restarts_itself: bool = False  # whether a kubelet starts it again when it has failed
     sockets: tuple[str, ...] = ()  # the runtime's sockets that it has mounted as files
@@ -161,7 +159,7 @@ class StopHook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticSource:
-    """The manifest of a static pod. The pod may be stopped once the manifest is gone or somebody changed it."""
+    """The manifest of a static pod. The pod may be stopped once the manifest is removed or changed."""
 
     pod: PodUid
     path: str
@@ -176,8 +174,7 @@ class ShieldPlan:
     required: bool = False  # whether the run must not start the new kubelet without the shield
     # whether it leaves the runtime's path as soon as the runtime has ended, which would not start again otherwise
     steps_aside: bool = False
-    # how many seconds it serves calls under way after it was lowered: as long as a container of the node may take to
-    # stop
+    # how many seconds it serves calls in flight once lowered: as long as a container of the node may take to stop
     serves_on: float = 60.0
     hooks: tuple[StopHook, ...] = ()
     static: tuple[StaticSource, ...] = ()
@@ -201,8 +198,7 @@ class RunPlan:
     containers: tuple[PlannedContainer, ...]
     baseline: Inventory
     pins: tuple[StaticPodPin, ...] = ()
-    # files of the kubelet whose format an older kubelet may refuse; saved before the new kubelet starts and put back on
-    # a rollback
+    # kubelet files whose format an older kubelet may refuse; saved before the new one starts, restored by a rollback
     state_files: tuple[str, ...] = ()
     limits: Limits = Limits()
     kubeconfig: str | None = None  # the kubelet's credentials, for renewing its Lease
@@ -240,7 +236,7 @@ class RunPlan:
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """Return the warnings; plans of earlier versions say nothing of their severity."""
+        """Return the warnings; plans of earlier versions do not record their severity."""
         return tuple(replace(caution, severity=Severity.WARN) for caution in self.cautions)
 
     def files(self) -> tuple[str, ...]:
@@ -252,7 +248,7 @@ class RunPlan:
         return (*own, *self.state_files, *beside)
 
     def temporary(self, *, keeping_old: bool) -> tuple[str, ...]:
-        """Return the files that only the run needs; the copies of old files stay for a person who has to repair it."""
+        """Return the files that only the run needs; copies of old files may be kept for a manual repair."""
         copies = () if keeping_old else (file.backup for file in self.exchanged if file.before is not None)
         return (self.swap.staged, *(file.staged for file in self.exchanged), *copies)
 

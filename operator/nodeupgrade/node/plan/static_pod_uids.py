@@ -42,7 +42,7 @@ class StaticPods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """What is done about the UIDs in manifests."""
+    """The planned changes of UIDs in manifests."""
 
     pins: tuple[StaticPodPin, ...] = ()  # the manifests to change
     kept: tuple[str, ...] = ()  # paths of manifests that keep the UID which an earlier run wrote
@@ -82,8 +82,8 @@ def plan_pins(
 ) -> Pins:
     """Plan the changes of the manifests so that every pod keeps its UID.
 
-    ``is_needless`` reports of a pod, and of its manifest without the UID that an earlier run wrote into it, whether the
-    new kubelet computes the same UID by itself.
+    ``is_needless`` reports whether the new kubelet computes the same UID by itself, given a pod and its manifest
+    without the UID that an earlier run wrote into it.
     """
     pins: list[StaticPodPin] = []
     kept: list[str] = []
@@ -107,10 +107,7 @@ def plan_pins(
 
 
 def plan_recreation(static: StaticPods, *, moves: bool) -> Pins:
-    """Plan that no manifest keeps a UID which an earlier run wrote.
-
-    ``moves`` if the new kubelet gives other UIDs to pods whose manifests name none.
-    """
+    """Plan to remove all UIDs that runs wrote; ``moves`` if the new kubelet computes other UIDs than the old one."""
     taken_out = {pod.path: without for pod in static.pods if (without := unpin(pod.data)) is not None}
     return Pins(
         pins=tuple(_changed(pod, taken_out[pod.path], removes=True) for pod in static.pods if pod.path in taken_out),
@@ -130,7 +127,7 @@ def _changed(pod: StaticPod, content: bytes, *, removes: bool = False) -> Static
 def edited_since(static: StaticPods, known: Callable[[StaticPod], OwnUid | None]) -> tuple[StaticPod, ...]:
     """Return the pods whose manifest was changed after a run had written the UID into it, and still names it.
 
-    ``known`` returns what the manifest was like when that run found it; ``None`` if that is not known.
+    ``known`` returns the state of the manifest when that run found it; ``None`` if it is unknown.
     """
     return tuple(
         pod

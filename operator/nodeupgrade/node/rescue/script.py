@@ -15,8 +15,9 @@ from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_store import GO_ON
-from nodeupgrade.node.plan.plan import ExchangedFile, Limits, RunPlan
-from nodeupgrade.node.rescue.shell import LOGIC
+from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
+from nodeupgrade.node.rescue.script_logic import LOGIC
+from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.runtimes.runtime import RescueFragment
 
@@ -26,18 +27,8 @@ LOOK = PurePosixPath("/run/nodeupgrade-rescue")
 """The state that the script observed last, and since when."""
 UNIT = "nodeupgrade-rescue.service"
 TIMER = "nodeupgrade-rescue.timer"
-LOOK_SECONDS = 3
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
-LOWERS_WITHIN = 12
-"""Seconds in which a stopped shield is lowered or ends with an error; otherwise it is frozen."""
-ABSENT_SECONDS = 20
-"""A killed executor locks its journal again within 10 s, even on a busy machine and if its timer has to start it."""
-DEATHS = 10
-"""Times that an executor may be gone without a new record. However short each absence is, such an executor makes no
-progress: where memory is short, for example, it is killed whenever it has begun.
-"""
-SYSTEMCTL_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +39,6 @@ class FileBefore:
     content: bytes | None  # its content; None if the file did not exist
     # restore only if this is its current content; anything else is a change by another tool or a person
     only_if: bytes | None = None
-
-
-def hung_seconds(limits: Limits) -> int:
-    """Return how long a live executor may be silent: its longest undo restarts the runtime and waits for it twice."""
-    return int(2 * limits.runtime_restart + 2 * SYSTEMCTL_SECONDS)
 
 
 def script(

@@ -14,8 +14,8 @@ from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.kubelet_log import read_log
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
-from nodeupgrade.node.verification.departures import Departures, divide_without_kubelet, may_end_with_runtime
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
+from nodeupgrade.node.verification.ended_containers import Departures, divide_without_kubelet, may_end_with_runtime
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind, affected, appeared, unplanned
 
 PENDING_LOOK_SECONDS = 0.05

@@ -4,7 +4,7 @@ import re
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.shield.rules import RefusedCall
+from nodeupgrade.node.shield.shield import RefusedCall
 
 CAUSE = re.compile(
     r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"

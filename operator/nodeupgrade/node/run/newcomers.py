@@ -10,9 +10,9 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
-from nodeupgrade.node.run.watch import LOOK_SECONDS
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 
 HASH = re.compile("[0-9a-f]{1,16}")
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import before_images

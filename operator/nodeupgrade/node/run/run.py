@@ -23,7 +23,7 @@ from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
     before_images,
     lease_keeping,
-    progress_limit,
+    progress_deadline,
     restart_tuning,
     shield_use,
     shown_containers,
@@ -43,7 +43,7 @@ from nodeupgrade.node.run.state_machine import (
 )
 from nodeupgrade.node.run.steps.order import STEPS
 from nodeupgrade.node.run.summary import sum_up
-from nodeupgrade.node.verification.completeness import Obstacle
+from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 HELD_AGAIN_SECONDS = 60.0
 
@@ -67,11 +67,11 @@ class NodeRun:
         """
         journal = self.store.load()
         while (finished := journal.finished) is None:
-            self.allow(progress_limit.longest_silence(self.plan.limits))
+            self.allow(progress_deadline.longest_silence(self.plan.limits))
             self.heartbeat()
             journal = self._advance(journal)
         report = from_json(RunReport, finished.payload, strict=True)
-        self.allow(progress_limit.longest_silence(self.plan.limits))
+        self.allow(progress_deadline.longest_silence(self.plan.limits))
         self._clean_up(report.outcome)
         return report
 
@@ -109,7 +109,7 @@ class NodeRun:
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
-        self.allow(progress_limit.seconds_without_progress(step, self.plan.limits))
+        self.allow(progress_deadline.seconds_without_progress(step, self.plan.limits))
         try:
             payload = journal.payload(step)
             interrupted = payload is not None

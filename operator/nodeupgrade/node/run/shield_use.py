@@ -11,11 +11,11 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.node import SHIELD, Node
-from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.kubelet_log import cause, evicts, read_log
-from nodeupgrade.node.shield.rules import RefusedCall
-from nodeupgrade.node.verification.completeness import Obstacle
+from nodeupgrade.node.shield.shield import RefusedCall
+from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 CALL_WAITS = "a call waits at the shield, and it is unknown whether it will be refused"
 LOOK_SECONDS = 0.25

@@ -5,11 +5,11 @@ from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.findings.finding import named
 from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.own_places import STATE_DIRECTORY
+from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.verification.completeness import Obstacle, find_hidden
+from nodeupgrade.node.verification.hidden_containers import Obstacle, find_hidden
 
 PATIENCE_SECONDS = 10.0
 """How long to wait for a runtime that was just restarted before it counts as not answering."""

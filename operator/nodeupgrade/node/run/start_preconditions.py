@@ -59,8 +59,7 @@ def require_files_as_planned(node: Node, plan: RunPlan) -> None:
 def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
     """Require the pods' cgroups to be what they were, now that systemd has read its files for the last time.
 
-    A ``daemon-reload`` may remove controllers that systemd does not manage (kubernetes#128397), before systemd answers
-    the next call.
+    Before systemd answers, a ``daemon-reload`` may remove controllers that it does not manage (kubernetes#128397).
 
     Raises:
         StepFailed: a running pod has lost a controller.

@@ -15,8 +15,8 @@ from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.run.budget import undo_seconds
-from nodeupgrade.node.verification.completeness import Obstacle
+from nodeupgrade.node.run.kubelet_down_budget import kubelet_down_seconds, seconds_left
+from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 UNDO_RETRY_SECONDS = 2.0
 LATER_UNDO_RETRY_SECONDS = 15.0
@@ -105,8 +105,7 @@ class RollbackCause:
 def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
     """Decide what comes next.
 
-    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script has begun to restore
-      OLD.
+    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script is restoring OLD.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
@@ -122,8 +121,8 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
     if (cause := rollback_cause(journal, seen, limits)) is not None:
         return _roll_back(journal, seen, limits, cause)
-    left = seconds_left(journal, seen, limits)
-    return Do(step=next_step(journal), seconds=inf if left is None else left)
+    left = seconds_left(journal, seen.boot, seen.monotonic, limits)
+    return Do(step=journal.next_step, seconds=inf if left is None else left)
 
 
 def committed(journal: Journal, rescue: Rescue) -> bool:
@@ -143,11 +142,6 @@ def needs_runtime(decision: RunDecision) -> bool:
 def needs_quiet(decision: RunDecision) -> bool:
     """Report whether a decision is only valid if the kubelet leaves everything alone, since it lowers the shield."""
     return isinstance(decision, Undo) and decision.step is Step.ARM_DEAD_MAN
-
-
-def next_step(journal: Journal) -> Step:
-    """Return the first step that is not done."""
-    return next(step for step in _STEPS if journal.mark(step) is not Mark.DONE)
 
 
 def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> RollbackCause | None:
@@ -170,36 +164,15 @@ def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> Rollb
         return RollbackCause(reason=Reason.EXECUTOR_LOST, why=why)
     if seen.abort:
         return RollbackCause(reason=Reason.ABORTED, why="an abort was requested")
-    left = seconds_left(journal, seen, limits)
+    left = seconds_left(journal, seen.boot, seen.monotonic, limits)
     if left is not None and left < 0:
-        down = kubelet_down_seconds(journal, seen) or 0.0
+        down = kubelet_down_seconds(journal, seen.boot, seen.monotonic) or 0.0
         return RollbackCause(
             reason=Reason.KUBELET_DOWN_BUDGET_EXCEEDED,
             why=f"the kubelet has been down for {down:.1f} s and rolling back takes up to "
             f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
         )
     return None
-
-
-def seconds_left(journal: Journal, seen: Observation, limits: Limits) -> float | None:
-    """Return how many seconds of the kubelet-down budget the next step may use, with a reserve for undoing all steps.
-
-    ``None`` while the budget does not apply: before the kubelet is stopped, and once the new one is healthy. The
-    kubelet is not stopped unless the budget covers undoing all steps up to its start.
-    """
-    step, stop, start = (_STEPS.index(s) for s in (next_step(journal), Step.STOP_KUBELET, Step.START_KUBELET))
-    if not stop <= step <= start:
-        return None
-    down = kubelet_down_seconds(journal, seen) or 0.0
-    return limits.kubelet_down - down - undo_seconds(journal, _STEPS[: (start if step == stop else step) + 1])
-
-
-def kubelet_down_seconds(journal: Journal, seen: Observation) -> float | None:
-    """Return the seconds since the kubelet began to stop; ``None`` while it runs (or the new one is healthy)."""
-    stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
-    if stopping is None or journal.mark(Step.START_KUBELET) is Mark.DONE or stopping.boot != seen.boot:
-        return None
-    return max(0.0, seen.monotonic - stopping.monotonic)
 
 
 def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: RollbackCause) -> RunDecision:

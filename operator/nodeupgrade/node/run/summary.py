@@ -10,12 +10,13 @@ from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import shield_use
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Look, last_look
 from nodeupgrade.node.run.inventory_comparison import recorded_ended
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import Finish
 from nodeupgrade.node.run.static_pod_recreation import recreated
-from nodeupgrade.node.run.watch import LOOK_SECONDS, Look, last_look
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS, RefusedCall
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
+from nodeupgrade.node.shield.shield import RefusedCall
 from nodeupgrade.node.verification.verification import affected
 
 LONGEST_GRACE = 120.0

@@ -1,7 +1,7 @@
 """Runs the program that a kubeconfig names to print credentials, as the kubelet does.
 
-The program runs in a cell (`cell.py`): in the node's root directory and network, with the kubelet's environment, but
-where no file can be changed. Its output stays in memory only, for as long as it is valid.
+The program runs in a cell (`isolation.py`): in the node's root directory and network, with the kubelet's environment,
+but no file can be changed. Its output stays in memory only, for as long as it is valid.
 """
 
 import base64
@@ -25,7 +25,7 @@ from nodeupgrade.kubelet import credential_program
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, ProgramCredentials
 from nodeupgrade.kubelet.kubeconfig import Credentials, with_program_credentials
 from nodeupgrade.node.host.files.resolving import resolve
-from nodeupgrade.node.running_kubelet import cell
+from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.requests import CredentialSource, KubeconfigCredentials
 
 log = structlog.get_logger()
@@ -167,7 +167,7 @@ class CredentialPrograms:
         }
         try:
             status, output, errors = _communicate(
-                (*self._interpreter, cell.__file__), json.dumps(order).encode(), self._seconds + GRACE_SECONDS
+                (*self._interpreter, isolation.__file__), json.dumps(order).encode(), self._seconds + GRACE_SECONDS
             )
         except OSError as error:
             raise CredentialProgramError(f"it could not be run: {error.strerror or error}") from error

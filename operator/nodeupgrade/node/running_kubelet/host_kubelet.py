@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
-from nodeupgrade.node.running_kubelet import cell
+from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 
@@ -99,7 +99,7 @@ class HostKubelet:
                 "seconds": SECONDS,
             }
             done = subprocess.run(
-                [*cell.INTERPRETER, cell.__file__],
+                [*isolation.INTERPRETER, isolation.__file__],
                 input=json.dumps(order).encode(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -111,7 +111,7 @@ class HostKubelet:
         except OSError as error:
             raise StepFailed(f"{binary} could not be tried: {error.strerror or error}") from error
         output = done.stdout.decode(errors="replace")
-        if done.returncode == cell.CANNOT:
+        if done.returncode == isolation.CANNOT:
             raise StepFailed(f"{binary} could not be tried: {output.strip()[-200:]}")
         if done.returncode < 0:
             raise StepFailed(f"{binary} did not end within {SECONDS} s")

@@ -103,8 +103,7 @@ class Kubelet(Protocol):
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """Run ``binary arguments… --version``; return the exit status (or CANNOT_RUN) and the output of both streams.
 
-        A kubelet parses all its flags before it prints its version, so an exit status of 0 also proves that it accepts
-        the arguments.
+        A kubelet parses its flags before it prints its version, so an exit status of 0 proves that it accepts them.
 
         Raises:
             StepFailed: the program did not end in time.

@@ -98,8 +98,7 @@ class Inventory:
         """Return the containers that were created, never started, and replaced by a later one, which runs.
 
         A kubelet creates another container if its call to start one was lost, or if it was restarted before that call.
-        It keeps the first as the last dead one of its name, possibly for the pod's whole life (``MaxPerPodContainer``;
-        kubelet 1.15 to 1.37).
+        It keeps the first as the last dead one of its name, perhaps for good (``MaxPerPodContainer``; 1.15 to 1.37).
         """
         runs = {(c.pod.uid, c.name): c.created_at for c in self.running()}
         return frozenset(

@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.shield.rules import Method, RuntimeCall
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 
 PATH = re.compile(r"/runtime\.(?:v1|v1alpha2)\.(RuntimeService|ImageService)/(\w+)")
 UNARY = frozenset({

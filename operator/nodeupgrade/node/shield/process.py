@@ -19,12 +19,12 @@ from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.host.systemd.watchdog import notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.own_places import RUNS
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
-from nodeupgrade.node.shield.call_judge import CriCallJudge
+from nodeupgrade.node.shield.call_admission import CriCallJudge
 from nodeupgrade.node.shield.connection_relay import ConnectionRelay
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.shield.proxy import Proxy
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
 from nodeupgrade.node.shield.runtime_restarts import lowers, raise_after_restarts, raise_again, step_aside
 from nodeupgrade.node.shield.socket_exchange import STATE, Exchange
 from nodeupgrade.node.shield.wiring import build_judge, build_relay

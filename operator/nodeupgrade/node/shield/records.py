@@ -12,7 +12,7 @@ from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
-from nodeupgrade.node.shield.rules import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
 
 CLOCK = SystemClock(ProcessTable())
 

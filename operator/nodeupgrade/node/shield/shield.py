@@ -1,15 +1,54 @@
 """The shield between a node's kubelet and its runtime. See docs/decisions/shield.md."""
 
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.node.shield.rules import RefusedCall, RuleRestart
+from nodeupgrade.api.values import ContainerId
+
+LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
+    PurePosixPath("/run/nodeupgrade-shield.lock"),
+    PurePosixPath("/run/nodeupgrade-shield.restarts"),
+    PurePosixPath("/run/nodeupgrade-shield.refused"),
+    PurePosixPath("/run/nodeupgrade-shield.waiting"),
+    PurePosixPath("/run/nodeupgrade-shield.by-rule"),
+)
+"""Files that do not outlive a boot: the lock of the socket exchange, the runtime's restarts under the shield, the
+refused calls, the number of calls that wait, and the restarts by a rule of a pod.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedCall:
+    """A call that the shield refused."""
+
+    at: str  # wall-clock time, RFC 3339
+    monotonic: float  # when, in seconds of AwakeTime, so that it can be compared with the start of a unit
+    method: str  # the CRI's name of it
+    instance: str  # id of the container or sandbox
+    label: str
+    wanted: str
+    caller: str = ""  # who called, such as ``crictl (process 4711)``; empty for the kubelet
+
+    def __str__(self) -> str:
+        return f"{self.wanted} {self.label}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRestart:
+    """A container that the kubelet may stop or remove, since a rule of its pod has all containers restarted."""
+
+    at: str  # wall-clock time, RFC 3339
+    instance: ContainerId  # id of the container
+    label: str
+    ended: ContainerId  # id of the container that had ended by itself before; maybe the same
+    exit_code: int  # of the one that had ended
 
 
 class Shield(Protocol):
     """Raises and lowers the shield by exchanging the socket that a kubelet finds at the runtime's path.
 
-    The service manager starts and stops the shield's process, a unit of its own. All methods are idempotent and raise
-    StepFailed on failure.
+    The service manager starts and stops the shield's process. All methods are idempotent and may raise StepFailed.
     """
 
     def ready(self) -> bool:

@@ -2,8 +2,7 @@
 
 One directory has three names: the runtime's path, the shield's own socket, and another name of the runtime's socket,
 which exists exactly for as long as the shield is meant to be raised. Each change is one rename, so there is no moment
-without a socket. A process that is killed between two system calls leaves a state that the next raise or lower
-completes.
+without a socket. If the process is killed between two system calls, the next raise or lower completes its work.
 """
 
 import contextlib
@@ -20,7 +19,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.atomic import carried_attributes
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.shield.records import ShieldRecords, append
-from nodeupgrade.node.shield.rules import LOCK, RESTARTS
+from nodeupgrade.node.shield.shield import LOCK, RESTARTS
 
 Inode: TypeAlias = tuple[int, int]
 

@@ -14,11 +14,11 @@ from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.shield.call_judge import CriCallJudge, JudgePorts
+from nodeupgrade.node.shield.call_admission import CriCallJudge, JudgePorts
 from nodeupgrade.node.shield.connection_relay import UNKNOWN_PROCESS, ConnectionRelay, describe_process
 from nodeupgrade.node.shield.container_listing import list_containers
+from nodeupgrade.node.shield.harmful_calls import Shielded
 from nodeupgrade.node.shield.records import ShieldRecords
-from nodeupgrade.node.shield.rules import Shielded
 from nodeupgrade.node.shield.socket_exchange import Exchange
 from nodeupgrade.node.shield.upstream import Upstream
 

@@ -1,1 +1,1 @@
-"""What a NodeUpgradeTask reports of a run."""
+"""The status of a NodeUpgradeTask."""

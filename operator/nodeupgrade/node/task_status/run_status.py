@@ -129,7 +129,7 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
 
 
 def _held(held: Record) -> str:
-    """Return what a run waits for, and what a person must do."""
+    """Describe why a run waits, and the action that a person must take."""
     remedy = held.known_reason.remedy
     how = "with the shield up" if held.step is Step.ARM_DEAD_MAN else "with the kubelet fenced"
     rewriting = f"waiting {how}: {held.error}"
@@ -184,7 +184,7 @@ def _unchanged(summary: RunReport) -> str:
 
 
 def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
-    """Return which pods still have the socket mounted on which the runtime listened before it was restarted."""
+    """Name the pods that have the runtime's former socket mounted, from before its restart."""
     if journal.first(Step.RESTART_RUNTIME, Mark.DOING) is None or not plan.rewrites():
         return ""
     began_again = {*summary.ended, *summary.listed}
@@ -294,7 +294,7 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
 
 
 def planned_manifests(pins: Pins) -> tuple[StaticPodManifest, ...]:
-    """Return what a run would do."""
+    """Return the manifests with the changes that a run would make."""
     changed = (
         StaticPodManifest(path=pin.path, uid=ManifestUid.REMOVED if pin.removes else ManifestUid.ADDED)
         for pin in pins.pins
@@ -303,7 +303,7 @@ def planned_manifests(pins: Pins) -> tuple[StaticPodManifest, ...]:
 
 
 def left_manifests(plan: RunPlan, *, upgraded: bool) -> tuple[StaticPodManifest, ...]:
-    """Return what a run that is over has left; one that turned back has restored every manifest."""
+    """Return the manifests as a finished run left them; one that rolled back has restored all of them."""
     if upgraded:
         return planned_manifests(Pins(pins=plan.pins, kept=plan.pinned))
     kept = (*(pin.path for pin in plan.pins if pin.removes), *plan.pinned)
@@ -311,7 +311,7 @@ def left_manifests(plan: RunPlan, *, upgraded: bool) -> tuple[StaticPodManifest,
 
 
 def _sentence(manifests: tuple[StaticPodManifest, ...]) -> str:
-    """Return what has to be known about manifests that name a UID; empty if none does."""
+    """Return a note about the manifests that name a UID; empty if none does."""
     paths = tuple(each.path for each in manifests if each.uid is not ManifestUid.REMOVED)
     if not paths:
         return ""

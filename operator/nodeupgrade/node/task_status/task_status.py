@@ -1,4 +1,4 @@
-"""The NodeUpgradeTask's status for everything that may become of a run, from nothing that is not on disk."""
+"""The NodeUpgradeTask's status for every outcome of a run, only from data that is on disk."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,8 +16,6 @@ from nodeupgrade.node.task_status.run_status import NAMED, hazards, kubelet_stat
 from nodeupgrade.node.verification.readiness_flaps import Flaps
 
 _UNTOUCHED = "node untouched: "
-
-
 AND_UNTOUCHED = "; the node is untouched"
 
 
@@ -56,13 +54,13 @@ def refusal_status(
     """Return the status of a refused node, which was not touched; warnings are listed too."""
     against = tuple(finding for finding in findings if finding.forbids)
     first = against[0]
-    told = "; ".join(str(finding) for finding in against[:NAMED])
+    listed = "; ".join(str(finding) for finding in against[:NAMED])
     more = f"; and {len(against) - NAMED} more" if len(against) > NAMED else ""
     return TaskStatus(
         run_id=run_id,
         phase=TaskPhase.REFUSED,
         reason=first.reason,
-        message=f"{shorten(f'{_UNTOUCHED}{told}', MESSAGE_LENGTH - len(more))}{more}",
+        message=f"{shorten(f'{_UNTOUCHED}{listed}', MESSAGE_LENGTH - len(more))}{more}",
         hashes=census,
         hazards=hazards(findings),
         preview=preview,
@@ -161,7 +159,7 @@ def stranded_status(
 
 
 def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
-    """Return the status of a run whose plan or journal cannot be read: the worst has to be assumed."""
+    """Return the status of a run whose plan or journal cannot be read: the worst is assumed."""
     remedy = Reason.ROLLBACK_FAILED.remedy
     return TaskStatus(
         run_id=run_id,

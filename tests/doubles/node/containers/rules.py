@@ -6,7 +6,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
-from nodeupgrade.node.shield.rules import Method, RuntimeCall
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from tests.doubles.node.containers.pods import action_after
 from tests.doubles.node.containers.runtime import SimulatedRuntime
 

@@ -51,7 +51,7 @@ class Inode:
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """Implements node.host.files.disk.Status."""
+    """Implements node.host.files.system_calls.Status."""
 
     st_mode: int
     st_ino: int
@@ -70,7 +70,7 @@ class FileStatus:
 
 
 class ModelDisk:
-    """Implements node.host.files.disk.Disk.
+    """Implements node.host.files.system_calls.Disk.
 
     Attributes:
         passing: called before each system call that changes something, with its name and path.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Implements node.host.files.disk.Space: always plenty."""
+    """Implements node.host.files.system_calls.Space: always plenty."""
 
     f_bavail: int = 10 * 1024**2
     f_frsize: int = 1024

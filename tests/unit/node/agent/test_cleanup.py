@@ -10,10 +10,10 @@ from nodeupgrade.node.agent import cleanup
 from nodeupgrade.node.agent.cleanup import StillNeededError, find_leftovers, remove
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.dpkg import STATUS, Package
+from nodeupgrade.node.host.packages.dpkg_database import STATUS, Package
 from nodeupgrade.node.journal.journal_file import FileJournal
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.own_places import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
+from nodeupgrade.node.own_directories import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
 from nodeupgrade.node.wiring import host_from_pod
 from tests.builders.checkout import CHECKOUT
 from tests.builders.run_records import records

@@ -11,7 +11,8 @@ from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.kubelet.settings import configured
 from nodeupgrade.node.checks import drift
-from nodeupgrade.node.checks.drift import Drift, FileRole, ReadAtStart, Start, command, find
+from nodeupgrade.node.checks.drift import Drift, find
+from nodeupgrade.node.checks.kubelet_start import FileRole, ReadAtStart, Start, command
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.builders.sound import unit
 

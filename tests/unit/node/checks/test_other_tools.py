@@ -10,7 +10,7 @@ from nodeupgrade.findings.check import ask
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.checks import other_tools
 from nodeupgrade.node.checks.other_tools import package_manager_leaves_the_kubelet
-from nodeupgrade.node.host.packages.dpkg import DpkgState, Package
+from nodeupgrade.node.host.packages.dpkg_database import DpkgState, Package
 from tests.builders.kubelet_package import KUBELET, USUAL
 from tests.builders.surroundings_cases import WARNINGS, around
 

@@ -16,7 +16,7 @@ from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.plan import ShieldPlan
-from nodeupgrade.node.rescue import script
+from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS
 from tests.builders.executor_plan import BUNDLE, PLAN
 from tests.doubles.node import SimulatedNode
@@ -120,7 +120,7 @@ def test_the_rescue_needs_no_bundle() -> None:
     assert service["Service"]["ExecStart"] == f"/bin/sh {script.SCRIPT}"
     assert service["Service"]["Type"] == "oneshot"
     assert timer["Unit"] == script.UNIT
-    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(script.LOOK_SECONDS)
+    assert timer["OnUnitInactiveSec"] == timer["OnActiveSec"] == str(timeouts.LOOK_SECONDS)
     assert "bundle" not in units.RESCUE + units.RESCUE_TIMER
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.node.checks.drift import FileRole, Start
+from nodeupgrade.node.checks.kubelet_start import FileRole, Start
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.facts import drift
 from nodeupgrade.node.facts.gather import kubelet_layout, running_kubelet

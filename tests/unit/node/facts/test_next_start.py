@@ -8,7 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused
 from nodeupgrade.kubelet.settings import Configured
-from nodeupgrade.node.checks.drift import Start
+from nodeupgrade.node.checks.kubelet_start import Start
 from nodeupgrade.node.facts.next_start import next_start
 from nodeupgrade.node.plan.exchanged_files import NewFile
 from tests.builders.sound import unit

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.checks.registry import preflight, warnings
 from nodeupgrade.node.facts.surroundings import look_at_surroundings
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.builders.sound import WEB, readiness

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.node.rescue.script import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
+from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.rescue_rig import COMMIT, END, IDS, LOOK, OLD, Node, old_again
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")

@@ -5,7 +5,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
+from nodeupgrade.node.run.progress_deadline import longest_silence, seconds_without_progress
 from nodeupgrade.node.run.run import NodeRun
 from nodeupgrade.node.run.steps.kubelet import SwapBinary
 from tests.builders.planned_run import WORK, planned

@@ -24,7 +24,7 @@ from nodeupgrade.node.run.state_machine import (
     decide,
     needs_runtime,
 )
-from nodeupgrade.node.verification.completeness import Obstacle
+from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 LIMITS = Limits(kubelet_down=30, undo_attempts=2)
 FIRST, SECOND = BootIdentity("first"), BootIdentity("second")

@@ -5,7 +5,7 @@ import pytest
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.shield.call_requests import UnreadableRequest, is_unary, judged_method, parse_request
-from nodeupgrade.node.shield.rules import Method, RuntimeCall
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 
 
 def test_each_request_is_read() -> None:

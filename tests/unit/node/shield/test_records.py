@@ -9,7 +9,7 @@ import pytest
 
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.node.shield.records import ShieldRecords
-from nodeupgrade.node.shield.rules import BY_RULE, REFUSED, RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, RefusedCall, RuleRestart
 from nodeupgrade.node.shield.socket_exchange import HostShield
 from tests.builders.guarded_calls import TRAIN
 from tests.builders.shield_sockets import RUNTIME

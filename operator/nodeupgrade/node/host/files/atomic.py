@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.files.system_calls import Disk
 
 LEFTOVER = ".nodeupgrade-new"
 CHUNK = 1024 * 1024

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files import atomic
-from nodeupgrade.node.host.files.disk import Disk, stamp
 from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
+from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
 
 T = TypeVar("T")
@@ -30,8 +30,7 @@ class HostFiles:
     """Files of the node whose root directory is mounted at ``root``.
 
     Symbolic links are resolved as the node would, and never lead out of ``root``. Reads follow them to the end.
-    A change of a symbolic link, or of anything but a regular file, is refused: the caller has to say whether it means
-    the link or its target.
+    Only regular files are changed: of a symbolic link, the caller has to say whether it means the link or its target.
     """
 
     root: Path = Path("/")  # mount point of the node's root directory

@@ -85,10 +85,7 @@ def mounts(mountinfo: str) -> Iterator[Mount]:
 
 
 def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
-    """Return the filesystem that holds a path, and the path in it: the same in every mount namespace.
-
-    ``None`` if no mount holds it.
-    """
+    """Return a path's filesystem and the path in it, the same in every mount namespace; ``None`` if none holds it."""
     mount = mount_holding(mountinfo, path)
     if mount is None:
         return None

@@ -6,7 +6,7 @@ import stat
 from collections import deque
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.node.host.files.disk import Disk
+from nodeupgrade.node.host.files.system_calls import Disk
 
 MAX_LINKS = 40  # as in the kernel
 

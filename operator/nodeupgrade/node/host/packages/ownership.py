@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
-from nodeupgrade.node.host.packages.dpkg import DPKG, HELD, RPM, Package, record_of
+from nodeupgrade.node.host.packages.dpkg_database import DPKG, HELD, RPM, Package, record_of
 
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Directories of / that are links into /usr on most systems; a package may list its files under either name."""

@@ -3,7 +3,7 @@
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.node.host.packages.dpkg import DpkgState, Package, Selection
+from nodeupgrade.node.host.packages.dpkg_database import DpkgState, Package, Selection
 
 
 class PackagesView(Protocol):

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.atomic import digest_of
-from nodeupgrade.node.host.files.disk import stamp
+from nodeupgrade.node.host.files.system_calls import stamp
 from nodeupgrade.node.host.processes.process import Process
 
 T = TypeVar("T")

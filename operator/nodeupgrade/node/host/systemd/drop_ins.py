@@ -43,8 +43,7 @@ def is_own_drop_in(path: str) -> bool:
 def last_drop_in(unit: UnitStatus) -> str:
     """Return the name of a drop-in that applies after all others, since one that sets ExecStart would replace ours.
 
-    systemd applies drop-ins in the order of their names, in whatever directory. One of ``spec.files`` may not set
-    ExecStart.
+    systemd applies drop-ins by name, in whatever directory. One of ``spec.files`` may not set ExecStart.
     """
     last = max((PurePosixPath(path).name for path in unit.drop_ins if not is_own_drop_in(path)), default="")
     if last <= USUAL_DROP_IN:

@@ -43,8 +43,7 @@ class UnitStatus:
     environment_files: tuple[tuple[str, bool], ...] = ()
     started: AwakeTime | None = None  # when its main process was started; None if it never was
     needs_reload: bool = False  # whether its files were changed after systemd read them
-    # ExecStart as systemd shows it, without quotes and with variables not expanded; empty if there are several commands
-    # or none
+    # ExecStart as systemd shows it, without quotes, variables not expanded; empty unless there is exactly one command
     start_line: str = ""
     environment: tuple[str, ...] = ()  # assignments of the unit's Environment setting
     # variables, or assignments, that it takes out of the environment in the end (UnsetEnvironment)

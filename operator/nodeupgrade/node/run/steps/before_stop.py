@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.host.packages.dpkg import HELD, Selection
+from nodeupgrade.node.host.packages.dpkg_database import HELD, Selection
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script

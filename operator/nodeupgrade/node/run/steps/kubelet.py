@@ -11,6 +11,7 @@ from nodeupgrade.node.failpoints.failpoints import FENCED, KUBELET_STARTED, LOOK
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import inventory_comparison, shield_use, start_preconditions
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Watch
 from nodeupgrade.node.run.kubelet_health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 from nodeupgrade.node.run.kubelet_log import last_errors, read_log
 from nodeupgrade.node.run.shown_containers import require_shown
@@ -18,7 +19,6 @@ from nodeupgrade.node.run.start_preconditions import require_digest
 from nodeupgrade.node.run.started_program import ProgramWatch
 from nodeupgrade.node.run.static_pod_recreation import are_recreated
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
-from nodeupgrade.node.run.watch import LOOK_SECONDS, Watch
 
 FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
@@ -67,8 +67,7 @@ class SwapBinary(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Put the staged program in place; the staged path stays, so that a repetition is harmless.
 
-        Both programs must still be the confirmed ones. Digests take too long without a kubelet, so they are computed
-        only if a stamp differs.
+        Both programs must still be the confirmed ones. To save time, digests are computed only if a stamp differs.
         """
         swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
         new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}

@@ -33,8 +33,7 @@ class ConfirmInventory(StepActions):
 class RewriteHashes(StepActions):
     """Replace the stored hashes by those that the new kubelet will compute.
 
-    The runtime answers from memory, so the new hashes become visible only with its restart, all at once, however many
-    containers there are.
+    The runtime answers from memory, so the new hashes become visible all at once, when it restarts.
     """
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:

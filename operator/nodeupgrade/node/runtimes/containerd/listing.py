@@ -8,8 +8,7 @@ from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, build_inven
 from nodeupgrade.node.runtimes.inventory import Inventory
 
 SHIM_OF_PODS = "containerd-shim-runc-v2"
-"""The shim that serves a whole pod. Older shims serve one container each; containers in virtual machines are not
-children of their shim."""
+"""The shim of a whole pod. Older shims serve one container each; a container in a virtual machine is no child of it."""
 # The kernel keeps only the first 15 bytes of a program's name, which all shims share.
 SHIM = "containerd-shim"
 

@@ -49,8 +49,7 @@ class CrioRuntime(CriRuntime):
     def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
         """Make two calls, and a call for each new container and sandbox; read in ``/proc``.
 
-        PIDs are cached unless ``full``: the CRI starts each process once. The start time in ``/proc`` detects a reused
-        PID.
+        PIDs are cached unless ``full``: the CRI starts a process once. The start time in ``/proc`` shows a reused PID.
         """
         return self.connection.retry(lambda: self._inventory(full=full, addresses=addresses))
 

@@ -31,8 +31,7 @@ class StatusCache:
     """Answers of CRI-O about each container and pod, by id."""
 
     pids: dict[str, int] = field(default_factory=dict)  # PID of the first process; 0 if there is none
-    # when the OCI runtime created a container, in nanoseconds since the epoch. The time in CRI-O's *list* changes with
-    # CRI-O's first restart.
+    # when the OCI runtime created a container, in ns since the epoch; the time in the *list* changes with a restart
     created: dict[str, int] = field(default_factory=dict)
     networks: dict[str, bool] = field(default_factory=dict)  # whether a pod is in the node's network
 

@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from nodeupgrade.node.host.files.disk import Disk
 from nodeupgrade.node.host.files.resolving import resolve
+from nodeupgrade.node.host.files.system_calls import Disk
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.host.packages.dpkg import Package
+from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, owner_by_dpkg, owner_by_rpm
 from tests.builders.kubelet_package import KUBELET, USUAL
 

@@ -14,7 +14,7 @@ from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.rescue.shell import LOGIC
+from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.runtimes.cri.connection import Call
 from nodeupgrade.node.runtimes.cri.rescue_calls import listed_new_hashes
 from nodeupgrade.node.runtimes.crio.before_images import StoredContainer, StoredState, encode

@@ -1,4 +1,4 @@
-"""Tests the checks of admission."""
+"""Tests the check of the API objects to which static pods refer."""
 
 import pytest
 

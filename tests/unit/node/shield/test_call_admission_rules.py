@@ -11,8 +11,9 @@ from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
-from nodeupgrade.node.shield.call_judge import CriCallJudge
-from nodeupgrade.node.shield.rules import RuleRestart, Shielded
+from nodeupgrade.node.shield.call_admission import CriCallJudge
+from nodeupgrade.node.shield.harmful_calls import Shielded
+from nodeupgrade.node.shield.shield import RuleRestart
 from tests.builders.guarded_calls import PEER, STOP, STOP_WEB, TRAIN, World
 from tests.builders.shielded import WEB, container, container_of, shielded_plan
 

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
-from nodeupgrade.node.shield.rules import Excuse, Method, Protected, RuntimeCall, Shielded
+from nodeupgrade.node.shield.harmful_calls import Excuse, Method, Protected, RuntimeCall, Shielded
 from tests.builders.shielded import (
     AGENT,
     AS_FOUND,

@@ -1,4 +1,4 @@
-"""Decide which calls of a kubelet the shield refuses: those that would end or duplicate what ran before the upgrade.
+"""The calls that would harm what ran before the upgrade, by ending or duplicating it, and what excuses them.
 
 The shield stands between the kubelet and the runtime while the new kubelet is not yet verified. A call is let through
 if its instance ended by itself, if its pod is over, is restarted by a rule of its own, or was deleted in the API or by
@@ -8,26 +8,14 @@ its manifest, or if the instance came later.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from pathlib import PurePosixPath
 from typing import Self, assert_never
 
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance, restarting
-from nodeupgrade.node.verification.departures import KILLED, TERMINATED
+from nodeupgrade.node.verification.ended_containers import KILLED, TERMINATED
 from nodeupgrade.node.verification.ended_pods import is_over
-
-LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
-    PurePosixPath("/run/nodeupgrade-shield.lock"),
-    PurePosixPath("/run/nodeupgrade-shield.restarts"),
-    PurePosixPath("/run/nodeupgrade-shield.refused"),
-    PurePosixPath("/run/nodeupgrade-shield.waiting"),
-    PurePosixPath("/run/nodeupgrade-shield.by-rule"),
-)
-"""Files that do not outlive a boot: the lock of the socket exchange, the runtime's restarts under the shield, the
-refused calls, the number of calls that wait, and the restarts by a rule of a pod.
-"""
 
 EXCUSE_SECONDS = 3.0
 """How long a call waits for an excuse: from the agent, that a pod was deleted; from the runtime, that one is over."""
@@ -80,33 +68,6 @@ class Protected:
     sandbox: SandboxId  # the sandbox, or that of the container
     label: str  # ``namespace/pod/container``, or ``namespace/pod`` for a sandbox
     wanted: str  # what the kubelet wanted to do with it, as a verb
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RefusedCall:
-    """A call that the shield refused."""
-
-    at: str  # wall-clock time, RFC 3339
-    monotonic: float  # when, in seconds of AwakeTime, so that it can be compared with the start of a unit
-    method: str  # the CRI's name of it
-    instance: str  # id of the container or sandbox
-    label: str
-    wanted: str
-    caller: str = ""  # who called, such as ``crictl (process 4711)``; empty for the kubelet
-
-    def __str__(self) -> str:
-        return f"{self.wanted} {self.label}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleRestart:
-    """A container that the kubelet may stop or remove, since a rule of its pod has all containers restarted."""
-
-    at: str  # wall-clock time, RFC 3339
-    instance: ContainerId  # id of the container
-    label: str
-    ended: ContainerId  # id of the container that had ended by itself before; maybe the same
-    exit_code: int  # of the one that had ended
 
 
 class Excuse(Enum):

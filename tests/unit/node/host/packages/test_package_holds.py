@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.host_packages import HostPackages
+from nodeupgrade.node.host.packages.package_holds import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 
 NOT_OWNED = "file /usr/bin/kubelet is not owned by any package"

@@ -17,8 +17,8 @@ from nodeupgrade.node.run import inventory_comparison
 from nodeupgrade.node.run.kubelet_log import quoted, read_log
 from nodeupgrade.node.run.shield_use import require_none_refused
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.shield.rules import EXCUSE_SECONDS
-from nodeupgrade.node.verification.departures import Departures, Evidence, divide, may_be_harmless
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
+from nodeupgrade.node.verification.ended_containers import Departures, Evidence, divide, may_be_harmless
 from nodeupgrade.node.verification.verification import Difference, consistent, unplanned
 
 LOOK_SECONDS = 0.25
@@ -63,8 +63,7 @@ class Watch:
         """Look, if the next look is due.
 
         Raises:
-            StepFailed: something that ran before was stopped or replaced, and did not end by itself; or the shield
-                refused to do so.
+            StepFailed: a container was stopped or replaced, and did not end by itself; or the shield refused to do so.
         """
         require_none_refused(self.node, self.plan)
         if self.node.clock.awake() >= self._next:

@@ -9,7 +9,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.node.journal.journal import Journal, Mark, Record
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.run.budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
+from nodeupgrade.node.run.kubelet_down_budget import KUBELET_START_SECONDS, SAFETY, undo_seconds
 from nodeupgrade.node.run.state_machine import Do, Finish, Observation, Undo, decide
 
 BOOT = BootIdentity("only")

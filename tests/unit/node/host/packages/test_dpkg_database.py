@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.node.host.packages.dpkg import HELD, record_of
+from nodeupgrade.node.host.packages.dpkg_database import HELD, record_of
 
 
 def test_of_several_architectures_the_installed_one_counts() -> None:

@@ -1,4 +1,4 @@
-"""Judges calls to the runtime: refuses those that would harm what ran before the upgrade."""
+"""Decides whether a call to the runtime is passed on or refused; waits for an excuse where it would do harm."""
 
 import asyncio
 import os
@@ -15,16 +15,9 @@ from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.shield.call_requests import UnreadableRequest, is_unary, judged_method, parse_request
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, Protected, RuntimeCall, Shielded
 from nodeupgrade.node.shield.proxy import Rejection
-from nodeupgrade.node.shield.rules import (
-    EXCUSE_SECONDS,
-    Method,
-    Protected,
-    RefusedCall,
-    RuleRestart,
-    RuntimeCall,
-    Shielded,
-)
+from nodeupgrade.node.shield.shield import RefusedCall, RuleRestart
 
 log = structlog.get_logger()
 

@@ -2,8 +2,8 @@
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.rescue.script import hung_seconds
-from nodeupgrade.node.run.progress_limit import longest_silence, seconds_without_progress
+from nodeupgrade.node.rescue.timeouts import hung_seconds
+from nodeupgrade.node.run.progress_deadline import longest_silence, seconds_without_progress
 
 LIMITS = Limits()
 NOT_READY_SECONDS = 40.0

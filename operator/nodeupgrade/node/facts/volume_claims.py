@@ -1,4 +1,4 @@
-"""What the API server shows a node's kubelet, asked with the kubelet's own credentials. Changes nothing."""
+"""Read PersistentVolumeClaims from the API server with the kubelet's own credentials. Changes nothing."""
 
 import json
 from collections.abc import Iterator
@@ -11,38 +11,14 @@ from nodeupgrade.node.checks.volumes import claims_of
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 
-REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
-"""What an API server answers a kubelet that asks for its own Node with credentials that are not its own."""
-
-
-def unusable_credentials(host: HostView, facts: NodeFacts) -> str:
-    """Return why the credentials that a program prints cannot be used; empty if they can, or no program prints them.
-
-    An API server that does not answer says nothing about them.
-    """
-    kubeconfig, found = facts.readiness.layout.kubeconfig, facts.readiness.host.identity
-    if kubeconfig is None or found is None or not found.by_program:
-        return ""
-    try:
-        name = (facts.node.get("metadata") or {}).get("name")
-        answer = _as_kubelet(host, facts, kubeconfig).read(f"/api/v1/nodes/{name}")
-    except StepFailed as error:
-        return str(error)
-    except Transient:
-        return ""
-    if answer.status in REFUSED:
-        return (
-            f"the program that {kubeconfig} names prints credentials that the API server refuses: HTTP {answer.status}"
-        )
-    return ""
-
 
 def read_claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
-    """Read the claims of running pods as the kubelet does; after the first that gets no answer, ask for no more."""
+    """Read the claims of running pods as the kubelet does; stop at the first without an answer."""
     kubeconfig, silence = facts.readiness.layout.kubeconfig, ""
     asked = [(pod, name) for pod in facts.running_pods() for name in claims_of(pod)]
     try:
-        server = None if not asked or kubeconfig is None else _as_kubelet(host, facts, kubeconfig)
+        path = None if kubeconfig is None else PurePosixPath(kubeconfig)
+        server = None if not asked or path is None else host.as_kubelet(path, facts.kubelet.unit.main_pid)
     except StepFailed as error:
         server, silence = None, str(error)
     for pod, name in asked:
@@ -66,7 +42,3 @@ def _read(server: AsKubelet, namespace: str, name: str, pod: str) -> VolumeClaim
     except (ValueError, KeyError, TypeError, AttributeError):
         return VolumeClaim(pod=pod, name=name, unread="the answer is not understood")
     return VolumeClaim(pod=pod, name=name, deleting=deleting)
-
-
-def _as_kubelet(host: HostView, facts: NodeFacts, kubeconfig: str) -> AsKubelet:
-    return host.as_kubelet(PurePosixPath(kubeconfig), facts.kubelet.unit.main_pid)

@@ -6,7 +6,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
-from nodeupgrade.node.verification.departures import Evidence, divide, may_be_harmless, was_deleted, was_removed
+from nodeupgrade.node.verification.ended_containers import Evidence, divide, may_be_harmless, was_deleted, was_removed
 from nodeupgrade.node.verification.verification import unplanned
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 

@@ -1,4 +1,4 @@
-"""Runs one program where it can touch nothing of the node: ``python cell.py < order``.
+"""Runs one program where it can touch nothing of the node: ``python isolation.py < order``.
 
 The order is JSON: ``root`` (where the node's root directory is), ``program``, ``words``, ``environment``, ``seconds``
 to live, and what the program is given, if anything:

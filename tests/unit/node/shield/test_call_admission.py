@@ -10,8 +10,9 @@ import pytest
 from nodeupgrade.api.values import PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
-from nodeupgrade.node.shield.call_judge import CriCallJudge
-from nodeupgrade.node.shield.rules import Method, RefusedCall, Shielded
+from nodeupgrade.node.shield.call_admission import CriCallJudge
+from nodeupgrade.node.shield.harmful_calls import Method, Shielded
+from nodeupgrade.node.shield.shield import RefusedCall
 from tests.builders.guarded_calls import PEER, STOP, STOP_WEB, World
 from tests.builders.shielded import EDITED, WEB, container_of, shielded_plan
 

@@ -1,22 +1,20 @@
 """Decide whether the new kubelet ended a container, or whether it would have ended anyway.
 
-A container that a kubelet replaces looks like one that crashed, or one whose pod was deleted. They are distinguished by
-evidence, never by likelihood, and whatever is not proven counts as damage by the kubelet:
+A container that a kubelet replaces looks like one that crashed, or whose pod was deleted. Only evidence distinguishes
+them, and anything unproven counts as damage by the kubelet:
 
-* *It ended by itself.* A kubelet can only end a container by a request to the runtime (StopContainer, StopPodSandbox),
-  and the runtime logs each request before it acts. So the log must be complete and detailed enough and contain no such
-  request, the sandbox must be ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of
-  memory, which a kubelet may cause by a smaller limit for all pods; so does a runtime that lost track of a container.)
-* *It ended with the runtime.* It was connected to the runtime, which was restarted, and ended while no kubelet ran, by
-  itself; the old kubelet has seen it run, and the new one was started only afterwards. See
-  docs/decisions/runtime-clients.md.
-* *A rule of its pod restarted it.* Another container of the pod ended by itself with an exit code for which the pod
-  has all of its containers restarted. The shield saw that end before it let the kubelet stop or remove this one, and
-  wrote it down; nothing else shows the order of the two.
+* *It ended by itself.* A kubelet ends a container only by a request to the runtime (StopContainer, StopPodSandbox),
+  which logs each request before it acts. So the log must be complete and contain no such request, the sandbox must be
+  ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of memory, perhaps due to a
+  smaller limit that a kubelet set for all pods; so does a runtime that lost track of a container.)
+* *It ended with the runtime.* It was connected to the runtime and ended by itself while the runtime restarted and no
+  kubelet ran, so the old kubelet saw it run and the new one started later: docs/decisions/runtime-clients.md.
+* *A rule of its pod restarted it.* Another container of the pod ended by itself with an exit code that restarts the
+  whole pod. The shield recorded that end before it let the kubelet stop or remove this one; nothing else shows that.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
-  kubelet itself failed is eventually deleted too, by its controller, but has a reason in its status first.
+  kubelet failed is eventually deleted too, by its controller, but first has a reason in its status.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,11 +29,11 @@ from nodeupgrade.node.verification.ended_pods import is_over
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind
 
 LOST = 255
-"""Exit code of a container of which the runtime does not know how it ended."""
+"""Exit code of a container whose end the runtime did not observe."""
 KILLED = frozenset({137, LOST})
 """Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
 TERMINATED = 143
-"""Exit code of a SIGTERM: somebody wanted a container to end."""
+"""Exit code of a SIGTERM: the container was requested to end."""
 _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
 _RESTARTS = _ENDS | {DifferenceKind.RESTARTED}
 BY_TAINT = "DeletionByTaintManager"
@@ -121,10 +119,10 @@ def was_deleted(pod: Json) -> bool:
 
 
 def was_removed(pod: Json) -> bool:
-    """Report the same of a pod that is gone from the API, by its last state there.
+    """Report the same for a pod that is gone from the API, by its last state there.
 
-    That state may lack a deletionTimestamp if there was no grace period. A pod that was over gets none, whatever was
-    asked for; but a kubelet may report a pod as over whose containers run on. A mirror pod is only a picture.
+    That state may lack a deletionTimestamp if there was no grace period. A finished pod never gets a grace period, but
+    a kubelet may report a pod as finished whose containers still run. A mirror pod only reflects its static pod.
     """
     last = parse_pod(pod)
     return not last.mirror and (last.terminating or not last.finished) and _as_wished(pod)
@@ -139,10 +137,10 @@ def _as_wished(pod: Json) -> bool:
 
 
 def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
-    """Report whether a container that was connected to the runtime has ended, and nobody ended it.
+    """Report whether a container that was connected to the runtime has ended without a request.
 
-    A runtime that is being stopped may forget a container that ends meanwhile, and end before the exit code is on disk.
-    Where the monitor of the pod lives on, nothing else loses it; see docs/decisions/runtime-clients.md.
+    A runtime being stopped may forget a container that ends meanwhile, and exit before the exit code is on disk.
+    If the monitor of the pod still runs, nothing else loses it; see docs/decisions/runtime-clients.md.
     """
     if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
         return False
@@ -184,7 +182,7 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
 
 
 def _restarted_by_rule(difference: Difference, evidence: Evidence) -> bool:
-    """Report whether a rule of the pod had it restarted, after the end of a container that nobody asked to end."""
+    """Report whether a rule of the pod had it restarted, after a container ended without a request."""
     if difference.container is None or difference.kind not in _RESTARTS:
         return False
     ended = evidence.by_rule.get(difference.container)
@@ -202,8 +200,7 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
 def _fell(container: ContainerInstance, evidence: Evidence, *, shielded: bool) -> bool:
     """Report whether a container that has ended was neither stopped on request nor killed.
 
-    One that is asked to end may do so with exit code 0, too. Where the runtime does not tell who was asked, only the
-    shield shows that nobody was.
+    Exit code 0 does not prove it, and without the runtime's log only the shield shows that there was no request.
     """
     if evidence.asked is None:
         return shielded and container.exit_code == 0

@@ -4,11 +4,11 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.node import own_places
+from nodeupgrade.node import own_directories
 from nodeupgrade.node.facts import gather
 from tests.builders.gathered import gathered, node
 
-OWN, KUBELETS = own_places.PROGRAM_PLACES
+OWN, KUBELETS = own_directories.PROGRAM_PLACES
 DISK = "25 1 253:0 / / rw - ext4 /dev/vda1 rw"
 TMP = "30 25 0:44 / /tmp rw - tmpfs tmpfs rw"
 OVER = "overlay overlay rw,lowerdir=/etc,workdir=/tmp/etc/work"
@@ -35,7 +35,7 @@ def test_programs_have_a_place_that_may_execute_and_survives_a_boot(
 ) -> None:
     seen = node(files={"/proc/1/mountinfo": "\n".join((DISK, *lines, "")).encode()})
 
-    assert own_places.program_place(seen.ports.files) == place
+    assert own_directories.program_place(seen.ports.files) == place
     assert gathered(seen).readiness.unfit_for_programs == unfit
 
 
@@ -59,7 +59,7 @@ def test_where_selinux_is_enforced_programs_need_labels(
     files = {"/proc/1/mountinfo": "\n".join((*lines, "")).encode()}
     seen = node(files=files if enforce is None else {**files, "/sys/fs/selinux/enforce": enforce})
 
-    assert own_places.program_place(seen.ports.files) == place
+    assert own_directories.program_place(seen.ports.files) == place
     reported = gathered(seen).readiness.unfit_for_programs
     assert reported == dict.fromkeys(map(str, unfit), "without SELinux labels of its own files (seclabel)")
 
@@ -70,7 +70,7 @@ def test_where_selinux_is_enforced_programs_need_labels(
         ((), ()),
         (("30 25 0:44 / /etc rw - tmpfs tmpfs rw",), (str(gather.UNIT_DIRECTORY),)),
         (("30 25 0:44 / /etc rw - tmpfs t rw", "31 25 0:45 / /usr/bin rw - tmpfs t rw"), ()),
-        (("30 25 0:44 / /var rw - tmpfs tmpfs rw",), (str(own_places.STATE_DIRECTORY),)),
+        (("30 25 0:44 / /var rw - tmpfs tmpfs rw",), (str(own_directories.STATE_DIRECTORY),)),
         ((TMP, f"31 25 0:45 / /etc rw - {OVER},upperdir=/tmp/etc/upper"), (str(gather.UNIT_DIRECTORY),)),
         ((TMP, f"31 25 0:45 / /etc rw - {OVER},upperdir=/sysroot/etc"), ()),
         ((TMP, f"31 25 0:45 / /etc rw - {OVER},upperdir=/tmpx/etc"), ()),

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.plan.plan import Limits
-from nodeupgrade.node.rescue.script import hung_seconds
+from nodeupgrade.node.rescue.timeouts import hung_seconds
 
 FILES_SECONDS = 15.0
 """For steps that only read and write files: 100 MB, the program of a kubelet, at 7 MB/s."""

@@ -1,4 +1,4 @@
-"""Implements Packages with dpkg and rpm: reads dpkg's files, has dpkg itself write them, and asks rpm.
+"""Implements Packages: has dpkg hold and release packages, reads its files, and asks rpm for the owners of a file.
 
 dpkg writes a new list of packages and renames it, so it may be killed at any moment.
 """
@@ -12,8 +12,17 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages import dpkg
-from nodeupgrade.node.host.packages.dpkg import DpkgState, Package, Selection
+from nodeupgrade.node.host.packages.dpkg_database import (
+    DATABASE,
+    LOCKS,
+    PROGRAM,
+    STATUS,
+    UPDATES,
+    DpkgState,
+    Package,
+    Selection,
+    record_of,
+)
 from nodeupgrade.node.host.packages.ownership import RPM_QUERY, parse_owners
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.processes.programs import NodeProgram
@@ -37,7 +46,7 @@ class HostPackages:
     processes: ProcessTable
     _: KW_ONLY
     prefix: tuple[str, ...] = ()  # of commands, for example ``("chroot", "/host")`` in a pod
-    admindir: PurePosixPath = dpkg.DATABASE  # the database, as a program that is run with this prefix sees it
+    admindir: PurePosixPath = DATABASE  # the database, as a program that is run with this prefix sees it
     patience: float = 10.0  # seconds for which a call is repeated while the database is locked
 
     def rpm_owners(self, path: PurePosixPath) -> tuple[str, ...] | None:
@@ -50,13 +59,13 @@ class HostPackages:
 
     def state(self) -> DpkgState:
         return DpkgState(
-            runs=self.files.executable(dpkg.PROGRAM),
-            interrupted=any(path.name.isdecimal() for path in self.files.list(dpkg.UPDATES)),
+            runs=self.files.executable(PROGRAM),
+            interrupted=any(path.name.isdecimal() for path in self.files.list(UPDATES)),
             user=self._user(),
         )
 
     def selection(self, package: Package) -> Selection | None:
-        found = dpkg.record_of(self.files.read(dpkg.STATUS) or b"", package.name, package.architecture)
+        found = record_of(self.files.read(STATUS) or b"", package.name, package.architecture)
         return None if found is None else found.selection
 
     def select(self, package: Package, selection: Selection) -> None:
@@ -66,9 +75,9 @@ class HostPackages:
             raise StepFailed(f"dpkg has {found or 'nothing'} on record for {package.specific} instead of {selection}")
 
     def _select(self, package: Package, selection: Selection) -> None:
-        words = (str(dpkg.PROGRAM), f"--admindir={self.admindir}", "--set-selections")
+        words = (str(PROGRAM), f"--admindir={self.admindir}", "--set-selections")
         text = f"{package.specific} {selection}\n".encode()
-        with translate_errors(f"cannot run {dpkg.PROGRAM}"):
+        with translate_errors(f"cannot run {PROGRAM}"):
             done = self._run(words, text)
         if done.returncode == 0:
             return
@@ -82,7 +91,7 @@ class HostPackages:
 
     def _user(self) -> str:
         """Return the process that uses the database; empty if none does."""
-        return next(filter(None, map(self._holder, dpkg.LOCKS)), "")
+        return next(filter(None, map(self._holder, LOCKS)), "")
 
     def _holder(self, lock: PurePosixPath) -> str:
         """Return the process that has locked a file; empty if none has. The lock is not taken."""

@@ -1,0 +1,91 @@
+"""Tasks that no rollout looks after any more: their Nodes are gone, or nothing was begun for a rollout that is gone."""
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from nodeupgrade.api.json import MalformedObjectError
+from nodeupgrade.api.task.object import Task, parse_task
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
+from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, ConflictError, NotFoundError, RejectedError
+from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.fleet.agents.manifests import view_agent
+from nodeupgrade.fleet.caches.fleet_source import FleetSource
+from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.decide.failures import RECORDED
+
+
+@dataclass(frozen=True, slots=True)
+class LeftoverTasks:
+    """Deletes or releases such tasks."""
+
+    kube: TypedKube
+    source: FleetSource
+    namespace: str
+
+    async def clean(self) -> tuple[NodeName, ...]:
+        """Delete the tasks whose Nodes are gone, release those that were never begun, and return their nodes.
+
+        Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
+        """
+        tasks, nodes = await self.source.get_tasks(), await self.source.get_nodes()
+        known = {each.uid: each for each in (await self.source.list_upgrades()).values()}
+        idle = [task for task in tasks.values() if _is_left(task, known)]
+        gone = [task.name for task in idle if task.name not in nodes and not _is_counted(task, known)]
+        ownerless = (task for task in idle if task.spec.upgrade_ref.uid not in known)
+        unbegun = [task.name for task in ownerless if task.name in nodes and task.open and task.untouched]
+        deleted = [name for name in gone if await self._delete(name, known)]
+        released = [name for name in unbegun if await self._release(name, known)]
+        return (*deleted, *released)
+
+    async def _delete(self, name: NodeName, known: dict[str, KnownUpgrade]) -> bool:
+        """Delete a task after another look at it and at its Node."""
+        task = await self._task(name)
+        if task is None or not _is_left(task, known) or _is_counted(task, known):
+            return False
+        with contextlib.suppress(NotFoundError):
+            await self.kube.get(NODES, name)
+            return False
+        with contextlib.suppress(ConflictError, RejectedError):  # the next sweep tries again
+            await self.kube.delete(TASKS, name, uid=task.uid)
+            return True
+        return False
+
+    async def _release(self, name: NodeName, known: dict[str, KnownUpgrade]) -> bool:
+        """Release a task that has no agent; the agent of a late write finds it released."""
+        agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
+        task = await self._task(name)
+        if task is None or not (_is_left(task, known) and task.open and task.untouched):
+            return False
+        if any(pod.node == name and not pod.over for pod in map(view_agent, agents)):
+            return False
+        with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
+            released = {"spec": {"action": TaskAction.RELEASE.value}}
+            await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
+            return True
+        return False
+
+    async def _task(self, name: NodeName) -> Task | None:
+        with contextlib.suppress(NotFoundError, MalformedObjectError):
+            return parse_task(await self.kube.get(TASKS, name))
+        return None
+
+
+def _is_left(task: Task, known: dict[str, KnownUpgrade]) -> bool:
+    """Report whether no rollout may still act on the task's node: its own has ended or is gone, no other has a slot."""
+    owner = known.get(task.spec.upgrade_ref.uid)
+    if (owner is not None and owner.active) or any(each.upgrade is None for each in known.values()):
+        return False
+    return not _has_slot(task.name, known.values())
+
+
+def _is_counted(task: Task, known: dict[str, KnownUpgrade]) -> bool:
+    """Report whether the task records a failure of a rollout that can be retried."""
+    failed = task.verdict is not None and task.verdict.outcome in RECORDED
+    return failed and task.spec.upgrade_ref.uid in known
+
+
+def _has_slot(name: NodeName, known: Iterable[KnownUpgrade]) -> bool:
+    return any(each.upgrade is not None and each.upgrade.status.slot(name) is not None for each in known)
