@@ -22,6 +22,7 @@ from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
 from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
     DEPLOYMENTS,
     EVENTS,
     FENCE,
@@ -51,8 +52,17 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
 DEPLOYMENT = "nodeupgrade-operator"
-POLICIES = (READINESS_GUARD, NODE_GUARD, FENCE)
-"""Those that the manifests install where the API server has admission policies."""
+FOUR_EYES = "four-eyes.nodeupgrade.dev"
+POLICIES = {
+    READINESS_GUARD: "manifests/readiness-guard.yaml",
+    NODE_GUARD: "manifests/readiness-guard.yaml",
+    FENCE: "manifests/operator-fence.yaml",
+    "agent-identity.nodeupgrade.dev": "manifests/agent-identity.yaml",
+    FOUR_EYES: "overlays/with-four-eyes/four-eyes.yaml",
+}
+"""The policies that the API server may have, each with the file that has its binding too."""
+OPTIONAL = frozenset({FOUR_EYES})
+"""Those that are not installed by default."""
 
 _NEEDED = (("list", UPGRADES), ("list", TASKS), ("list", NODES), ("list", PODS), ("list", EVENTS))
 """What the commands that only look need."""
@@ -186,18 +196,35 @@ async def _policies(kube: KubeApi) -> Found:
     if not history.ADMISSION_POLICIES.applies_to(KubeletVersion.parse(server)):
         without = "so pods may be reported unready for a moment while their kubelet is exchanged"
         return State.OK, f"the API server {server} has no admission policies, {without}"
-    remedy = "apply manifests/readiness-guard.yaml and manifests/operator-fence.yaml, or upgrade the chart"
-    for name in POLICIES:
-        try:
-            await kube.get(ADMISSION_POLICIES, name)
-        except NotFoundError:
-            return State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}"
-        except ForbiddenError:
-            return State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}"
+    try:
+        lacking = {name: lacks for name in POLICIES if (lacks := await _lacks(kube, name))}
+    except ForbiddenError:
+        return State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural} or {ADMISSION_POLICY_BINDINGS.plural}"
+    wanted = {name: lacks for name, lacks in lacking.items() if name not in OPTIONAL or len(lacks) < len(_PARTS)}
     problem = requirement.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
-    if problem is not None:
-        return State.PROBLEM, f"{problem}; {remedy}"
-    return State.OK, "the readiness guard and the fence of the operator are installed"
+    if wanted or problem is not None:
+        missing = "; ".join(f"{name} lacks its {' and its '.join(lacks)}" for name, lacks in wanted.items())
+        files = dict.fromkeys(POLICIES[name] for name in wanted or (READINESS_GUARD,))
+        remedy = f"apply {', '.join(files)}, or upgrade the chart"
+        return State.PROBLEM, f"{missing or problem}; {remedy}"
+    told = "the readiness guard, the fence of the operator and the identity of agents are installed"
+    return State.OK, told if FOUR_EYES in lacking else f"{told}, and who creates a NodeUpgrade may not approve it"
+
+
+_PARTS = (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS)
+
+
+async def _lacks(kube: KubeApi, name: str) -> list[str]:
+    """Return the kinds of a policy's parts that are missing; a binding that does not deny is none."""
+    lacks = []
+    for part in _PARTS:
+        try:
+            spec = (await kube.get(part, name)).get("spec") or {}
+        except NotFoundError:
+            spec = None
+        if spec is None or (part is ADMISSION_POLICY_BINDINGS and "Deny" not in (spec.get("validationActions") or ())):
+            lacks.append(part.kind)
+    return lacks
 
 
 async def _agent(kube: ReviewingKube, node: str | None) -> Found:
@@ -259,8 +286,8 @@ async def check_command(
     """Say whether the installation could carry out a rollout.
 
     One line each: whether the API server serves our objects; what you may do; whether an operator leads, and if none
-    does, why its pods do not start; whether the admission policies are there; and, with --node, whether an agent pod
-    would be admitted on that node, by quotas, pod security and webhooks. It changes nothing.
+    does, why its pods do not start; whether the admission policies and their bindings are there; and, with --node,
+    whether an agent pod would be admitted on that node, by quotas, pod security and webhooks. It changes nothing.
 
     With --before-uninstall, it only says whether nodes are in flight, whose runs would not finish without an operator.
 
