@@ -15,7 +15,7 @@ POD = {"name": "first", "spec": {"containers": [{"name": "c", "image": "i"}]}}
     [
         ("", "cannot explain anything because there is no pod in the input"),
         ('{"kind": "List", "items": []}', "cannot explain anything because there is no pod in the input"),
-        ("[1]", "cannot explain anything but pods, and number 1 of the input is no object"),
+        ("[1]", "cannot explain anything but pods, and number 1 of the input is not an object"),
         (
             json.dumps({**POD, "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}),
             "shop/web: this is a Deployment; give pods, as from: kubectl get pods --namespace shop -o json",
