@@ -95,7 +95,7 @@ def host_ports_are_free(facts: Admission) -> Iterator[Found]:
             other = next((taken[port] for port in taken if _collide(port, (address, protocol, number))), None)
             if other is not None:
                 detail = (
-                    f"it claims port {number}/{protocol} of the host like {other}, so any start of a kubelet would "
+                    f"it claims port {number}/{protocol} of the host, as {other} does, so any start of a kubelet would "
                     "kill one of them (NodePorts); delete one of the pods first"
                 )
                 yield pod, detail
@@ -183,8 +183,8 @@ def static_pods_stand_alone(facts: Admission) -> Iterator[Found]:
     for pod in facts.admitted():
         if pod.from_manifest and (reference := _reference(pod)) is not None:
             detail = (
-                f"it is a static pod and refers to {reference}, so kubelet {version} would not run it and kill it "
-                f"({refusing.reference}); take the reference out of its manifest"
+                f"it is a static pod and refers to {reference}, so kubelet {version} would kill it and not run it "
+                f"again ({refusing.reference}); remove the reference from its manifest"
             )
             yield pod, detail
 
@@ -214,10 +214,10 @@ def _in_volume(volume: Json) -> str | None:
     kinds = {key: value for key, value in volume.items() if key != "name" and value is not None}
     if "projected" in kinds:
         sources = [source for each in kinds["projected"].get("sources") or () for source in each]
-        return next((f"what a projected volume takes from {each}" for each in sources if each != "downwardAPI"), None)
+        return next((f"{each} in a projected volume" for each in sources if each != "downwardAPI"), None)
     if any(isinstance(source, dict) and source.get("secretRef") for source in kinds.values()):
         return "a Secret"
-    return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
+    return next((f"{kind} in a volume" for kind in kinds if kind not in _BY_THEMSELVES), None)
 
 
 @check(Reason.KUBELET_DEFECT, Hazard.FINALIZERS, known_defects.ENDED_PODS_ADMITTED, warns=True, remedy="")
@@ -233,7 +233,7 @@ def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
     succeeded = [pod for pod in facts.pods if pod.status.get("phase") == "Succeeded"]
     if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
         yield (
-            f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "
+            f"kubelet {facts.target} would report as Failed {counted(len(changed), 'pod')} that succeeded "
             f"({defect.reference}), which their Jobs may count: {named(changed)}; delete them first, or choose a later "
             "patch release"
         )
