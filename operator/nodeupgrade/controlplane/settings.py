@@ -44,7 +44,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > LAST_PORT:
         raise SettingsError(
-            f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to something like {DEFAULT_METRICS}"
+            f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to an address such as {DEFAULT_METRICS}"
         )
     return OperatorSettings(
         agents=AgentPodSettings(

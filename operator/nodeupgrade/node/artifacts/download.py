@@ -237,7 +237,7 @@ def _require(problem: str | None) -> None:
 def _refusal(url: str, why: str) -> Refused:
     return Refused(
         Reason.ARTIFACT_UNAVAILABLE,
-        f"cannot fetch {_redacted(url)} because {why}; check the URL, the server, and the node's way to it",
+        f"cannot fetch {_redacted(url)} because {why}; check the URL, the server, and the node's network",
     )
 
 

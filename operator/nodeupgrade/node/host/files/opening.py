@@ -36,7 +36,7 @@ def real_path(root: Path, path: PurePosixPath) -> PurePosixPath:
             leads elsewhere than it says.
     """
     if ".." in path.parts:
-        raise OSError(errno.EINVAL, "there is .. in it", str(path))
+        raise OSError(errno.EINVAL, "it contains ..", str(path))
     followed: list[Path] = []
     try:
         found = resolve(root, path, follow_last=True, links=followed)
