@@ -354,6 +354,9 @@ class Reason(StrEnum):
     TOO_MANY_UNAVAILABLE = ("TooManyUnavailable",
         "as many nodes as strategy.maxUnavailable allows are already unavailable, though not because of this rollout",
         "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout continues automatically")
+    CLUSTER_BUDGET_REACHED = ("ClusterBudgetReached",
+        "as many nodes of the cluster are in flight or unavailable as the operator's settings allow",
+        "wait for other rollouts, or have MAX_IN_FLIGHT or MAX_UNAVAILABLE of the operator raised")
     TIMED_OUT = ("TimedOut", "the wave or the rollout took longer than spec.timeouts allows",
         "raise the timeout to continue")
     FAILURE_THRESHOLD_REACHED = ("FailureThresholdReached",

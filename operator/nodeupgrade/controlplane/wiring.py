@@ -146,6 +146,7 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             health,
             operator_node=None if settings.node is None else NodeName(settings.node),
             term=elector,
+            cluster_budget=settings.cluster_budget,
             recent_seconds=RECENT_SECONDS,
         )
         controllers = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)

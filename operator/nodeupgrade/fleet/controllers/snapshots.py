@@ -19,6 +19,7 @@ from nodeupgrade.fleet.actions import FreeSlot, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
@@ -88,6 +89,7 @@ class Snapshots:
     Args:
         operator_node: The node that the operator runs on, if known.
         term: This leader's term; None if nobody else can write.
+        cluster_budget: What all rollouts together may take.
         recent_seconds: How old what is not cached may be for a node: the NodeUpgrade, versions of API servers, the
             guard's parameters.
         clock: Seconds, monotonic.
@@ -100,6 +102,7 @@ class Snapshots:
     health: HealthSource
     operator_node: NodeName | None = None
     term: Term | None = None
+    cluster_budget: ClusterBudget = field(default_factory=ClusterBudget)
     recent_seconds: float = 0.0
     clock: Callable[[], float] = time.monotonic
     _memories: dict[str, RolloutMemory] = field(default_factory=dict)
@@ -136,7 +139,7 @@ class Snapshots:
             health=self.health.readings(upgrade),
             allowed=self.agents.allowed,
         )
-        fleet = replace(fleet, epoch=epoch)
+        fleet = replace(fleet, epoch=epoch, cluster_budget=self.cluster_budget)
         self._require_term(fleet)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
