@@ -170,7 +170,7 @@ CAUTIONS: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "a pod that has succeeded and would not fit": (
         admission(pod("a"), succeeded(pod("b")), config=b"maxPods: 1", versions=("v1.28.14", "v1.29.8")),
-        "kubelet v1.29.8 would report 1 pod as Failed",
+        "kubelet v1.29.8 would report as Failed 1 pod",
         admission(pod("a"), succeeded(pod("b")), config=b"maxPods: 1", versions=("v1.28.14", "v1.29.9")),
     ),
     "a pod that has succeeded on a node with other labels": (
