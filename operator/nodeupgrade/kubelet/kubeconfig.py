@@ -73,9 +73,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         try:
             program = parse_program(stanza, cluster, directory)
         except CredentialProgramError as error:
-            raise CredentialProgramError(
-                f"user {context['user']} has no credentials of its own, and {error}"
-            ) from error
+            raise CredentialProgramError(f"user {context['user']} has no credentials, and {error}") from error
     return Credentials(
         host=server.hostname,
         port=server.port or 443,

@@ -93,7 +93,7 @@ def test_where_a_kubelet_looks_for_it(command: str, found: list[str]) -> None:
 def test_what_no_kubelet_could_run_is_named(stanza: object, why: str) -> None:
     with pytest.raises(CredentialProgramError, match=why) as told:
         kubeconfig(stanza)
-    assert str(told.value).startswith("user kubelet has no credentials of its own, and ")
+    assert str(told.value).startswith("user kubelet has no credentials, and ")
 
 
 @pytest.mark.parametrize(("version", "mode"), [(V1, "Never"), (V1, "IfAvailable"), (BETA, None), (ALPHA, None)])

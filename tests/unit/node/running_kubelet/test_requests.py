@@ -102,9 +102,7 @@ def test_what_cannot_be_used_is_said(root: Path, port: int) -> None:
     with pytest.raises(StepFailed, match=r"there is no /etc/kubernetes/kubelet\.conf"):
         host.as_kubelet(KUBECONFIG, 1)
     write_kubeconfig(root, port, exec={"command": "aws"})
-    with pytest.raises(
-        StepFailed, match="user it has no credentials of its own, and its exec has an unknown apiVersion"
-    ):
+    with pytest.raises(StepFailed, match="user it has no credentials, and its exec has an unknown apiVersion"):
         host.as_kubelet(KUBECONFIG, 1)
     write_kubeconfig(root, port, token="a\nb")  # noqa: S106
     with pytest.raises(Transient, match="contains invalid characters"):
