@@ -146,19 +146,13 @@ class Actuator:
             await self._merge_task(action.task, {"spec": {"guard": granted}})
 
     async def _write_status(self, status: UpgradeStatus) -> None:
-        """Write the status. If it is invalid, write slots and conditions alone: nothing else depends on the rest."""
+        """Write the status; if it is invalid, without what nodes' reports add to it: no slot depends on that."""
         upgrade, version = self.fleet.upgrade, self.fleet.upgrade.resource_version
         try:
             await self.kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
         except InvalidError:
-            least = replace(
-                upgrade.status,
-                observed_generation=status.observed_generation,
-                phase=status.phase,
-                in_flight=status.in_flight,
-                last_handled_retry=status.last_handled_retry,
-                conditions=status.conditions,
-            )
+            kept = ("failures", "skips", "accepted", "containers", "preview")
+            least = replace(status, **{name: getattr(upgrade.status, name) for name in kept})
             await self.kube.replace_status(UPGRADES, upgrade.name, to_json(least), resource_version=version)
 
     async def _merge_task(self, task: Task, patch: Json) -> None:
