@@ -102,8 +102,12 @@ class FleetSnapshot:
 
     @property
     def done(self) -> dict[NodeName, FreeSlot]:
-        """Nodes in flight that no longer need their slots, with the actions that free them."""
-        return {name: action for name, action in self.waiting.items() if isinstance(action, FreeSlot)}
+        """Nodes in flight that no longer need their slots, with the actions that free them.
+
+        A node that was given up because its Node was gone needs its slot if it has registered again meanwhile.
+        """
+        freed = ((name, action) for name, action in self.waiting.items() if isinstance(action, FreeSlot))
+        return {name: action for name, action in freed if action.failure is None or name not in self.nodes}
 
     @property
     def slots(self) -> dict[NodeName, Slot]:

@@ -56,19 +56,8 @@ def test_the_new_version_continues_what_the_old_one_began(part: int) -> None:
 NEW = {
     ("nodeupgrades", "status.leader"),
     ("nodeupgradetasks", f"metadata.annotations.{EPOCH_MARK}"),
-    ("nodeupgrades", "metadata.annotations"),
-    ("nodeupgrades", "status.containers.recreated"),
-    ("nodeupgradetasks", "spec.files"),
-    ("nodeupgradetasks", "spec.hashAlsoAccepted"),
-    ("nodeupgradetasks", "spec.hooks"),
-    ("nodes", "metadata.labels.nodeupgrade.dev/upgrade"),
-    ("nodeupgradetasks", "spec.kubelet.alsoRejects"),
-    ("nodeupgradetasks", "spec.kubelet.staticPods"),
-    ("nodeupgradetasks", "spec.verify.shieldHoldSeconds"),
-    ("nodeupgradetasks", "spec.verify.socketMounts"),
-    ("pods", "metadata.labels.app.kubernetes.io/component"),
 }
-"""What the old version has not written. It ignores what it does not know, and all of this is as it behaves itself."""
+"""What the old version has not written, since it led in no term. It ignores what it does not know."""
 
 
 async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
@@ -78,17 +67,11 @@ async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:
         await scene.step()
     assert await scene.in_flight()
     upgrade = await scene.kube.get(UPGRADES, "to-1-33")
-    assert upgrade["metadata"]["annotations"] == {EPOCH_MARK: "2-new"}
+    assert upgrade["status"]["leader"] == "2-new"
     known = {(write["key"][0], path) for write in WRITES if write["body"] for path in paths(write["body"])}
     present = {(plural, path) for (plural, _, _), body in scene.kube._objects.items() for path in paths(body)}
-    apart = ("metadata.managedFields", "status.waves[].unlisted")  # the API server's own; failures, none so far
+    apart = "metadata.managedFields"  # the API server's own
     assert {(plural, path) for plural, path in present - known if not path.startswith(apart)} <= NEW
-    assert all(wave["unlisted"]["failed"] == 0 for wave in upgrade["status"]["waves"])
-    tasks = [body for (plural, _, _), body in scene.kube._objects.items() if plural == "nodeupgradetasks"]
-    assert all(task["spec"].get("files", []) == [] for task in tasks)
-    assert all(task["spec"].get(name, []) == [] for task in tasks for name in ("hashAlsoAccepted", "hooks"))
-    assert all(task["spec"]["kubelet"].get("staticPods", "Pin") == "Pin" for task in tasks)
-    assert all(task["spec"]["kubelet"].get("alsoRejects", []) == [] for task in tasks)
 
 
 def paths(value: object, above: str = "") -> set[str]:

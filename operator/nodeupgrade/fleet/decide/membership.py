@@ -68,7 +68,7 @@ def view_members(
     counted = failures.failures_of(fleet) if counted is None else counted
     shown = {member.failure_uid for member in members.values()}
     departed = tuple(each for each in counted if each.uid not in shown)
-    waves = rosters(spec.waves, members, departed)
+    waves = rosters(spec.waves, members, departed, fleet.upgrade.status.waves)
     pending = tuple(member for member in members.values() if member.place is Place.PENDING)
     planning = WavePosition(index=-1, pending=pending) if spec.action is RolloutAction.PLAN else None
     return RolloutView(

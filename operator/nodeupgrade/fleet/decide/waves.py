@@ -1,6 +1,6 @@
 """Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
-from nodeupgrade.api.upgrade.status import NodeFailure, WaveState
+from nodeupgrade.api.upgrade.status import NodeFailure, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted, sentence
@@ -22,6 +22,9 @@ class WaveRoster:
     terms: Wave
     members: tuple[NodeState, ...]
     departed: tuple[NodeFailure, ...] = ()
+    before: WaveStatus | None = (
+        None  # what is on record of it, which stays true when its nodes are gone; None if nothing
+    )
 
     @property
     def name(self) -> str:
@@ -36,7 +39,17 @@ class WaveRoster:
     @property
     def begun(self) -> bool:
         """Whether one of its nodes has been started."""
-        return any(member.begun for member in self.members) or bool(self.departed)
+        recorded = self.before is not None and self.before.started_at is not None
+        return recorded or bool(self.departed) or any(member.begun for member in self.members)
+
+    @property
+    def last_verdict(self) -> datetime | None:
+        """When the last of its nodes was finished, as far as that is known; None if none was."""
+        verdicts = (member.task.verdict for member in self.members if member.task is not None)
+        decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+        decided += [failure.time for failure in self.departed if failure.time is not None]
+        decided += [] if self.before is None or self.before.completed_at is None else [self.before.completed_at]
+        return max(decided, default=None)
 
     @property
     def total(self) -> int:
@@ -45,7 +58,10 @@ class WaveRoster:
 
 
 def rosters(
-    waves: Sequence[Wave], members: Mapping[NodeName, NodeState], departed: Sequence[NodeFailure]
+    waves: Sequence[Wave],
+    members: Mapping[NodeName, NodeState],
+    departed: Sequence[NodeFailure],
+    recorded: Iterable[WaveStatus] = (),
 ) -> tuple[WaveRoster, ...]:
     """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
 
@@ -54,6 +70,7 @@ def rosters(
     terms = {wave.name: wave for wave in waves}
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     gone: dict[str, list[NodeFailure]] = {}
+    before = {wave.name: wave for wave in recorded}
     for member in members.values():
         by_wave.setdefault(member.wave, []).append(member)
     for failure in departed:
@@ -61,7 +78,12 @@ def rosters(
     if not waves or REMAINDER in gone:
         by_wave.setdefault(REMAINDER, [])
     return tuple(
-        WaveRoster(terms=terms.get(name) or Wave(name=name), members=tuple(members), departed=tuple(gone.get(name, ())))
+        WaveRoster(
+            terms=terms.get(name) or Wave(name=name),
+            members=tuple(members),
+            departed=tuple(gone.get(name, ())),
+            before=before.get(name),
+        )
         for name, members in by_wave.items()
     )
 
@@ -109,10 +131,7 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
 
 def soak_until(wave: WaveRoster) -> datetime | None:
     """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
-    verdicts = (member.task.verdict for member in wave.members if member.task is not None)
-    decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-    decided += [failure.time for failure in wave.departed if failure.time is not None]
-    return max(decided) + wave.terms.soak if decided else None
+    return None if (last := wave.last_verdict) is None else last + wave.terms.soak
 
 
 def awaits_approval(upgrade: Upgrade, waves: Sequence[WaveRoster], index: int) -> str | None:
