@@ -3,8 +3,10 @@
 import argparse
 import sys
 import time
+from dataclasses import replace
 
 from tests.model.search import Bounds, Search
+from tests.model.story import tell
 from tests.model.steps import Model
 from tests.model.worlds import WORLDS
 
@@ -19,10 +21,12 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="go on after a broken rule")
     parser.add_argument("--ignore", action="append", default=[], help="a rule that is not asked")
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--kinds", default="", help="only these kinds of disturbances, with commas between them")
     asked = parser.parse_args()
     bounds = Bounds(asked.disturbances, asked.states, asked.seconds, stop=not asked.all)
-    search = Search(Model(WORLDS[asked.world], frozenset(asked.ignore)), bounds, report=lambda line: print(line, flush=True))
-    began = time.monotonic()
+    world = replace(WORLDS[asked.world], kinds=frozenset(filter(None, asked.kinds.split(","))))
+    search = Search(Model(world, frozenset(asked.ignore)), bounds, report=lambda line: print(line, flush=True))
+    began = time.process_time()
     if asked.profile:
         import cProfile
         import pstats
@@ -31,11 +35,9 @@ def main() -> int:
         pstats.Stats(p).sort_stats("cumulative").print_stats(70)
     else:
         search.run()
-    seconds = time.monotonic() - began
+    seconds = time.process_time() - began
     for found in search.found.values():
-        print(f"\n{found.rule}: {found.problem}")
-        for words in found.path:
-            print(f"    {words}")
+        print(f"\n{tell(search.model, found)}\n")
     print(f"{search.states} states, {search.transitions} transitions, depth {search.depth}, "
           f"{'complete' if search.complete else 'not complete'}, {seconds:.0f} s, {search.transitions / seconds:.0f}/s")
     return 1 if search.found else 0

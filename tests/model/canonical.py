@@ -77,7 +77,7 @@ def written(plural: str, body: Json) -> str:
     """Return the text of an object, without what never matters."""
     metadata = {**body["metadata"], "resourceVersion": "1"}
     body = {**body, "metadata": metadata}
-    if plural == "nodeupgradetasks":  # nothing is decided by these generations
+    if plural in {"nodes", "nodeupgradetasks"}:  # nothing is decided by these generations
         metadata["generation"] = 1
         if "observedGeneration" in body.get("status", {}):
             body["status"] = {**body["status"], "observedGeneration": 1}

@@ -120,6 +120,10 @@ def failures_count(look: Look) -> Iterator[str]:
         yield f"{', '.join(sorted(taken(look)))} gets a slot although {len(failed)} failed, which nobody has retried"
     if look.write.key[0] == "nodeupgrades" and look.write.after and succeeded(look.after) and failed:
         yield f"it has succeeded, and {len(failed)} failed"
+    if look.write.key[0] == "nodeupgrades" and look.write.call["verb"] == "status":
+        status = look.after["status"]
+        if status.get("failed", 0) < len(failed) - len(adapter.slots(look.after)):
+            yield f"{status.get('failed', 0)} failed according to the status, and {len(failed)} did"
 
 
 def slot_before_touch(look: Look) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """What a rollout must come to once nothing disturbs it any more: an end, or a status that says what it waits for."""
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from nodeupgrade.api.json import Json
 from tests.model.adapter import is_abandoned, slots
@@ -44,3 +45,38 @@ def holds(upgrade: Json, kind: str) -> bool:
     """Report whether a condition is True."""
     conditions = (upgrade.get("status") or {}).get("conditions") or ()
     return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+CIRCLES, MOST_PASSES = "it goes round in circles", 400
+
+
+def comes_to_rest(model: "Settling", state: State, good: set[tuple[int, ...]]) -> str:
+    """Let everything that happens by itself happen, each in its turn; return what is wrong about where it leads.
+
+    ``good`` are states that are known to come to rest; those of this way are added if they do.
+    """
+    seen = set[tuple[int, ...]]()
+    for _ in range(MOST_PASSES):
+        if state.key in good:
+            break
+        if state.key in seen:
+            return CIRCLES
+        seen.add(state.key)
+        after = model.one_pass(state)
+        if after is None:
+            if problem := next(silent(state), ""):
+                return problem
+            break
+        state = after
+    else:
+        return f"it has not come to rest after {MOST_PASSES} passes"
+    good |= seen
+    return ""
+
+
+class Settling(Protocol):
+    """What can let everything happen once that happens by itself."""
+
+    def one_pass(self, state: State) -> State | None:
+        """Return the state after everything had its turn, or after the time until something is due; None at rest."""
+        ...

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tests.model.liveness import silent
+from tests.model.liveness import CIRCLES, comes_to_rest, silent
 from tests.model.state import State
 from tests.model.steps import Model
 
@@ -29,6 +29,7 @@ class Bounds:
     disturbances: int = 1
     states: int = 1_000_000
     seconds: float = 1e9
+    every: int = 16  # one of so many states is let come to rest, with a turn for each, beside those just disturbed
     stop: bool = True  # at the first broken rule; else it goes on elsewhere
 
 
@@ -47,22 +48,23 @@ class Search:
     _depth: list[int] = field(default_factory=list)
     _moves: dict[int, list[int]] = field(default_factory=dict)  # by expanded state: where it goes by itself
     _ends: set[int] = field(default_factory=set)  # states in which nothing happens any more, and that say why
+    _rests: set[tuple[int, ...]] = field(default_factory=set)  # states that come to rest
     _levels: list[deque[tuple[int, State]]] = field(default_factory=list)
 
     def run(self) -> None:
         """Search until everything is seen, or a bound is reached."""
         self._levels = [deque() for _ in range(self.bounds.disturbances + 1)]
         self._add(self.model.world.start(), 0, -1, "", "")
-        began = time.monotonic()
+        began = time.process_time()
         for cost, level in enumerate(self._levels):
             while level:
-                if len(self._from) > self.bounds.states or time.monotonic() - began > self.bounds.seconds:
+                if len(self._from) > self.bounds.states or time.process_time() - began > self.bounds.seconds:
                     return self._conclude()
                 number, state = level.popleft()
                 if not self._expand(number, state, cost):
                     return None
             self.report(f"{cost} disturbances: {len(self._index)} states, {self.transitions} transitions, "
-                        f"{time.monotonic() - began:.0f} s")  # fmt: skip
+                        f"{time.process_time() - began:.0f} s")  # fmt: skip
         self.complete = True
         return self._conclude()
 
@@ -100,6 +102,10 @@ class Search:
             if wrong := tuple((NEVER_ENDS, problem) for problem in silent(state)):
                 self._note(wrong, number, "", "")
                 return not self.bounds.stop
+        disturbed = bool(self._from[number][2]) or number % self.bounds.every == 0
+        if not still and disturbed and (problem := comes_to_rest(self.model, state, self._rests)):
+            self._note(((NEVER_ENDS, problem),), number, "", "")
+            return not self.bounds.stop
         return True
 
     def _add(self, state: State, cost: int, parent: int, words: str, kind: str) -> int:
@@ -141,6 +147,6 @@ class Search:
                     good.add(before)
                     waiting.append(before)
         for number in sorted(set(self._moves) - good):
-            self._note(((NEVER_ENDS, "it goes round in circles"),), number, "", "")
+            self._note(((NEVER_ENDS, CIRCLES),), number, "", "")
             if self.bounds.stop:
                 return

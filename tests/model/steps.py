@@ -19,6 +19,9 @@ from tests.model.worlds import World
 LADDER = (30, 90, 210, 330, 690, 1080, 1860, 3690, 7290, 25230)
 """Seconds after which something may be due, when nothing else is left to do."""
 
+MOST_KNOWN = 40_000
+"""How many results of calls are kept."""
+
 RESOURCES = {each.plural: each for each in (NODES, PODS, TASKS, UPGRADES)}
 
 
@@ -52,6 +55,7 @@ class Model:
     ignored: frozenset[str] = frozenset()  # rules that are not asked
     operator: Operator = field(init=False)
     steps: int = 0
+    _known: dict[tuple[tuple[int, ...], str], Done] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.operator = Operator(self.world.server)
@@ -67,7 +71,7 @@ class Model:
                 yield from self._interrupted(state, done_so)
         for deed in agent_deeds(state):
             moved |= not deed.cost
-            if disturbed or not deed.cost:
+            if (disturbed or not deed.cost) and self._may_happen(deed):
                 yield self.deed(state, deed, progress=not deed.cost)
         if LATE in state.objects:
             yield self._arrives(state)
@@ -106,7 +110,14 @@ class Model:
         return any(marked) or any(map(is_agent, state.all("pods")))
 
     def called(self, state: State, words: str, call: Callable[[], None]) -> Done:
-        """Let a controller be called once."""
+        """Let a controller be called once; what comes of it is known for a while."""
+        if (known := self._known.get((state.key, words))) is None:
+            if len(self._known) > MOST_KNOWN:
+                self._known.clear()
+            known = self._known[state.key, words] = self._called(state, words, call)
+        return known
+
+    def _called(self, state: State, words: str, call: Callable[[], None]) -> Done:
         operator, store = self.operator, self.operator.store
         self.steps += 1
         operator.load(state)
@@ -217,6 +228,21 @@ class Model:
         gone = {key[2]: None for key in state.objects if key[0] == "nodeupgrades" and key not in objects}
         after = settle(objects, gone, state.memory)
         return Transition(deed.words, after, deed.cost, deed.kind, progress, wrong=self._asked(wrong))
+
+    def one_pass(self, state: State) -> State | None:
+        """Let every controller and every node side have its turn; if that changes nothing, let time pass."""
+        before = state.key
+        for words, _ in [*self.calls(state)]:
+            again = dict(self.calls(state))
+            if words in again:
+                state = self.called(state, words, again[words]).transition.state
+        for deed in [each for each in agent_deeds(state) if not each.cost]:
+            if deed.words in {each.words for each in agent_deeds(state)}:
+                state = self.deed(state, deed).state
+        if state.key != before:
+            return state
+        passed = self.passed(state)
+        return None if passed is None else passed.state
 
     def passed(self, state: State) -> Transition | None:
         """Return the state after so much time that something is due; None if nothing ever is."""

@@ -75,6 +75,7 @@ ONE = World(
     specs={
         "first-1": {
             **QUICK,
+            "strategy": {"failureThreshold": 2},
             "waves": [
                 {"name": "canary", "selector": {"matchLabels": {"canary": "yes"}}, "soak": "1h"},
                 {"name": "production", "size": "100%", "approval": "Manual"},
@@ -94,7 +95,7 @@ THREE = World(
     "three",
     labels={f"node-{number}": {**WEB, **({"canary": "yes"} if number < 2 else {})} for number in range(6)},
     specs={
-        "first-1": {**ONE.specs["first-1"], "strategy": {"maxConcurrent": 2}},
+        "first-1": {**ONE.specs["first-1"], "strategy": {"maxConcurrent": 2, "failureThreshold": 2}},
         "second-2": {**QUICK, "nodes": {"names": ["node-0", "node-2", "node-4"]}},
         "third-3": {**QUICK, "nodes": {"selector": {"matchLabels": WEB}}, "strategy": {"maxConcurrent": 2,
                     "failureThreshold": 2}},
