@@ -12,12 +12,14 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import ABANDON_ANNOTATION, PAUSE_ANNOTATION, Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS, PodRole
 from nodeupgrade.cluster.nodes import NodeView, view_node
+from nodeupgrade.fleet.actions import Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings, view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, known_upgrade
@@ -150,7 +152,8 @@ class Operator:
         """Return what is remembered now, without what is empty; None for what was forgotten."""
         kept: dict[str, Any] = {}
         for name, memory in self._snapshots._memories.items():
-            clean = _copied(memory)
+            known = self.store.objects.get(("nodeupgrades", None, name))
+            clean = _reduced(memory, slots(known.body if known else None))
             kept[name] = None if number_of(clean) == _EMPTY else clean
         return kept
 
@@ -160,6 +163,17 @@ def _copied(memory: RolloutMemory) -> RolloutMemory:
     fields = (each.name for each in dataclasses.fields(memory))
     kept = {name: getattr(memory, name) for name in fields if name not in VOLATILE}
     return RolloutMemory(**{k: type(v)(v) if isinstance(v, dict | set) else v for k, v in kept.items()})
+
+
+def _reduced(memory: RolloutMemory, flying: frozenset[str]) -> RolloutMemory:
+    """Return a copy without what can decide nothing: agents of runs that are over, and words about progress."""
+    clean = _copied(memory)
+    lost = {node: each for node, each in clean.failures.agents_lost.items() if node in flying}
+    clean.failures = dataclasses.replace(clean.failures, agents_lost=lost)
+    for node, each in clean.waiting.items():
+        if isinstance(each, Wait) and each.reason is Reason.PROGRESSING:
+            clean.waiting[node] = dataclasses.replace(each, message="")
+    return clean
 
 
 _EMPTY = number_of(RolloutMemory())

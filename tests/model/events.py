@@ -16,7 +16,7 @@ from tests.model.store import Store, done
 from tests.model.worlds import World, add_node, add_pod
 from tests.scenario.rollout.harness import upgrade_object
 
-MOST_RETRIES = 2
+MOST_RETRIES = 1
 LONG_VERSION = "v1.30.14-" + "x" * 70
 TAINT: Json = {"key": "gpu", "effect": "NoExecute"}
 
@@ -119,7 +119,7 @@ def _on_upgrade(world: World, state: State, name: str, upgrade: Json) -> Iterato
         due = status.get("phase") == "AwaitingApproval"
         yield _annotate(name, "approve", "production", f"production{of}", 0 if due else 1, "" if due else "approve")
     if (retries := state.ghost["retries"]) < MOST_RETRIES:
-        due = bool(state.ghost["failed"].get(upgrade["metadata"]["uid"])) or status.get("phase") in {"Stalled", "Failed"}
+        due = bool(state.ghost["failed"].get(upgrade["metadata"]["uid"])) or status.get("phase") == "Failed"
         yield _retry(name, f"token-{retries}", of, 0 if due else 1)
     if spec.get("action", "Run") == "Run" and "completedAt" not in status:
         words = f"somebody sets action to Abort{of}"

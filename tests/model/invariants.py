@@ -85,16 +85,26 @@ def one_holder(look: Look) -> Iterator[str]:
                 yield f"{node} has a slot of {other['metadata']['name']} and gets one of {look.write.key[2]}"
 
 
-def turn_of_wave(look: Look) -> Iterator[str]:
+def begun_waves(look: Look) -> Iterator[tuple[str, int, list[Json]]]:
+    """Yield the nodes whose slots begin a wave, with its index and all waves."""
     for node in sorted(taken(look)):
-        if (wave := _wave(look, node)) is None or wave in look.ghost["opened"].get(_uid(look), {}):
+        wave = _wave(look, node)
+        if wave is None or wave in look.ghost["opened"].get(_uid(look), {}):
             continue
         waves = look.before["spec"].get("waves") or []
-        index = next((index for index, each in enumerate(waves) if each["name"] == wave), len(waves))
-        if index < len(waves) and waves[index].get("approval") == "Manual" and not approved(look, wave):
-            yield f"{node} of wave {wave} gets a slot, and nobody has approved that wave"
-        if index and (soaks := soaking(look, waves[index - 1])):
-            yield f"{node} of wave {wave} gets a slot, and wave {waves[index - 1]['name']} soaks until {soaks}"
+        yield node, next((index for index, each in enumerate(waves) if each["name"] == wave), len(waves)), waves
+
+
+def approval(look: Look) -> Iterator[str]:
+    for node, index, waves in begun_waves(look):
+        if index < len(waves) and waves[index].get("approval") == "Manual" and not approved(look, waves[index]["name"]):
+            yield f"{node} of wave {waves[index]['name']} gets a slot, and nobody has approved that wave"
+
+
+def soak(look: Look) -> Iterator[str]:
+    for node, index, waves in begun_waves(look):
+        if index and (until := soaking(look, waves[index - 1])):
+            yield f"{node} of a later wave gets a slot, and wave {waves[index - 1]['name']} soaks until {until}"
 
 
 def approved(look: Look, wave: str) -> bool:
@@ -219,7 +229,8 @@ RULES: Mapping[str, Callable[[Look], Iterator[str]]] = {
     "P6 only our cordons are undone, and after the run": own_cordon,
     "one holder": one_holder,
     "one run at a time on a node": one_run,
-    "a wave has its turn": turn_of_wave,
+    "no wave begins without its approval": approval,
+    "no wave begins before the one before has soaked": soak,
     "failures count until a retry": failures_count,
     "success means upgraded": honest_success,
     "no rollout skips another's node": no_skip_for_rivals,
