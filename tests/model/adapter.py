@@ -17,7 +17,7 @@ from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import ABANDON_ANNOTATION, PAUSE_ANNOTATION, Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
-from nodeupgrade.cluster.agent_pods import AGENT_LABELS, PodRole
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS, AgentPodView, PodRole
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.fleet.actions import Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings, view_agent
@@ -56,7 +56,8 @@ class Sharing(FleetSource):
         return read_upgrade(body) if known.upgrade is None else known.upgrade
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:
-        nodes, tasks, agents, artifacts, upgrades = {}, {}, {}, {}, {}
+        nodes, tasks, upgrades = {}, {}, {}
+        agents, artifacts = dict[NodeName, AgentPodView](), dict[NodeName, AgentPodView]()
         unreadable = dict[NodeName, str]()
         for (plural, namespace, name), known in self._store.objects.items():
             if plural == "nodeupgrades":
@@ -108,7 +109,7 @@ class Operator:
 
     def __init__(self, version: str = "v1.33.13") -> None:
         if hasattr(rollout_controller, "time"):  # what deciding costs is not asked here, and dear to ask
-            rollout_controller.time = SimpleNamespace(thread_time=float)  # type: ignore[assignment]
+            rollout_controller.time = SimpleNamespace(thread_time=float)
         self.store = Store(version=version)
         settings, ticks = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED), count()
         self._snapshots = snapshots_of(
@@ -123,7 +124,7 @@ class Operator:
         self.store.load(state.objects)
         self._controllers.recorder.forget()
         memories = {name: _copied(memory) for name, (memory, _) in state.memory.items()}
-        self._snapshots._memories = memories  # type: ignore[misc,unused-ignore]
+        self._snapshots._memories = memories
         self.told, self.failed = [], ""
 
     def reconcile_rollout(self, name: str) -> None:
@@ -162,7 +163,8 @@ def _copied(memory: RolloutMemory) -> RolloutMemory:
     """Return a copy that can be changed, without what is volatile."""
     fields = (each.name for each in dataclasses.fields(memory))
     kept = {name: getattr(memory, name) for name in fields if name not in VOLATILE}
-    return RolloutMemory(**{k: type(v)(v) if isinstance(v, dict | set) else v for k, v in kept.items()})
+    copies: Any = {k: type(v)(v) if isinstance(v, dict | set) else v for k, v in kept.items()}
+    return RolloutMemory(**copies)
 
 
 def _reduced(memory: RolloutMemory, flying: frozenset[str]) -> RolloutMemory:

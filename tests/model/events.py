@@ -110,7 +110,9 @@ def _on_upgrade(world: World, state: State, name: str, upgrade: Json) -> Iterato
             yield _annotate(name, "abandon", upgrade["metadata"]["uid"], f"its UID{of}", 1, "abandon")
         return
     yield Deed(f"somebody deletes NodeUpgrade {name}", lambda store, _: done(store.delete(UPGRADES, name)), 1, "delete")
-    yield Deed(f"somebody abandons and deletes NodeUpgrade {name}", lambda store, _: _abandon(store, name), 1, "abandon")
+    yield Deed(
+        f"somebody abandons and deletes NodeUpgrade {name}", lambda store, _: _abandon(store, name), 1, "abandon"
+    )
     if is_paused(upgrade):
         yield _annotate(name, "pause", None, of)
     else:
@@ -161,11 +163,15 @@ def _retry(name: str, token: str, of: str, cost: int) -> Deed:
     return Deed(f"somebody annotates retry={token}{of}", retry, cost, "retry" if cost else "")
 
 
-def _annotate(name: str, word: str, value: str | None, told: str, cost: int = 0, kind: str = "") -> Deed:
+def _annotate(name: str, word: str, value: str | None, told: str, *why: int | str) -> Deed:
     key = {"pause": PAUSE_ANNOTATION, "approve": APPROVE_ANNOTATION, "abandon": ABANDON_ANNOTATION}[word]
     patch = {"metadata": {"annotations": {key: value}}}
-    return _merge(UPGRADES, name, patch, f"somebody annotates {word}={told}", cost, kind)
+    return _merge(UPGRADES, name, patch, f"somebody annotates {word}={told}", *why)
 
 
-def _merge(resource: Resource, name: str, patch: Json, words: str, cost: int = 0, kind: str = "") -> Deed:
-    return Deed(words, lambda store, _: done(store.merge(resource, name, patch, field_manager="kubectl")), cost, kind)
+def _merge(resource: Resource, name: str, patch: Json, words: str, *why: int | str) -> Deed:
+    def merge(store: Store, _: Json) -> None:
+        done(store.merge(resource, name, patch, field_manager="kubectl"))
+
+    cost, kind = why or (0, "")
+    return Deed(words, merge, int(cost), str(kind))

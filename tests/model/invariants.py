@@ -213,9 +213,13 @@ def no_skip_for_rivals(look: Look) -> Iterator[str]:
     if look.write.key[0] != "nodeupgrades" or look.write.after is None:
         return
     skips = (look.after.get("status") or {}).get("skips") or {}
-    if skips.get("CordonedByOthers", 0) <= ((look.before.get("status") or {}).get("skips") or {}).get("CordonedByOthers", 0):
+    if skips.get("CordonedByOthers", 0) <= ((look.before.get("status") or {}).get("skips") or {}).get(
+        "CordonedByOthers", 0
+    ):
         return
-    active = {each["metadata"]["uid"] for each in look.all("nodeupgrades") if "completedAt" not in (each.get("status") or {})}
+    active = {
+        each["metadata"]["uid"] for each in look.all("nodeupgrades") if "completedAt" not in (each.get("status") or {})
+    }
     cordoned = [n for n in look.all("nodes") if selects(look.after, n) and _unschedulable(n)]
     if cordoned and all(adapter.cordoned_by(node) in active - {_uid(look)} for node in cordoned):
         yield f"{cordoned[0]['metadata']['name']} is skipped for the cordon of another rollout that is at work on it"

@@ -23,7 +23,7 @@ class Deed:
     """Something that may happen now, and what it costs of the number of disturbances."""
 
     words: str  # as a story has it
-    do: Callable[[Store, Json], None]  # what it writes, and what it changes in what is kept in mind
+    do: Callable[[Store, Json], object]  # what it writes, and what it changes in what is kept in mind
     cost: int = 0
     kind: str = ""
 

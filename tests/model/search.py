@@ -61,7 +61,7 @@ class Search:
                 if len(self._from) > self.bounds.states or time.process_time() - began > self.bounds.seconds:
                     return self._conclude()
                 number, state = level.popleft()
-                if not self._expand(number, state, cost):
+                if not self._expand(number, state, cost) or self._is_enough():
                     return None
             self.report(f"{cost} disturbances: {len(self._index)} states, {self.transitions} transitions, "
                         f"{time.process_time() - began:.0f} s")  # fmt: skip
@@ -77,6 +77,10 @@ class Search:
     def depth(self) -> int:
         """The length of the longest way to a state that was looked at."""
         return max(self._depth)
+
+    def _is_enough(self) -> bool:
+        """Report whether to stop although a bound allows more; a kind of search may say so."""
+        return False
 
     def _expand(self, number: int, state: State, cost: int) -> bool:
         moves, still = self._moves.setdefault(number, []), True

@@ -1,4 +1,4 @@
-"""A state of a world: the objects in the API server, what the operator remembers, and what the checker keeps in mind."""
+"""A state of a world: objects in the API server, what the operator remembers, what the checker keeps in mind."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -104,7 +104,9 @@ def settle(written_to: Mapping[Key, Object], memory: Mapping[str, Any], known: M
 
 def _rank(objects: dict[Key, Object]) -> None:
     """Of the ages of NodeUpgrades, keep only their order."""
-    upgrades = [(known.body["metadata"]["creationTimestamp"], key) for key, known in objects.items() if key[0] == UPGRADE]
+    upgrades = [
+        (known.body["metadata"]["creationTimestamp"], key) for key, known in objects.items() if key[0] == UPGRADE
+    ]
     for rank, (created, key) in enumerate(sorted(upgrades)):
         if created != (moment := born(rank)):
             body = objects[key].body

@@ -68,13 +68,13 @@ class Model:
             moved |= done_so.transition.state.key != state.key
             yield done_so.transition
             if disturbed:
-                yield from self._interrupted(state, done_so)
+                yield from self.interrupted(state, done_so)
         for deed in agent_deeds(state):
             moved |= not deed.cost
             if (disturbed or not deed.cost) and self._may_happen(deed):
                 yield self.deed(state, deed, progress=not deed.cost)
         if LATE in state.objects:
-            yield self._arrives(state)
+            yield self.arrives(state)
         for deed in event_deeds(self.world, state):
             if (disturbed or not deed.cost) and self._may_happen(deed):
                 yield self.deed(state, deed)
@@ -151,7 +151,7 @@ class Model:
             _apply(objects, write)
         return ghosts, wrong
 
-    def _interrupted(self, state: State, done_so: Done) -> Iterator[Transition]:
+    def interrupted(self, state: State, done_so: Done) -> Iterator[Transition]:
         """Yield what becomes of it if the operator dies before or after each write, or another one takes over."""
         writes, words = done_so.writes, done_so.transition.words
         first = 0 if state.memory and words.startswith("reconcile") else 1
@@ -180,13 +180,11 @@ class Model:
         body = {"metadata": {"name": "late"}, "key": [plural, namespace, name], "spec": {"nodeName": _node_of(write)}}
         pending = {**body, "call": write.call, "held": bool(write.call.get("held") or write.call["verb"] == "create")}
         state = settle({**objects, LATE: Object(pending)}, dict.fromkeys(known), known)
-        older = {
-            key: interned(key[0], each.text.replace(TERM, f"1-{LEADER}")) for key, each in state.objects.items()
-        }
+        older = {key: interned(key[0], each.text.replace(TERM, f"1-{LEADER}")) for key, each in state.objects.items()}
         words = f"{words}; another leader takes over, and write {plural}/{name} is still on its way"
         return Transition(words, make_state(older, {}), 1, "leader")
 
-    def _arrives(self, state: State) -> Transition:
+    def arrives(self, state: State) -> Transition:
         """Let the late write of the former leader arrive."""
         store, body = self.operator.store, state.objects[LATE].body
         store.load(state.objects)
@@ -260,9 +258,9 @@ def _slots_of_runs(state: State, ghost: Json) -> Iterator[tuple[str, str]]:
     upgrades = {upgrade["metadata"]["uid"]: upgrade for upgrade in state.all("nodeupgrades")}
     for node, run in ghost["host"].items():
         upgrade = upgrades.get(run[:8])
-        if run and run != state.ghost["host"].get(node) and upgrade is not None and not is_abandoned(upgrade):
-            if node not in slots(upgrade):
-                yield "P3 a run keeps its slot", f"a run begins on {node}, which has no slot"
+        begins = bool(run) and run != state.ghost["host"].get(node)
+        if begins and upgrade is not None and not is_abandoned(upgrade) and node not in slots(upgrade):
+            yield "P3 a run keeps its slot", f"a run begins on {node}, which has no slot"
 
 
 def _apply(objects: dict[Key, Object], write: Write) -> None:

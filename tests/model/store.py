@@ -20,6 +20,7 @@ from nodeupgrade.cluster.kube_api import (
     RejectedError,
     Resource,
     WatchEvent,
+    WatchEventType,
 )
 from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.doubles.kube import _has_fields, _has_labels, _record_manager
@@ -90,8 +91,8 @@ class Store(TypedKube):
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        raise NotImplementedError
-        yield
+        for body in await self.list(resource, labels=labels, fields=fields):
+            yield WatchEvent(WatchEventType.ADDED, body)
 
     async def create(self, resource: Resource, body: Json) -> Json:
         if resource.plural == EVENTS.plural:

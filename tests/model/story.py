@@ -1,12 +1,12 @@
 """Tells a counterexample in the format of ``tests/scenario/rollout/stories``, with every step of it."""
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 
 import yaml
 
 from nodeupgrade.api.duration import render_duration
-
 from tests.model.search import Found
 from tests.model.state import State
 from tests.model.steps import Model, Transition
@@ -16,8 +16,13 @@ CALLS = ("reconcile ", "sweep", "the former leader")
 
 def tell(model: Model, found: Found) -> str:
     """Tell how a rule is broken."""
+    return narrated(model, found, replayed(model, found.path))
+
+
+def narrated(model: Model, found: Found, gone: Sequence[Transition]) -> str:
+    """Tell of a way that was gone."""
     happenings, narration = list[str](), list[str]()
-    for at, each in timed(replayed(model, found.path)):
+    for at, each in timed(gone):
         moment = render_duration(timedelta(seconds=at))
         if each.words.startswith(CALLS):
             narration += [f"{moment:>8}  {line}" for line in each.told] or [f"{moment:>8}  ({each.words})"]
@@ -32,7 +37,9 @@ def tell(model: Model, found: Found) -> str:
         narration.append(f"          !! {found.rule}: {found.problem}")
     title = f"{found.rule[0].upper()}{found.rule[1:]}"
     sections = [title, "=" * len(title), "", f"{found.problem[0].upper()}{found.problem[1:]}.", "", *_setting(model)]
-    return "\n".join([*sections, "", "Happenings:", *(f"  {each}" for each in happenings), "", "Narration:", *narration])
+    return "\n".join(
+        [*sections, "", "Happenings:", *(f"  {each}" for each in happenings), "", "Narration:", *narration]
+    )
 
 
 def _setting(model: Model) -> list[str]:
@@ -56,7 +63,7 @@ def replayed(model: Model, path: tuple[str, ...]) -> list[Transition]:
     return gone
 
 
-def timed(gone: list[Transition]) -> list[tuple[int, Transition]]:
+def timed(gone: Sequence[Transition]) -> list[tuple[int, Transition]]:
     """Add the seconds since the beginning."""
     at, told = 0, list[tuple[int, Transition]]()
     for each in gone:
