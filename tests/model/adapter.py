@@ -171,7 +171,8 @@ def _reduced(memory: RolloutMemory, flying: frozenset[str]) -> RolloutMemory:
     """Return a copy without what can decide nothing: agents of runs that are over, and words about progress."""
     clean = _copied(memory)
     lost = {node: each for node, each in clean.failures.agents_lost.items() if node in flying}
-    clean.failures = dataclasses.replace(clean.failures, agents_lost=lost)
+    writes = {key: dataclasses.replace(each, count=min(each.count, 6)) for key, each in clean.failures.writes.items()}
+    clean.failures = dataclasses.replace(clean.failures, agents_lost=lost, writes=writes)
     for node, each in clean.waiting.items():
         if isinstance(each, Wait) and each.reason is Reason.PROGRESSING:
             clean.waiting[node] = dataclasses.replace(each, message="")

@@ -13,6 +13,7 @@ from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION
 from tests.model import adapter
 from tests.model.canonical import PRESENT, Key, Object
+from tests.model.liveness import is_over
 from tests.model.store import Write
 from tests.model.worlds import World
 
@@ -212,17 +213,17 @@ def honest_success(look: Look) -> Iterator[str]:
 def no_skip_for_rivals(look: Look) -> Iterator[str]:
     if look.write.key[0] != "nodeupgrades" or look.write.after is None:
         return
-    skips = (look.after.get("status") or {}).get("skips") or {}
-    if skips.get("CordonedByOthers", 0) <= ((look.before.get("status") or {}).get("skips") or {}).get(
-        "CordonedByOthers", 0
-    ):
+    now, before = (each.get("status") or {} for each in (look.after, look.before))
+    if now.get("phase") == "Queued" or _skipped(now) <= _skipped(before):
         return
-    active = {
-        each["metadata"]["uid"] for each in look.all("nodeupgrades") if "completedAt" not in (each.get("status") or {})
-    }
-    cordoned = [n for n in look.all("nodes") if selects(look.after, n) and _unschedulable(n)]
-    if cordoned and all(adapter.cordoned_by(node) in active - {_uid(look)} for node in cordoned):
+    active = {each["metadata"]["uid"] for each in look.all("nodeupgrades") if not is_over(each)} - {_uid(look)}
+    cordoned = [node for node in look.all("nodes") if selects(look.after, node) and _unschedulable(node)]
+    if cordoned and all(adapter.cordoned_by(node) in active for node in cordoned):
         yield f"{cordoned[0]['metadata']['name']} is skipped for the cordon of another rollout that is at work on it"
+
+
+def _skipped(status: Json) -> int:
+    return int((status.get("skips") or {}).get("CordonedByOthers", 0))
 
 
 RULES: Mapping[str, Callable[[Look], Iterator[str]]] = {

@@ -55,28 +55,35 @@ def comes_to_rest(model: "Settling", state: State, good: set[tuple[int, ...]]) -
 
     ``good`` are states that are known to come to rest; those of this way are added if they do.
     """
-    seen = set[tuple[int, ...]]()
-    for _ in range(MOST_PASSES):
+    seen, written_at = dict[tuple[int, ...], int](), -1
+    for number in range(MOST_PASSES):
         if state.key in good:
             break
         if state.key in seen:
-            return CIRCLES
-        seen.add(state.key)
+            if written_at >= seen[state.key]:
+                return CIRCLES
+            if problem := next(silent(state), ""):  # it looks again and again, and writes nothing
+                return problem
+            break
+        seen[state.key] = number
         after = model.one_pass(state)
         if after is None:
             if problem := next(silent(state), ""):
                 return problem
             break
-        state = after
+        state, wrote = after
+        written_at = number if wrote else written_at
     else:
         return f"it has not come to rest after {MOST_PASSES} passes"
-    good |= seen
+    good |= set(seen)
     return ""
 
 
 class Settling(Protocol):
     """What can let everything happen once that happens by itself."""
 
-    def one_pass(self, state: State) -> State | None:
-        """Return the state after everything had its turn, or after the time until something is due; None at rest."""
+    def one_pass(self, state: State) -> tuple[State, bool] | None:
+        """Return the state after everything had its turn, or after the time until something is due, and whether
+        anything was written; None at rest.
+        """
         ...

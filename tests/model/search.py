@@ -83,7 +83,7 @@ class Search:
         return False
 
     def _expand(self, number: int, state: State, cost: int) -> bool:
-        moves, still = self._moves.setdefault(number, []), True
+        moves, still, quiet = self._moves.setdefault(number, []), True, True
         for each in self.model.transitions(state, disturbed=cost < self.bounds.disturbances):
             self.transitions += 1
             if each.wrong:
@@ -93,6 +93,7 @@ class Search:
             same = each.state.key == state.key
             if each.progress and not same:
                 still = False
+                quiet &= not each.wrote
             if same:
                 continue
             if each.wrong:
@@ -101,6 +102,8 @@ class Search:
             after = self._add(each.state, cost + each.cost, number, each.words, each.kind)
             if each.progress:
                 moves.append(after)
+        if quiet and not still and not any(silent(state)):
+            self._ends.add(number)  # it looks again and again, and says what it waits for
         if still:
             self._ends.add(number)
             if wrong := tuple((NEVER_ENDS, problem) for problem in silent(state)):

@@ -34,6 +34,7 @@ class Transition:
     cost: int = 0
     kind: str = ""  # which kind of disturbance it is
     progress: bool = False  # whether it happens by itself once nothing disturbs any more
+    wrote: bool = False  # whether a controller wrote anything
     told: tuple[str, ...] = ()
     wrong: tuple[tuple[str, str], ...] = ()  # rules that are broken, and how
 
@@ -129,7 +130,7 @@ class Model:
         objects = {**store.objects, **_kept(state.objects, ghosts, store.writes)}
         after = settle(objects, operator.memories(), state.memory)
         told = tuple(operator.told)
-        made = Transition(words, after, progress=True, told=told, wrong=self._asked(wrong))
+        made = Transition(words, after, progress=True, wrote=bool(store.writes), told=told, wrong=self._asked(wrong))
         return Done(made, tuple(store.writes), tuple(ghosts))
 
     def _of_failure(self, failed: str, refused: list[str]) -> list[tuple[str, str]]:
@@ -227,20 +228,24 @@ class Model:
         after = settle(objects, gone, state.memory)
         return Transition(deed.words, after, deed.cost, deed.kind, progress, wrong=self._asked(wrong))
 
-    def one_pass(self, state: State) -> State | None:
-        """Let every controller and every node side have its turn; if that changes nothing, let time pass."""
-        before = state.key
+    def one_pass(self, state: State) -> tuple[State, bool] | None:
+        """Let every controller and every node side have its turn; if that changes nothing, let time pass.
+
+        Return the state after that, and whether anything was written; None at rest.
+        """
+        before, wrote = state.key, False
         for words, _ in [*self.calls(state)]:
             again = dict(self.calls(state))
             if words in again:
-                state = self.called(state, words, again[words]).transition.state
+                each = self.called(state, words, again[words]).transition
+                state, wrote = each.state, wrote or each.wrote
         for deed in [each for each in agent_deeds(state) if not each.cost]:
             if deed.words in {each.words for each in agent_deeds(state)}:
-                state = self.deed(state, deed).state
+                state, wrote = self.deed(state, deed).state, True
         if state.key != before:
-            return state
+            return state, wrote
         passed = self.passed(state)
-        return None if passed is None else passed.state
+        return None if passed is None else (passed.state, False)
 
     def passed(self, state: State) -> Transition | None:
         """Return the state after so much time that something is due; None if nothing ever is."""
