@@ -59,6 +59,9 @@ DEFECTS: Mapping[str, Defect] = {
     "M2": _defect(
         "a released claim of an active rollout is not free", TWO, "agent", NEVER_ENDS, words="somebody annotates retry"
     ),
+    "M4": _defect(
+        "a claim that is refused for ever is told of and untold, again and again", ONE, "version", NEVER_ENDS
+    ),
     "M3": _defect("gates are not asked again at the start", ONE, "pause", "P4 no gate is passed"),
 }
 

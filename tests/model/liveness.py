@@ -18,10 +18,21 @@ def silent(state: State) -> Iterator[str]:
     for upgrade in active:
         name, phase = upgrade["metadata"]["name"], phase_of(upgrade)
         if phase == "Queued":
-            if len(queued) == len(active):
+            if len(queued) == len(active) and not awaits_repair(state, upgrade):
                 yield f"{name} is queued, and no rollout is ahead of it: {reason_of(upgrade)}"
         elif phase not in WAITS and not holds(upgrade, "Stalled") and not holds(upgrade, "Impeded"):
             yield f"{name} is {phase or 'not looked at'}, and nothing happens any more"
+
+
+def awaits_repair(state: State, upgrade: Json) -> bool:
+    """Report whether another NodeUpgrade, though it has ended, holds a node that a person must repair first."""
+    others = {each["metadata"]["uid"] for each in state.all("nodeupgrades")} - {upgrade["metadata"]["uid"]}
+    verdicts = (
+        (task["spec"].get("verdict") or {}).get("outcome")
+        for task in state.all("nodeupgradetasks")
+        if task["spec"]["upgradeRef"]["uid"] in others
+    )
+    return "RollbackFailed" in verdicts
 
 
 def is_over(upgrade: Json) -> bool:

@@ -40,7 +40,7 @@ class Search:
     model: Model
     bounds: Bounds
     report: Callable[[str], None] = lambda _line: None
-    found: dict[tuple[str, tuple[str, ...]], Found] = field(default_factory=dict)
+    found: dict[tuple[str, tuple[str, ...], str], Found] = field(default_factory=dict)
     transitions: int = 0
     complete: bool = False
     _index: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -128,8 +128,8 @@ class Search:
         path, kinds = self._way(number)
         path, kinds = (*path, *([words] if words else [])), (*kinds, *([kind] if kind else []))
         for rule, problem in wrong:
-            if (rule, kinds) not in self.found:
-                self.found[rule, kinds] = Found(rule, problem, path, kinds)
+            if (rule, kinds, problem) not in self.found:
+                self.found[rule, kinds, problem] = Found(rule, problem, path, kinds)
                 self.report(f"{rule}: {problem} ({', '.join(kinds)}; {len(path)} steps)")
 
     def _way(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
