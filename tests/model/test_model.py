@@ -6,6 +6,7 @@ to the end.
 
 import pytest
 
+from tests.model.defects import DEFECTS, Hunt
 from tests.model.search import Bounds, Search
 from tests.model.steps import Model
 from tests.model.story import narrated, tell
@@ -41,3 +42,12 @@ def test_random_walks_break_no_rule(world: World, count: int) -> None:
     for seed in range(count):
         gone = walk(model, seed)
         assert gone.found is None, f"seed {seed}\n{narrated(model, gone.found, gone.gone)}"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if defect.switch is not None])
+def test_a_defect_that_is_put_back_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect = DEFECTS[name]
+    assert defect.switch is not None
+    defect.switch(monkeypatch)
+    assert Hunt(defect).run() is not None, defect.what
