@@ -57,7 +57,7 @@ DEFECTS: Mapping[str, Defect] = {
         "one run at a time on a node",
     ),
     "M2": _defect(
-        "a released claim of an active rollout is not free", TWO, "agent", NEVER_ENDS, words="somebody annotates retry"
+        "a released claim of an active rollout is not free", TWO, "fail", NEVER_ENDS, words="somebody annotates retry"
     ),
     "M4": _defect(
         "a claim that is refused for ever is told of and untold, again and again", ONE, "version", NEVER_ENDS

@@ -14,14 +14,20 @@ WAITS = frozenset({"Stalled", "Paused", "AwaitingApproval", "WaitingForWindow", 
 def silent(state: State) -> Iterator[str]:
     """Yield what is wrong about a state in which nothing happens any more."""
     active = [upgrade for upgrade in state.all("nodeupgrades") if not is_over(upgrade)]
-    queued = [upgrade for upgrade in active if phase_of(upgrade) == "Queued"]
+    queued = [upgrade for upgrade in active if waits_for_others(upgrade)]
     for upgrade in active:
         name, phase = upgrade["metadata"]["name"], phase_of(upgrade)
-        if phase == "Queued":
+        if upgrade in queued:
             if len(queued) == len(active) and not awaits_repair(state, upgrade):
-                yield f"{name} is queued, and no rollout is ahead of it: {reason_of(upgrade)}"
+                yield f"{name} waits for another rollout, and each of them waits: {reason_of(upgrade)}"
         elif phase not in WAITS and not holds(upgrade, "Stalled") and not holds(upgrade, "Impeded"):
             yield f"{name} is {phase or 'not looked at'}, and nothing happens any more"
+
+
+def waits_for_others(upgrade: Json) -> bool:
+    """Report whether the status says that another rollout holds this one up."""
+    conditions = (upgrade.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Reconciling" and each["reason"] in {"Queued", "OverlapConflict"} for each in conditions)
 
 
 def awaits_repair(state: State, upgrade: Json) -> bool:

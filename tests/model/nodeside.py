@@ -89,11 +89,11 @@ def _host_deeds(state: State, node: str, task: Json | None) -> Iterator[Deed]:
         yield Deed(f"{node} succeeds", lambda store, ghost: _succeed(store, ghost, node, task))
     yield Deed(
         f"{node} rolls back", lambda store, ghost: _fall_back(store, ghost, node, "RolledBack", task),
-        1 if good else 0, "agent" if good else "",
+        1 if good else 0, "fail" if good else "",
     )  # fmt: skip
     yield Deed(
         f"{node} cannot roll back", lambda store, ghost: _fall_back(store, ghost, node, "RollbackFailed", task),
-        1, "agent",
+        1, "broken",
     )  # fmt: skip
 
 
