@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet
+.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -84,6 +84,12 @@ demo: setup ## Show it live: a naive swap restarts everything, ours restarts not
 
 tour: venv ## Show planner, engine and command line over forty simulated nodes, in two minutes (no root, nothing built)
 	@$(BIN)/python -m tools.tour
+
+model: venv ## Search both small worlds of the model for orders of steps and events that break a rule, to the end (hours)
+	@$(BIN)/python -m tests.model --world one --disturbances $(DISTURBANCES) --all
+	@$(BIN)/python -m tests.model --world two --disturbances $(DISTURBANCES) --all
+DISTURBANCES ?= 1
+model: export PYTHONPATH = operator:.
 
 bench: setup ## Measure the start of the command line, hashing, and how long a node is without a kubelet, against the floor
 	@$(BIN)/python bench/first_look.py

@@ -1,0 +1,115 @@
+"""Defects that the search must find: where, among which disturbances, and by which rule.
+
+Each was in the fleet's code once. A switch puts it back; without one, it is looked for in the code as it is. By hand:
+``python -m tests.model.defects H1 M2``, which prints the stories.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import pytest
+
+from tests.model.search import NEVER_ENDS, Bounds, Found, Search
+from tests.model.steps import Model
+from tests.model.story import tell
+from tests.model.worlds import ONE, TWO, World
+
+Switch = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    """One defect, and how it shows."""
+
+    what: str
+    world: World
+    kinds: frozenset[str]
+    rules: frozenset[str]
+    words: str = ""  # what the problem or the way to it says, if the rule alone is not clear enough
+    switch: Switch | None = None  # puts it back
+
+
+def _defect(what: str, world: World, kinds: str, *rules: str, words: str = "") -> Defect:
+    return Defect(what, world, frozenset(kinds.split(",")), frozenset(rules), words)
+
+
+DEFECTS: Mapping[str, Defect] = {
+    "H1": _defect(
+        "the wave of a slot is derived from a Node that is gone", ONE, "node", "no wave begins without its approval"
+    ),
+    "H2": _defect("a node is cordoned and uncordoned for ever", ONE, "hold", NEVER_ENDS),
+    "H3": _defect(
+        "the task of an abandoned rollout counts as being changed for ever",
+        ONE,
+        "abandon",
+        NEVER_ENDS,
+        words="somebody applies",
+    ),
+    "H4": _defect("a node's own report makes the status invalid", ONE, "nonsense", "every status is valid"),
+    "M1": _defect(
+        "a rival's slots are ignored",
+        TWO,
+        "node",
+        "no rollout skips another's node",
+        "one holder",
+        "one run at a time on a node",
+    ),
+    "M2": _defect(
+        "a released claim of an active rollout is not free", TWO, "fail", NEVER_ENDS, words="somebody annotates retry"
+    ),
+    "M4": _defect(
+        "a claim that is refused for ever is told of and untold, again and again", ONE, "version", NEVER_ENDS
+    ),
+    "M3": _defect("gates are not asked again at the start", ONE, "pause", "P4 no gate is passed"),
+}
+
+
+@dataclass(slots=True)
+class Hunt:
+    """A search for one defect; what else is found on the way is left aside."""
+
+    defect: Defect
+    states: int = 30_000
+
+    def run(self) -> Found | None:
+        """Search until it is found."""
+        search = _Hunting(
+            Model(replace(self.defect.world, kinds=self.defect.kinds)), Bounds(1, self.states, stop=False)
+        )
+        search.wanted = self.shows
+        search.run()
+        return next(filter(self.shows, search.found.values()), None)
+
+    def shows(self, found: Found) -> bool:
+        """Report whether it is this defect that was found."""
+        told = f"{found.problem} {' '.join(found.path)}"
+        return found.rule in self.defect.rules and self.defect.words in told
+
+
+class _Hunting(Search):
+    """A search that ends with the first thing that was wanted."""
+
+    wanted: Callable[[Found], bool] = staticmethod(lambda _found: False)
+
+    def _is_enough(self) -> bool:
+        return any(map(self.wanted, self.found.values()))
+
+
+def main() -> int:
+    """Hunt the named defects, or all."""
+    missed = 0
+    for name in sys.argv[1:] or DEFECTS:
+        began, hunt = time.process_time(), Hunt(DEFECTS[name])
+        found = hunt.run()
+        missed += found is None
+        words = "not found" if found is None else f"found after {len(found.path)} steps"
+        print(f"{name} ({DEFECTS[name].what}): {words}, {time.process_time() - began:.0f} s\n", flush=True)
+        if found is not None:
+            print(tell(Model(replace(hunt.defect.world, kinds=hunt.defect.kinds)), found), end="\n\n\n", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

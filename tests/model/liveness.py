@@ -1,0 +1,106 @@
+"""What a rollout must come to once nothing disturbs it any more: an end, or a status that says what it waits for."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from nodeupgrade.api.json import Json
+from tests.model.adapter import is_abandoned, slots
+from tests.model.state import State
+
+WAITS = frozenset({"Stalled", "Paused", "AwaitingApproval", "WaitingForWindow", "Pending", "Planned"})
+"""Phases that say what is waited for."""
+
+
+def silent(state: State) -> Iterator[str]:
+    """Yield what is wrong about a state in which nothing happens any more."""
+    active = [upgrade for upgrade in state.all("nodeupgrades") if not is_over(upgrade)]
+    queued = [upgrade for upgrade in active if waits_for_others(upgrade)]
+    for upgrade in active:
+        name, phase = upgrade["metadata"]["name"], phase_of(upgrade)
+        if upgrade in queued:
+            if len(queued) == len(active) and not awaits_repair(state, upgrade):
+                yield f"{name} waits for another rollout, and each of them waits: {reason_of(upgrade)}"
+        elif phase not in WAITS and not holds(upgrade, "Stalled") and not holds(upgrade, "Impeded"):
+            yield f"{name} is {phase or 'not looked at'}, and nothing happens any more"
+
+
+def waits_for_others(upgrade: Json) -> bool:
+    """Report whether the status says that another rollout holds this one up."""
+    conditions = (upgrade.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Reconciling" and each["reason"] in {"Queued", "OverlapConflict"} for each in conditions)
+
+
+def awaits_repair(state: State, upgrade: Json) -> bool:
+    """Report whether another NodeUpgrade, though it has ended, holds a node that a person must repair first."""
+    others = {each["metadata"]["uid"] for each in state.all("nodeupgrades")} - {upgrade["metadata"]["uid"]}
+    verdicts = (
+        (task["spec"].get("verdict") or {}).get("outcome")
+        for task in state.all("nodeupgradetasks")
+        if task["spec"]["upgradeRef"]["uid"] in others
+    )
+    return "RollbackFailed" in verdicts
+
+
+def is_over(upgrade: Json) -> bool:
+    """Report whether a rollout has ended, and holds no slot."""
+    ended = "completedAt" in (upgrade.get("status") or {})
+    return (ended and not slots(upgrade)) or is_abandoned(upgrade)
+
+
+def phase_of(upgrade: Json) -> str:
+    """Return the phase in the status."""
+    return str((upgrade.get("status") or {}).get("phase", ""))
+
+
+def reason_of(upgrade: Json) -> str:
+    """Return what the status says about its state."""
+    conditions = (upgrade.get("status") or {}).get("conditions") or ()
+    return next((str(each["message"]) for each in conditions if each["type"] == "Reconciling"), "")
+
+
+def holds(upgrade: Json, kind: str) -> bool:
+    """Report whether a condition is True."""
+    conditions = (upgrade.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+
+
+CIRCLES, MOST_PASSES = "it goes round in circles", 400
+
+
+def comes_to_rest(model: "Settling", state: State, good: set[tuple[int, ...]]) -> str:
+    """Let everything that happens by itself happen, each in its turn; return what is wrong about where it leads.
+
+    ``good`` are states that are known to come to rest; those of this way are added if they do.
+    """
+    seen, written_at = dict[tuple[int, ...], int](), -1
+    for number in range(MOST_PASSES):
+        if state.key in good:
+            break
+        if state.key in seen:
+            if written_at >= seen[state.key]:
+                return CIRCLES
+            if problem := next(silent(state), ""):  # it looks again and again, and writes nothing
+                return problem
+            break
+        seen[state.key] = number
+        after = model.one_pass(state)
+        if after is None:
+            if problem := next(silent(state), ""):
+                return problem
+            break
+        state, wrote = after
+        written_at = number if wrote else written_at
+    else:
+        return f"it has not come to rest after {MOST_PASSES} passes"
+    good |= set(seen)
+    return ""
+
+
+class Settling(Protocol):
+    """What can let everything happen once that happens by itself."""
+
+    def one_pass(self, state: State) -> tuple[State, bool] | None:
+        """Return the state after everything had its turn, or after the time until something is due, and whether
+        anything was written; None at rest.
+        """
+        ...

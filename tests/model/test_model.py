@@ -1,0 +1,53 @@
+"""The fleet's code holds its promises in all orders of steps and events that are searched here.
+
+Bounded by states and not by time, so that every machine sees the same ones. ``make model`` searches both small worlds
+to the end.
+"""
+
+import pytest
+
+from tests.model.defects import DEFECTS, Hunt
+from tests.model.search import Bounds, Search
+from tests.model.steps import Model
+from tests.model.story import narrated, tell
+from tests.model.walks import walk
+from tests.model.worlds import ONE, THREE, TWO, World
+
+STATES = 6_000
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("world", [ONE, TWO], ids=lambda world: world.name)
+def test_no_order_of_steps_and_events_breaks_a_rule(world: World) -> None:
+    search = Search(Model(world), Bounds(disturbances=1, states=STATES))
+    search.run()
+    assert not search.found, "\n\n".join(tell(search.model, found) for found in search.found.values())
+    assert search.states > STATES
+
+
+@pytest.mark.parametrize("world", [ONE, TWO], ids=lambda world: world.name)
+def test_undisturbed_every_order_of_steps_is_seen(world: World) -> None:
+    search = Search(Model(world), Bounds(disturbances=0))
+    search.run()
+    assert search.complete
+    assert search.states > 50
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("world", "count"), [(ONE, 60), (TWO, 60), (THREE, 200)], ids=lambda each: getattr(each, "name", "")
+)
+def test_random_walks_break_no_rule(world: World, count: int) -> None:
+    model = Model(world)
+    for seed in range(count):
+        gone = walk(model, seed)
+        assert gone.found is None, f"seed {seed}\n{narrated(model, gone.found, gone.gone)}"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", [name for name, defect in DEFECTS.items() if defect.switch is not None])
+def test_a_defect_that_is_put_back_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect = DEFECTS[name]
+    assert defect.switch is not None
+    defect.switch(monkeypatch)
+    assert Hunt(defect).run() is not None, defect.what
