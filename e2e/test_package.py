@@ -43,7 +43,7 @@ def test_as_long_as_apt_works_the_node_is_left_alone(cluster: Cluster) -> None:
         status = wait_until("the task to be refused", lambda: refused(cluster, "busy"), timeout=240, interval=0.25)
 
     assert status["reason"] == "ConflictingNodeOperation"
-    assert "works with the database of dpkg" in status["message"]
+    assert "is using the database of dpkg" in status["message"]
     assert packages.status(cluster.node) == before
     cluster.delete("busy")
 

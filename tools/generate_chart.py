@@ -31,6 +31,7 @@ DASHBOARD = "components/grafana-dashboard/dashboard.json"
 _CONDITIONS = {"namespace.yaml": ".Values.namespace.create"}
 _OTHERS = {
     "overlays/with-nodes-proxy/nodes-proxy.yaml": ".Values.nodesProxy",
+    "overlays/with-four-eyes/four-eyes.yaml": ".Values.fourEyes",
     "components/service-monitor/service-monitor.yaml": ".Values.monitoring.serviceMonitor",
     "components/prometheus-rule/prometheus-rule.yaml": ".Values.monitoring.prometheusRule",
     "components/grafana-dashboard/config-map.yaml": ".Values.monitoring.dashboard",

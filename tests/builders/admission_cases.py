@@ -36,7 +36,7 @@ GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": 
 CASES: dict[str, tuple[Admission, str, Admission]] = {
     "maxPods": (
         admission(pod("a"), pod("b"), config=b"maxPods: 1"),
-        "2 pods are on the node and 1 would be admitted by the kubelet's configuration on disk (maxPods",
+        "2 pods are on the node and 1 would be admitted according to the kubelet's configuration on disk (maxPods",
         admission(pod("a"), pod("b"), config=b"maxPods: 2"),
     ),
     "maxPods by a flag": (
@@ -51,12 +51,12 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "maxPods as the node says": (
         admission(pod("a"), pod("b"), allocatable={**PLENTY, "pods": "1"}),
-        "by what the node says it can give",
+        "according to the node's status.allocatable",
         admission(pod("a"), pod("b")),
     ),
     "systemReserved": (
         admission(pod(resources={"requests": {"cpu": "500m"}}), config=b"systemReserved: {cpu: 3600m}"),
-        "its pods ask for 0.5 of cpu and 0.4 would be there by the kubelet's configuration on disk",
+        "its pods ask for 0.5 of cpu and 0.4 would be available according to the kubelet's configuration on disk",
         admission(pod(resources={"requests": {"cpu": "500m"}}), config=b"systemReserved: {cpu: 3500m}"),
     ),
     "kubeReserved by a flag": (
@@ -112,7 +112,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "a port of the host": (
         admission(port("a"), port("b", hostIP="10.0.0.1")),
-        "it claims port 80/TCP of the host like default/a",
+        "it claims port 80/TCP of the host, as default/a does",
         admission(port("a", hostIP="10.0.0.2"), port("b", hostIP="10.0.0.1"), port("c", protocol="UDP")),
     ),
     "a port of the host in sidecars": (
@@ -120,7 +120,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "(NodePorts)",
         admission(port("a"), port("b", "initContainers"), versions=("v1.33.4", "v1.33.5")),
     ),
-    "a node that says nothing": (admission(capacity={}), "does not say what it has", admission()),
+    "a node that says nothing": (admission(capacity={}), "does not report its capacity", admission()),
     "another system": (
         admission(pod(os={"name": "windows"})), "its spec.os is windows", admission(pod(os={"name": "linux"})),
     ),
@@ -213,7 +213,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "devices in a checkpoint that is too new": (
         admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.22.17", "v1.19.16")),
-        "kubelet v1.19.16 does not read what kubelets of another age noted",
+        "kubelet v1.19.16 does not read the format of the checkpoint of devices",
         admission(pod(resources=GPU), capacity=PLENTY, state=held(1), versions=("v1.22.17", "v1.21.9")),
     ),
     "devices of init containers": (
@@ -223,7 +223,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "devices of a container that was restarted": (
         admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.3")),
-        "kubelet v1.35.3 takes it for not running",
+        "kubelet v1.35.3 considers it not running",
         admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.4")),
     ),
     "memory managers and init containers": (

@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
             labels={"kubernetes.io/arch": "amd64", "topology.kubernetes.io/zone": "a"},
             versions=("v1.19.8", "v1.20.2"),
         ),
-        "wants topology.kubernetes.io/zone=a",
+        "requires topology.kubernetes.io/zone=a",
         admission(
             pod(nodeSelector={"disk": "ssd", "topology.kubernetes.io/zone": "a"}),
             labels={"disk": "ssd", "topology.kubernetes.io/zone": "a"},
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "a label of another architecture": (
         admission(pod(nodeSelector={"kubernetes.io/arch": "arm64"}), labels={"kubernetes.io/arch": "arm64"}),
-        "puts the labels of its platform right",
+        "corrects the labels of its platform",
         admission(pod(nodeSelector={"kubernetes.io/arch": "amd64"}), labels={"kubernetes.io/arch": "amd64"}),
     ),
     "a strict policy of groups": (
@@ -92,12 +92,12 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "a static pod with a ServiceAccount": (
         by_manifest(admission(pod(serviceAccountName="admin"), versions=("v1.33.1", "v1.34.0"))),
-        "it is a static pod and refers to a ServiceAccount, so kubelet v1.34.0 would not run it",
+        "it is a static pod and refers to a ServiceAccount, so kubelet v1.34.0 would kill it",
         by_manifest(admission(pod(serviceAccountName="admin"), versions=("v1.32.1", "v1.33.13"))),
     ),
     "a static pod with a Secret": (
         by_manifest(admission(pod(volumes=[{"name": "v", "secret": {}}]), versions=("v1.34.0", "v1.33.13"))),
-        "what a volume takes from secret",
+        "secret in a volume",
         admission(pod(volumes=[{"name": "v", "secret": {}}]), versions=("v1.34.0", "v1.33.13")),
     ),
 }  # fmt: skip
@@ -107,22 +107,22 @@ NAMESPACES: dict[str, tuple[Reason, Admission, str]] = {
     "of another length": (
         Reason.KUBELET_WOULD_NOT_START,
         admission(running(pod(**USERNS)), host=recorded(web=userns(65536, 1024))),
-        "is not as kubelets write it",
+        "has an unknown format",
     ),
     "that is no JSON": (
         Reason.KUBELET_WOULD_NOT_START,
         admission(running(pod(**USERNS)), host=recorded(web=b"[]")),
-        "is not as kubelets write it",
+        "has an unknown format",
     ),
     "of other groups than users": (
         Reason.KUBELET_WOULD_NOT_START,
         admission(running(pod(**USERNS)), host=recorded(web=userns(65536, groups=131072))),
-        "is not as kubelets write it",
+        "has an unknown format",
     ),
     "that begins in the middle": (
         Reason.KUBELET_WOULD_NOT_START,
         admission(running(pod(**USERNS)), host=recorded(web=userns(1000))),
-        "is not as kubelets write it",
+        "has an unknown format",
     ),
     "of two pods": (
         Reason.KUBELET_WOULD_NOT_START,
@@ -170,7 +170,7 @@ CAUTIONS: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "a pod that has succeeded and would not fit": (
         admission(pod("a"), succeeded(pod("b")), config=b"maxPods: 1", versions=("v1.28.14", "v1.29.8")),
-        "kubelet v1.29.8 would report 1 pod as Failed",
+        "kubelet v1.29.8 would report as Failed 1 pod",
         admission(pod("a"), succeeded(pod("b")), config=b"maxPods: 1", versions=("v1.28.14", "v1.29.9")),
     ),
     "a pod that has succeeded on a node with other labels": (

@@ -64,7 +64,7 @@ REFUSED: dict[str, tuple[str, FilesFound]] = {
     "a static pod": ("static pods", given(found("/etc/kubernetes/static/etcd.yaml"))),
     "the kubeconfig": ("kubeconfig", given(found("/etc/kubernetes/kubelet.conf"))),
     "a certificate of the kubelet's own": ("writes to", given(found("/etc/kubernetes/own/kubelet.crt"))),
-    "another unit's drop-in": ("no drop-in of", given(found("/etc/systemd/system/etcd.service.d/a.conf", new=b""))),
+    "another unit's drop-in": ("not a drop-in of", given(found("/etc/systemd/system/etcd.service.d/a.conf", new=b""))),
     "our drop-in": ("own", given(found("/etc/systemd/system/kubelet.service.d/90-nodeupgrade-x.conf", new=b""))),
     "cgroups move": ("cgroupRoot", given(after=with_setting(config=b"cgroupRoot: /pods"))),
     "another name": ("--hostname-override", given(after=with_setting("--hostname-override=other"))),

@@ -82,7 +82,7 @@ OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     "a hook": (
         Reason.POD_IN_TRANSITION,
         facts(pod({"waiting": {"reason": "ContainerCreating"}}, containers=[HOOKED])),
-        "its postStart hook is not over yet",
+        "its postStart hook has not finished",
         facts(pod(containers=[HOOKED])),
     ),
     "a container that is late to be shown": (
@@ -94,7 +94,7 @@ OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     "a pending resize": (
         Reason.RESIZE_POLICY_RESTART,
         facts(resizing(RESIZED)),
-        "a resize of it is not over (PodResizePending), which restarts nginx",
+        "its resize is not finished (PodResizePending), which restarts nginx",
         facts(resizing(LENIENT)),
     ),
     "a resize in progress": (

@@ -82,14 +82,14 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     ),
     "a driver changed in the configuration": (
         Reason.POD_CGROUP_WOULD_CHANGE, {"layout": read_layout((), b"cgroupDriver: cgroupfs")},
-        "its configuration says so",
+        "from its configuration",
     ),
     "cgroup v1": (Reason.KUBELET_WOULD_NOT_START, NEWEST, "failCgroupV1: false"),
     "damaged state": (
         Reason.KUBELET_WOULD_NOT_START, {"state": {"memory_manager_state": STATE[:20]}}, "memory_manager_state",
     ),
     "state that is no object": (
-        Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b"[]"}}, "it is damaged (it is no JSON object)",
+        Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b"[]"}}, "it is damaged (it is not a JSON",
     ),
     "state that is empty": (
         Reason.KUBELET_WOULD_NOT_START, {"state": {"cpu_manager_state": b""}}, "it is damaged (Expecting value",

@@ -83,7 +83,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a cloud that is gone for good": (
         START,
         {"layout": layout("--cloud-provider=gce", "--feature-gates=DisableCloudProviders=false"), **OLDER},
-        "--cloud-provider=gce, which is built in no longer (enhancements #2395)",
+        "--cloud-provider=gce, which is no longer built in (enhancements #2395)",
     ),
     "a cloud that is off": (
         START,
@@ -98,7 +98,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a credential provider that is not there": (START, {"host": providers(provider(name="gcr"))}, "names gcr, which"),
     "no configuration of credential providers": (START, {"host": given(None)}, "there is no /etc/p.yaml"),
     "a configuration of credential providers that is no YAML": (START, {"host": given(b"]")}, "cannot be read"),
-    "a configuration of something else": (START, {"host": given(b"kind: Pod")}, "it is no CredentialProviderConfig"),
+    "a configuration of something else": (START, {"host": given(b"kind: Pod")}, "it is not a CredentialProviderConfig"),
     "no credential provider": (START, {"host": providers()}, "it has no list of providers"),
     "a credential provider without images": (
         START, {"host": providers(provider(matchImages=[]))}, "provider ecr has no matchImages",
@@ -128,14 +128,14 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         "kernel.keys.root_maxkeys is not readable: the kubelet would not start; run `sysctl -w kernel.panic=10",
     ),
     "a certificate that ends soon": (
-        START, {"host": identity(END - timedelta(minutes=59))}, "in /pki/c.pem is valid until 2026-11-23T",
+        START, {"host": identity(END - timedelta(minutes=59))}, "in /pki/c.pem is valid only until 2026-11-23T",
     ),
     "a certificate that may end before a kubelet runs again": (
         START,
         {"host": identity(END - timedelta(hours=1, minutes=20)), "down_budget": timedelta(minutes=40)},
-        "in /pki/c.pem is valid until 2026-11-23T",
+        "in /pki/c.pem is valid only until 2026-11-23T",
     ),
-    "a certificate of the future": (START, {"host": identity(BORN - timedelta(days=1))}, "valid only from 2026-11-21T"),
+    "a certificate of the future": (START, {"host": identity(BORN - timedelta(days=1))}, "not valid before 2026"),
     "a certificate that is none": (START, {"host": identity(BORN, b"junk")}, "/pki/c.pem: it has no certificate"),
     "no kubeconfig": (
         START, {"host": StartingHost(identity=Identity(now=BORN, problem="there is no /etc/k.conf"))}, "there is no /e",
@@ -169,7 +169,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a threshold that is none": (
         START,
         {"host": disks(), "layout": layout(config=b"evictionHard: {nodefs.available: some}")},
-        "nodefs.available<some of evictionHard is not an amount",
+        "nodefs.available<some of evictionHard is not a quantity",
     ),
     "little memory": (
         Reason.EVICTION_THRESHOLD_MET,
@@ -179,14 +179,14 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "memory that huge pages have": (
         Reason.EVICTION_THRESHOLD_MET,
         {"host": memory(available=99 * MIB, pages=512), "current": V("v1.36.3"), "target": V("v1.37.2")},
-        f"{1024 * MIB} bytes are set aside for huge pages, which count no more (kubernetes #138127)",
+        f"{1024 * MIB} bytes are set aside for huge pages, which no longer count (kubernetes #138127)",
     ),
     "memory that huge pages of another size have": (
         Reason.EVICTION_THRESHOLD_MET,
         {
             "host": memory(available=99 * MIB, Hugetlb=1024 * MIB), "current": V("v1.36.3"), "target": V("v1.37.2"),
         },
-        f"{1024 * MIB} bytes are set aside for huge pages, which count no more",
+        f"{1024 * MIB} bytes are set aside for huge pages, which no longer count",
     ),
     "a share of the memory": (
         Reason.EVICTION_THRESHOLD_MET,

@@ -97,7 +97,7 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.KUBELET_FROM_PACKAGE, "which is not held", {"package": Package(manager="dpkg", name="kubelet")},
     ),
     "an upgrade of packages": (
-        Reason.CONFLICTING_NODE_OPERATION, "apt-daily-upgrade.service runs",
+        Reason.CONFLICTING_NODE_OPERATION, "apt-daily-upgrade.service is running",
         {"package_jobs": ("apt-daily-upgrade.service",)},
     ),
 }  # fmt: skip

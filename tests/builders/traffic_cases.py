@@ -79,7 +79,7 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         {"pods": [pod(livenessProbe=EXEC)], "current": V("v1.19.16"), "target": V("v1.20.15")},
     ),
     "a Service would be deserted": (
-        Reason.ENDPOINTS_WOULD_BE_LOST, "probed what is behind it",
+        Reason.ENDPOINTS_WOULD_BE_LOST, "probed its pods",
         {"pods": [pod(readinessProbe=HTTP)], "clients": clients(Risk.ACCEPTED, web=("shop/web",))},
     ),
     "a Service keeps some": (

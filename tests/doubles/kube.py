@@ -205,7 +205,7 @@ class InMemoryKube(TypedKube):
 
     async def collect_garbage(self) -> None:
         """Delete the objects whose owners are gone, as the controller manager does."""
-        alive = {body["metadata"]["uid"] for body in self._objects.values()}
+        alive = {body["metadata"].get("uid") for body in self._objects.values()}
         for key, body in list(self._objects.items()):
             owners = body["metadata"].get("ownerReferences") or ()
             if owners and not any(owner["uid"] in alive for owner in owners):

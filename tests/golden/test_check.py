@@ -13,7 +13,8 @@ from tests.golden.test_impeded import DENIED
 from tools.release.manifests import CHECKOUT
 
 NAMESPACE = "nodeupgrade-system"
-MANIFESTS = ("operator.yaml", "readiness-guard.yaml", "operator-fence.yaml")
+MANIFESTS = ("operator.yaml", "readiness-guard.yaml", "operator-fence.yaml", "agent-identity.yaml")
+KINDS = {"Deployment", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 POD = "nodeupgrade-operator-5d9c7-x2x7q"
 COMMAND = "nodeupgrade check --node web-b-1"
 
@@ -69,7 +70,7 @@ def cluster() -> Cluster:
     cluster = Cluster(*WORLD)
     for file in MANIFESTS:
         for body in yaml.safe_load_all((CHECKOUT / "manifests" / file).read_text(encoding="utf-8")):
-            if body["kind"] in {"Deployment", "ValidatingAdmissionPolicy"}:
+            if body["kind"] in KINDS:
                 cluster.add(body)
     cluster.add(operator(running={}))
     cluster.add(lease(RECENT))
@@ -105,7 +106,14 @@ def test_an_operator_may_be_uninstalled_when_no_node_is_in_flight(cluster: Clust
 def test_what_is_wrong_with_it_is_told_with_the_remedy(cluster: Cluster) -> None:
     gone, hidden = NotFoundError("cannot GET this because it is not there"), ForbiddenError("not for you")
     told = [
-        partly(cluster, nodeupgrades=gone, leases=gone, deployments=gone, validatingadmissionpolicies=gone),
+        partly(
+            cluster,
+            nodeupgrades=gone,
+            leases=gone,
+            deployments=gone,
+            validatingadmissionpolicies=gone,
+            validatingadmissionpolicybindings=gone,
+        ),
         partly(cluster, nodeupgrades=hidden, leases=hidden, validatingadmissionpolicies=hidden),
         partly(cluster, **{"try": RejectedError(DENIED)}),
     ]

@@ -37,6 +37,12 @@ def _with_labels(value: str, *, indent: int) -> str:
     return f"{' ' * (indent - 2)}labels: {{{{- {merged} | toYaml | nindent {indent} }}}}"
 
 
+def _text(value: str) -> str:
+    """Return a value as text, which is empty if it is null or an older chart did not have it."""
+    path = f".Values.{value}"
+    return f'{{{{ ternary "" (toString {path}) (kindIs "invalid" {path}) | quote }}}}'
+
+
 def _further(value: str, *, indent: int) -> str:
     """Return the items of a value, which are added to those of a manifest."""
     return f"{' ' * indent}{{{{- with .Values.{value} }}}}{{{{- toYaml . | nindent {indent} }}}}{{{{- end }}}}\n"
@@ -76,6 +82,14 @@ _BY_KIND = {
             '            - {name: AGENT_IMAGE, value: {{ include "nodeupgrade.image" . | quote }}}',
         ),
         Replacement(
+            r"^            - \{name: MAX_IN_FLIGHT, value: ''\}$",
+            f"            - {{name: MAX_IN_FLIGHT, value: {_text('maxInFlight')}}}",
+        ),
+        Replacement(
+            r"^            - \{name: MAX_UNAVAILABLE, value: ''\}$",
+            f"            - {{name: MAX_UNAVAILABLE, value: {_text('maxUnavailable')}}}",
+        ),
+        Replacement(
             r"^          resources:\n(?:            .*\n)+?(?=          \S)",
             "          resources: {{- toYaml .Values.resources | nindent 12 }}\n",
         ),
@@ -99,20 +113,21 @@ def template(source: str, text: str, *, condition: str = "") -> str:
     Args:
         source: path of the manifest, for the hint and for errors.
         text: content of the manifest.
-        condition: pipeline that decides whether the file is rendered at all; empty for always.
+        condition: pipeline that decides whether the file is rendered at all, its policies too; empty for always, then
+            policies where `admissionPolicies` says so.
 
     Raises:
         ChartError: a place that a value decides is missing, or there more than once.
     """
     documents = re.split(r"^---\n", text, flags=re.MULTILINE)
-    body = "---\n".join(_document(source, document) for document in documents)
+    body = "---\n".join(_document(source, document, condition) for document in documents)
     return HINT % source + (_conditional(condition, body) if condition else body)
 
 
-def _document(source: str, text: str) -> str:
+def _document(source: str, text: str, condition: str) -> str:
     manifest = yaml.safe_load(text)
     escaped = text.replace("{{", '{{ "{{" }}')
-    if manifest["kind"] in POLICY_KINDS or _name(manifest) == ("ConfigMap", GUARD):
+    if not condition and (manifest["kind"] in POLICY_KINDS or _name(manifest) == ("ConfigMap", GUARD)):
         return _conditional('include "nodeupgrade.admissionPolicies" .', escaped)
     if manifest["kind"] == "PodDisruptionBudget":
         return _conditional(_RECENT, escaped)

@@ -12,6 +12,7 @@ _STRING: Json = {"type": "string"}
 _BOOLEAN: Json = {"type": "boolean"}
 _OBJECT: Json = {"type": "object"}
 _STRINGS: Json = {"type": "object", "additionalProperties": {"type": "string"}}
+_LIMIT: Json = {"type": ["integer", "string", "null"], "minimum": 0, "pattern": "^([0-9]+|(100|[1-9]?[0-9])%)?$"}
 _AUTO: Json = {"enum": ["Auto", "Install", "Omit"]}
 
 
@@ -65,6 +66,7 @@ def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[V
             meaning="Where kubelets may come from, and which units, secrets and files may be named: "
             "manifests/allowed.yaml.",
         ),
+        *_of_the_budget(),
         *_of_the_cluster(),
         *_of_monitoring(source),
         Value(
@@ -143,6 +145,23 @@ def _of_the_image(image: str, container: Json) -> tuple[Value, ...]:
     )
 
 
+def _of_the_budget() -> tuple[Value, ...]:
+    said = {
+        "maxInFlight": "Nodes in flight at a time",
+        "maxUnavailable": "Nodes in flight, cordoned by anyone or not Ready at a time",
+    }
+    return tuple(
+        Value(
+            name=name,
+            default="",
+            schema=_LIMIT,
+            meaning=f"{meaning}, of all rollouts together: a number or a percentage of the cluster's nodes; empty for "
+            "no limit besides those of each rollout.",
+        )
+        for name, meaning in said.items()
+    )
+
+
 def _of_the_cluster() -> tuple[Value, ...]:
     return (
         Value(
@@ -179,6 +198,15 @@ def _of_the_cluster() -> tuple[Value, ...]:
             meaning=(
                 "Install the ValidatingAdmissionPolicies: the readiness guard, and what binds agents to their nodes. "
                 "`Auto`: from Kubernetes 1.30 on."
+            ),
+        ),
+        Value(
+            name="fourEyes",
+            default=False,
+            schema=_BOOLEAN,
+            meaning=(
+                "Install the ValidatingAdmissionPolicy by which nobody approves a NodeUpgrade of their own; needs "
+                "Kubernetes 1.30."
             ),
         ),
         Value(

@@ -303,7 +303,7 @@ def _enum_member(kind: type[StrEnum], data: object, path: str) -> StrEnum:
         return kind(text)
     except ValueError:
         known = ", ".join(member.value for member in kind)
-        raise MalformedObjectError(path, f"{data!r} is none of {known}") from None
+        raise MalformedObjectError(path, f"{data!r} is not one of {known}") from None
 
 
 def _bytes(data: object, path: str) -> bytes:

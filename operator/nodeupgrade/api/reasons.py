@@ -52,7 +52,7 @@ class Reason(StrEnum):
     NODE_LOST = ("NodeLost", "the Node was deleted during its run and did not return, so the outcome is unknown",
         "inspect the machine if it still exists, then retry")
     NODE_OVERDUE = ("NodeOverdue",
-        "the run of a node has not ended minutes after its deadline, and the node does not report",
+        "the run of a node is minutes past its deadline, and the node does not report",
         "inspect the machine, its kubelet and the agent pod; if the machine is gone for good, delete its Node")
     NOT_IN_PLAN = ("NotInPlan",
         "the node joined or was labelled after the plan was made, or its NodeUpgradeTask was deleted before its turn",
@@ -98,7 +98,7 @@ class Reason(StrEnum):
     OVERLAP_CONFLICT = ("OverlapConflict", "another NodeUpgrade holds the node",
         "wait until that NodeUpgrade is finished, or delete it")
     OBJECT_UNREADABLE = ("ObjectUnreadable",
-        "this version cannot read a field of the Node or of its NodeUpgradeTask, so the node is left alone",
+        "this version cannot read a field of the Node or its NodeUpgradeTask, so nodeupgrade leaves the node alone",
         "run the version of nodeupgrade that wrote it, or correct the field; delete the task only if no run is active")
 
     # The node is refused before anything is touched, based on the node itself.
@@ -111,7 +111,7 @@ class Reason(StrEnum):
         "the hash stored with a running container cannot be recomputed from its pod",
         "recreate the pod named in the message")
     HASHES_NOT_YET_COMPARED = ("HashesNotYetCompared", "the running kubelet may not have compared every hash yet",
-        "wait; the node is examined three more times, after that retry")
+        "wait; the node is examined three more times automatically; after that, retry")
     UNKNOWN_CONTAINER = ("UnknownContainer", "a running container belongs to no pod of this node",
         "remove the container, or wait for its pod")
     STATIC_POD_NOT_EDITABLE = ("StaticPodNotEditable", "no fixed UID can be added safely to a static pod's manifest",
@@ -124,7 +124,7 @@ class Reason(StrEnum):
     POD_CGROUP_WOULD_CHANGE = ("PodCgroupWouldChange", "the new kubelet would move a running pod to another cgroup",
         "keep the node's cgroup settings as they are")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",
-        "wait; the node is examined three more times, after that retry")
+        "wait; the node is examined three more times automatically; after that, retry")
     UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager",
         "the kubelet is not a systemd unit on this node, or systemd is too old",
         "exclude the node, or correct spec.kubelet.unit")
@@ -137,7 +137,7 @@ class Reason(StrEnum):
         "let the webhook, policy, quota or role that the message names allow it; the write is retried automatically")
     HOOK_FAILED = ("HookFailed", "a hook of the node failed or timed out", "inspect its Job; retry a refused node")
     TASK_LOST = ("TaskLost",
-        "the NodeUpgradeTask of a node in flight was deleted; it is recreated, and an agent finds out what happened")
+        "the NodeUpgradeTask of a node in flight was deleted; it is recreated, and an agent determines what happened")
     CORDON_LEFT_BEHIND = ("CordonLeftBehind",
         "a NodeUpgrade that is deleted or finished left the node cordoned, and it is unknown whether its run has ended",
         "make sure that no process or unit of nodeupgrade runs on the node, then uncordon it")
@@ -181,8 +181,8 @@ class Reason(StrEnum):
         "pods cannot be kept Ready until the new kubelet has probed them",
         "install the readiness guard (API servers from 1.30 on), or set verify.readinessGuard: Auto to do without it")
     SHIELD_UNAVAILABLE = ("ShieldUnavailable",
-        "the runtime's socket cannot be shielded: if a kubelet ends a container, that is noticed but not prevented",
-        "remove what the message names, or do without: verify.shield: Auto, or Off for no warning either")
+        "the runtime's socket cannot be shielded: a kubelet that ends a container is noticed but not prevented",
+        "remove the obstacle, or set verify.shield: Auto to upgrade without the shield (Off: without the warning, too)")
     RUNTIME_SOCKET_MOUNTED = ("RuntimeSocketMounted",
         "a container mounts the runtime's socket as a file, which the runtime's restart replaces",
         "mount the directory of the socket instead, or restart the pods that the message names after the upgrade")
@@ -195,7 +195,7 @@ class Reason(StrEnum):
         "stopping the kubelet would also end another unit or process on the node",
         "remove the dependency that the message names, or stop it at a time of your choice first")
     NODE_UNDER_PRESSURE = ("NodeUnderPressure", "the node is short of memory, disk space or process IDs",
-        "free what the message names; the node is retried as soon as it has enough")
+        "free some of the resource that the message names; the node is retried as soon as it has enough")
     CONFLICTING_NODE_OPERATION = ("ConflictingNodeOperation",
         "another program or controller is changing the node, or is about to restart or remove it",
         "wait until it is done, or pause it")
@@ -221,8 +221,8 @@ class Reason(StrEnum):
         "a kubelet before 1.35 reports pods unready until it has probed them, and Services drop them meanwhile",
         "install the readiness guard (API servers from 1.30 on), or run replicas on other nodes too")
     SERVICES_NOT_READABLE = ("ServicesNotReadable",
-        "the agent could not read the endpoints of the Services of the node's pods, or what else depends on the pods",
-        "let its service account list what the message names, as manifests/agent-rbac.yaml does", Severity.WARN)
+        "the agent could not read the endpoints of Services, or other objects that depend on the node's pods",
+        "allow its service account to list what the message names, as manifests/agent-rbac.yaml does", Severity.WARN)
     READINESS_PROBE_FAILING = ("ReadinessProbeFailing",
         "readiness probes fail before the upgrade, so those pods are expected to be unready afterwards too",
         "inspect the pods named in the message", Severity.WARN)
@@ -231,7 +231,7 @@ class Reason(StrEnum):
         "make sure that the probes named in the message succeed as long as their containers run, or delete the pods")
     IPTABLES_CHAINS_NOT_CREATED = ("IptablesChainsNotCreated",
         "kubelets from 1.27 on do not create the chains that mark packets",
-        "change what refers to the chain before the node is restarted", Severity.WARN)
+        "change the configuration that refers to the chain before the node is restarted", Severity.WARN)
     CORDON_REMOVES_TRAFFIC = ("CordonRemovesTraffic",
         "control planes before 1.19 remove a cordoned node from the load balancers of Services",
         "make sure that other nodes can take the traffic of those load balancers meanwhile", Severity.WARN)
@@ -279,7 +279,7 @@ class Reason(StrEnum):
         "remove the annotation from the node to have it upgraded", Severity.SKIP)
     HELD_BY_ANNOTATION = ("HeldByAnnotation",
         "the node has the annotation nodeupgrade.dev/hold, so the rollout waits",
-        "remove the annotation from the node to continue, or replace it by nodeupgrade.dev/skip to leave the node out")
+        "remove the annotation to continue, or replace it with nodeupgrade.dev/skip to leave the node out")
     HELD_BY_POD = ("HeldByPod",
         "a pod of the node has the annotation nodeupgrade.dev/hold, so the rollout waits for a limited time",
         "remove it from the pod, or annotate the node with nodeupgrade.dev/skip, or set spec.timeouts.podHold to 0s")
@@ -292,12 +292,12 @@ class Reason(StrEnum):
         "see the list of containers in the task's status")
     SHIELD_REFUSED_CALL = ("ShieldRefusedCall",
         "a kubelet tried to end a container or pod that ran before the upgrade, and the shield refused the call",
-        "look at the caller and the kubelet's log lines in the message")
+        "find the cause in the caller and the kubelet's log lines that the message quotes")
     INVENTORY_CHANGED = ("InventoryChanged",
         "containers started or ended between planning and stopping the kubelet, so the plan no longer fits",
         "retry when fewer pods change on the node; nothing was rewritten")
     UNIT_CHANGED = ("UnitChanged", "the kubelet's unit or configuration was changed while the node was upgraded",
-        "look at what the message names (a unit with `systemctl cat`), and find out what changes it")
+        "inspect the unit (`systemctl cat`) or file that the message names, and find out which program changes it")
     STEP_FAILED = ("StepFailed", "a step failed, and the earlier steps were undone",
         "read the message and the journal on the node, fix the cause, and retry")
     KUBELET_DID_NOT_START = ("KubeletDidNotStart", "the new kubelet exited or never became healthy",
@@ -354,6 +354,9 @@ class Reason(StrEnum):
     TOO_MANY_UNAVAILABLE = ("TooManyUnavailable",
         "as many nodes as strategy.maxUnavailable allows are already unavailable, though not because of this rollout",
         "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout continues automatically")
+    CLUSTER_BUDGET_REACHED = ("ClusterBudgetReached",
+        "as many nodes of the cluster are in flight or unavailable as the operator's settings allow",
+        "wait for other rollouts, or have MAX_IN_FLIGHT or MAX_UNAVAILABLE of the operator raised")
     TIMED_OUT = ("TimedOut", "the wave or the rollout took longer than spec.timeouts allows",
         "raise the timeout to continue")
     FAILURE_THRESHOLD_REACHED = ("FailureThresholdReached",
@@ -380,7 +383,7 @@ class Reason(StrEnum):
     CORDONED = "Cordoned", "the node was cordoned for its upgrade"
     UNCORDONED = "Uncordoned", "the node's cordon was restored to its previous state"
     READINESS_GUARD_RAISED = "ReadinessGuardRaised", "the node's pods stay Ready until its new kubelet has probed them"
-    READINESS_GUARD_LIFTED = "ReadinessGuardLifted", "the readiness of the node's pods is again as its kubelet reports"
+    READINESS_GUARD_LIFTED = "ReadinessGuardLifted", "the node's pods are again as ready as its kubelet reports"
     AGENT_STARTED = "AgentStarted", "the agent pod was created"
     AGENT_REPLACED = "AgentReplaced", "a lost agent pod was replaced; the run continues"
     CLAIMED = "Claimed", "the node belongs to the rollout and waits for its turn"

@@ -65,7 +65,7 @@ def read_one(text: str | bytes) -> Value:
     """
     documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), lines=False))
     if len(documents) > 1:
-        raise UnreadableYamlError(problem="there is more than one document")
+        raise UnreadableYamlError(problem="it contains more than one document")
     return documents[0] if documents else None
 
 
@@ -100,7 +100,7 @@ class _WithoutNul:
     def read(self, size: int = -1) -> str:
         text = self._source.read(size)
         if "\0" in text:
-            raise UnreadableYamlError(problem="there is a NUL character in it")
+            raise UnreadableYamlError(problem="it contains a NUL character")
         return text
 
 
@@ -144,11 +144,11 @@ class _Document:
             raise _refusal(event, f"the alias *{event.anchor} has no anchor")
         anchored = self._anchors[event.anchor]
         if anchored is None:
-            raise _refusal(event, f"the alias *{event.anchor} stands for something that it is part of")
+            raise _refusal(event, f"the alias *{event.anchor} refers to a value that contains the alias")
         value, size = anchored
         self._made += size
         if size > MOST_BY_ALIASES or self._made > MOST_BY_ALIASES + event.start_mark.index:
-            raise _refusal(event, f"its aliases stand for more than {MOST_BY_ALIASES} values")
+            raise _refusal(event, f"its aliases expand to more than {MOST_BY_ALIASES} values")
         return value
 
     def _sequence(self, depth: int) -> list[Value]:
@@ -192,7 +192,7 @@ class _Document:
             case None | int() | float():
                 return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
             case _:
-                raise _refusal(event, "a key is not text")
+                raise _refusal(event, "a key is not a string")
 
 
 def _merged(event: Any, value: Value) -> dict[str, Value]:
@@ -207,7 +207,7 @@ def _merged(event: Any, value: Value) -> dict[str, Value]:
 
 def _require_type(event: Any, kind: str) -> None:
     if event.tag not in {None, "!", f"{_TAG}{kind}"}:
-        raise _refusal(event, f"there is no such type as {event.tag}")
+        raise _refusal(event, f"the type {event.tag} does not exist")
 
 
 class _Scalars(SafeConstructor, Resolver):
@@ -241,7 +241,7 @@ def _scalar(event: Any) -> Value:
             return _fraction(text)
         case "binary":
             return _decoded(event)
-    raise _refusal(event, f"there is no such type as {tag}")
+    raise _refusal(event, f"the type {tag} does not exist")
 
 
 def _whole(text: str) -> Value:
@@ -267,7 +267,7 @@ def _decoded(event: Any) -> str:
     try:
         return base64.b64decode(event.value, validate=False).decode()
     except (binascii.Error, ValueError):
-        raise _refusal(event, "!!binary is not followed by text in base64") from None
+        raise _refusal(event, "the value after !!binary is not base64") from None
 
 
 def _refusal(event: Any, problem: str) -> UnreadableYamlError:

@@ -33,7 +33,7 @@ def pause(upgrade: Upgrade) -> Change:
     _require_active(upgrade, "pause")
     resting = "no node is in flight"
     if upgrade.paused_by_annotation:
-        says = f"{upgrade.name} is paused by annotation already"
+        says = f"{upgrade.name} is already paused by annotation"
         return Change(says=says, done=lambda later: not later.status.in_flight, waits_for=resting)
     flying = len(upgrade.status.in_flight)
     also = f"; {counted(flying, 'node')} in flight will finish" if flying else ""
@@ -89,7 +89,7 @@ def retry(upgrade: Upgrade, token: str) -> Change:
         raise CannotError(f"cannot retry {upgrade.name} because it is being deleted; create a new NodeUpgrade instead")
     if upgrade.retry and upgrade.retry != upgrade.status.last_handled_retry:
         return Change(
-            says=f"{upgrade.name} has a retry requested already, which the operator is about to carry out",
+            says=f"{upgrade.name} already has a retry requested, which the operator is about to carry out",
             done=_retried(upgrade.retry),
             waits_for=_RETRIED,
         )
@@ -100,7 +100,7 @@ def retry(upgrade: Upgrade, token: str) -> Change:
     if not again:
         return Change(says=f"no node of {upgrade.name} failed or was refused", but=but)
     return Change(
-        says=f"{counted(again, 'node')} of {upgrade.name} that failed, were rolled back or refused are tried once more",
+        says=f"{counted(again, 'node')} of {upgrade.name} that failed, were rolled back or refused are retried",
         patch=_annotate(RETRY_ANNOTATION, token),
         but=but,
         done=_retried(token),
@@ -111,7 +111,7 @@ def retry(upgrade: Upgrade, token: str) -> Change:
 def abort(upgrade: Upgrade) -> Change:
     """End the rollout for good."""
     if upgrade.spec is not None and upgrade.spec.action is RolloutAction.ABORT:
-        says = f"{upgrade.name} is aborted already, or is being aborted"
+        says = f"{upgrade.name} is already aborted or being aborted"
         return Change(says=says, done=lambda later: later.finished, waits_for="no node is in flight")
     _require_active(upgrade, "abort")
     flying = counted(len(upgrade.status.in_flight), "node")
@@ -120,7 +120,7 @@ def abort(upgrade: Upgrade) -> Change:
     )
     return Change(
         says=(
-            f"{upgrade.name} ends for good: no further node is started, {also}, and nodes that are upgraded stay so; "
+            f"{upgrade.name} ends for good: no further node is started, {also}, and upgraded nodes stay upgraded; "
             "put action: Abort into Git too, or a tool that syncs from there will report a conflict"
         ),
         patch={"spec": {"action": RolloutAction.ABORT.value}},
@@ -160,10 +160,10 @@ def _needs_no_approval(upgrade: Upgrade, name: str) -> str:
     if spec is not None and (written is None or written.approval is ApprovalPolicy.AUTO):
         return f"wave {name} of {upgrade.name} begins without approval"
     if spec is not None and name in spec.approved_waves:
-        return f"wave {name} of {upgrade.name} is approved by spec.approvedWaves already"
+        return f"wave {name} of {upgrade.name} is already approved by spec.approvedWaves"
     if name in upgrade.approvals:
         by = upgrade.approvals[name]
-        return f"wave {name} of {upgrade.name} is approved already{f', by {by}' if by else ''}"
+        return f"wave {name} of {upgrade.name} is already approved{f', by {by}' if by else ''}"
     return ""
 
 

@@ -37,7 +37,7 @@ def in_yaml(document: object) -> str:
     return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=False))
 
 
-def output_option(help_text: str = "For people, or for programs.") -> Callable[[F], F]:
+def output_option(help_text: str = "Output format.") -> Callable[[F], F]:
     """Add the option ``--output``."""
     return click.option(
         "--output", "-o", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True, help=help_text

@@ -113,6 +113,9 @@ ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "selfsubjectaccessreview
 ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"
 )
+ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"
+)
 READINESS_GUARD = "readiness-guard.nodeupgrade.dev"
 NODE_GUARD = "node-guard.nodeupgrade.dev"
 FENCE = "operator-fence.nodeupgrade.dev"

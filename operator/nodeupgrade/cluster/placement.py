@@ -51,14 +51,14 @@ def unmet_placement(pod: Pod, node: NodeView) -> str | None:
     for key, value in (pod.spec.get("nodeSelector") or {}).items():
         if (has := node.labels.get(key)) != value:
             shown = f"no label {key}" if has is None else f"{key}={has}"
-            return f"its node selector wants {key}={value} and the node has {shown}"
+            return f"its node selector requires {key}={value} and the node has {shown}"
     affinity = (pod.spec.get("affinity") or {}).get("nodeAffinity") or {}
     if (required := affinity.get("requiredDuringSchedulingIgnoredDuringExecution")) is None:
         return None
     terms = [_term(each) for each in required.get("nodeSelectorTerms") or ()]
     if any(_meets_term(term, node) for term in terms):
         return None
-    return f"its required node affinity ({_rendered(terms)}) matches no label of the node"
+    return f"its required node affinity ({_rendered(terms)}) does not match the labels of the node"
 
 
 def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:

@@ -137,5 +137,5 @@ async def lead(elector: Elector, work: Callable[[], Awaitable[None]]) -> None:
             if not task.cancelled() and (problem := task.exception()) is not None:
                 raise problem
         if not working.cancelled():
-            raise RuntimeError("the work has ended that must not end")
+            raise RuntimeError("the control plane's work ended unexpectedly")
         _log.warning("leadership_lost")

@@ -6,10 +6,12 @@ from pathlib import Path
 import yaml
 
 from nodeupgrade.api.configuration import Configuration, ConfigurationError, parse_configuration
+from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.yaml import read_one
 from nodeupgrade.cluster.agent_pods import VARIABLE
 from nodeupgrade.controlplane.wiring import DEFAULT_LIVENESS, OperatorSettings
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN
 from nodeupgrade.sources.allowlist import Allowed, AllowedError, read_allowed
 
@@ -25,13 +27,14 @@ class SettingsError(Exception):
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     """Read the settings from environment variables.
 
-    These are AGENT_IMAGE, POD_NAMESPACE, POD_NAME, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS, and the
-    paths of two files, CONFIG_FILE and ALLOWED. Without the latter, only what ``Allowed`` allows by default is allowed.
-    In tests, the failpoints' VARIABLE too.
+    These are AGENT_IMAGE, POD_NAMESPACE, POD_NAME, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS, the
+    budget of the cluster, MAX_IN_FLIGHT and MAX_UNAVAILABLE, which are unlimited if empty, and the paths of two files,
+    CONFIG_FILE and ALLOWED. Without the latter, only what ``Allowed`` allows by default is allowed. In tests, the
+    failpoints' VARIABLE too.
 
     Raises:
-        SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, or one of the files is not
-            valid.
+        SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, a part of the budget is
+            neither a number nor a percentage, or one of the files is not valid.
     """
     image = environment.get("AGENT_IMAGE")
     if not image:
@@ -41,7 +44,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > LAST_PORT:
         raise SettingsError(
-            f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to something like {DEFAULT_METRICS}"
+            f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to an address such as {DEFAULT_METRICS}"
         )
     return OperatorSettings(
         agents=AgentPodSettings(
@@ -57,7 +60,18 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         metrics_host=host.strip("[]"),
         metrics_port=int(port),
         configuration=_configuration(environment.get("CONFIG_FILE")),
+        cluster_budget=ClusterBudget(
+            max_in_flight=_limit(environment, "MAX_IN_FLIGHT"), max_unavailable=_limit(environment, "MAX_UNAVAILABLE")
+        ),
     )
+
+
+def _limit(environment: Mapping[str, str], name: str) -> IntOrPercent | None:
+    text = environment.get(name, "")
+    try:
+        return IntOrPercent.parse(int(text) if text.isdecimal() else text) if text else None
+    except ValueError as error:
+        raise SettingsError(f"cannot start because of {name}: {error}; leave it empty for no limit") from error
 
 
 def _configuration(file: str | None) -> Configuration:

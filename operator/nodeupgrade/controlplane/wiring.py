@@ -19,10 +19,12 @@ from nodeupgrade.cluster.kube_api import LEASES, UPGRADES, ForbiddenError, NotFo
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
+from nodeupgrade.fleet.health import objects
 from nodeupgrade.fleet.health.monitor import HealthMonitor
 from nodeupgrade.fleet.health.probe import ClusterProbe
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
@@ -56,6 +58,7 @@ class OperatorSettings:
     metrics_host: str = ""  # address on which to serve metrics to Prometheus
     metrics_port: int = 0  # port on which to serve metrics
     configuration: Configuration = field(default_factory=Configuration)  # the servers that the operator may speak to
+    cluster_budget: ClusterBudget = field(default_factory=ClusterBudget)  # what all rollouts together may take
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +117,13 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
     async with (
         KubeClient.open(kubeconfig, answered=metrics.answered) as kube,
         KubeClient.open(kubeconfig, patience=ELECTION_PATIENCE, answered=metrics.answered) as electing,
-        KubeClient.open(kubeconfig, patience=ONE_ATTEMPT, answered=metrics.answered, impersonated=reader) as as_reader,
+        KubeClient.open(
+            kubeconfig,
+            patience=ONE_ATTEMPT,
+            answered=metrics.answered,
+            impersonated=reader,
+            page_size=objects.PAGE_SIZE,
+        ) as as_reader,
     ):
         # A name of its own for every process: the API server's fence compares what precedes the underscore.
         identity = f"{settings.pod}_{uuid.uuid4().hex[:12]}"
@@ -137,6 +146,7 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             health,
             operator_node=None if settings.node is None else NodeName(settings.node),
             term=elector,
+            cluster_budget=settings.cluster_budget,
             recent_seconds=RECENT_SECONDS,
         )
         controllers = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)

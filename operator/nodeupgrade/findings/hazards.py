@@ -25,12 +25,12 @@ class Hazard(StrEnum):
 
     # start-up
     FLAG_REJECTED = "the new kubelet rejects a flag"
-    COMMAND_LINE_DRIFTED = "the unit would start the kubelet with another command line than the running one"
+    COMMAND_LINE_DRIFTED = "the unit would start the kubelet with a different command line than the running one"
     GATE_REJECTED = "the new kubelet rejects a feature gate"
     GATE_DEFAULT_FLIPS = "the default of a feature gate that concerns running pods changes"
     CONFIGURATION_REJECTED = "the new kubelet rejects its configuration"
     DEFAULT_CHANGES = "the default of a setting that concerns running pods changes"
-    CONFIGURATION_DRIFTED = "the configuration on disk is not that of the running kubelet"
+    CONFIGURATION_DRIFTED = "the configuration on disk differs from that of the running kubelet"
     CGROUP_V1_REFUSED = "the new kubelet does not start on cgroup v1"
     SWAP_REFUSED = "swap is on, and the kubelet does not start with it"
     RUNTIME_API_TOO_OLD = "the runtime does not serve the API that the new kubelet needs"
@@ -40,7 +40,7 @@ class Hazard(StrEnum):
     CERTIFICATE_UNUSABLE = "the kubelet's client certificate or kubeconfig is missing, expired or not accepted"
     CREDENTIAL_PROVIDER_UNUSABLE = "the configuration of credential providers, or one of them, is not usable"
     IMAGE_PULLS_VERIFIED = "the new kubelet verifies pulled images again, so that a restarted container may not start"
-    KERNEL_DEFAULTS_PROTECTED = "kernel settings differ from those on which protectKernelDefaults insists"
+    KERNEL_DEFAULTS_PROTECTED = "kernel settings differ from those that protectKernelDefaults requires"
     SOCKETS_TAKEN = "a port or socket that the kubelet listens on belongs to another process"
     DISK_FULL = "the disk or its inodes are below the eviction thresholds, or have no room for a run"
     MEMORY_SHORT = "the node has less memory available than the eviction threshold of the new kubelet"
@@ -74,7 +74,7 @@ class Hazard(StrEnum):
     DEVICES_LOST = "a device plugin is not back when its pods are admitted, or their devices are allocated again"
     EXCLUSIVE_RESOURCES_LOST = "CPUs, memory or NUMA nodes of a guaranteed pod are allocated again"
     CLAIMS_LOST = "a claim of dynamic resource allocation cannot be prepared again"
-    CRITICAL_POD_PREEMPTS = "a critical pod that does not fit ends other pods"
+    CRITICAL_POD_PREEMPTS = "a critical pod that does not fit preempts other pods"
     STATIC_POD_REFERS_TO_API = "a static pod refers to objects of the API, which newer kubelets refuse"
     GROUPS_POLICY_UNKNOWN = "the runtime does not know supplementalGroupsPolicy: Strict"
 
@@ -111,11 +111,11 @@ class Hazard(StrEnum):
     RUNTIME_LOSES_STATE = "the runtime loses state when it is restarted"
     RUNTIME_SOCKET_REPLACED = "a container has mounted the runtime's socket as a file, and keeps the old one"
     RUNTIME_CONNECTION_BREAKS = "a container exits when its connection to the runtime breaks"
-    RUNTIME_STOPS_LATE = "the runtime waits for one of its clients when it stops, and the kubelet is down as long"
-    RUNTIME_CHANGES = "the runtime that starts is another one than the one that ran"
+    RUNTIME_STOPS_LATE = "the runtime waits for one of its clients when it stops, and the kubelet is down meanwhile"
+    RUNTIME_CHANGES = "the runtime that would start is not the one that runs"
     CGROUP_DRIVER_CHANGES = "the new kubelet uses another cgroup driver"
     CGROUP_CONTROLLER_MISSING = "a pod's cgroup lacks a controller that the kubelet needs"
-    CGROUP_LIMIT_BELOW_USAGE = "the limit of all pods sinks below what they use"
+    CGROUP_LIMIT_BELOW_USAGE = "the limit of all pods drops below what they use"
     CGROUP_ROOT_CHANGES = "cgroup root, QoS hierarchy or reserved cgroups change"
     VOLUME_LAYOUT_CHANGES = "the new kubelet looks for a mounted volume at another path, or by another plugin"
     VOLUME_IN_TRANSITION = "a mounted volume is being deleted or detached"
@@ -131,15 +131,15 @@ class Hazard(StrEnum):
 
 MET_BY_DESIGN: Mapping[Hazard, str] = {
     Hazard.PROCESS_LIMIT_TOO_SMALL: (
-        "a kubelet sets the limit of a pod's cgroup only when it makes one (kubelet-versions)"
+        "a kubelet sets the limit of a pod's cgroup only when it creates one (kubelet-versions)"
     ),
-    Hazard.LEASE_EXPIRES: "a process of its own renews the Lease until the new kubelet does (readiness)",
+    Hazard.LEASE_EXPIRES: "a separate process renews the Lease until the new kubelet does (readiness)",
     Hazard.POD_CHANGED_SINCE_PLAN: (
         "containers are listed again once the kubelet is stopped, and hashes read back before one is started (design)"
     ),
     Hazard.SOCKETS_TAKEN: (
         "the running kubelet holds its ports until it is stopped; one that would listen elsewhere has drifted, and "
-        "files that go along must leave address and ports of its API and health check (before-a-restart)"
+        "replaced files must keep address and ports of its API and health check (before-a-restart)"
     ),
     Hazard.EXCHANGES_AT_ONCE: "budgets, waves and the second look of a rollout (rollouts)",
 }

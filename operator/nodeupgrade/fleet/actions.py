@@ -253,14 +253,10 @@ class DropTask(_OnTask, logged="task_dropped"):
     """Delete the task of a Node that is gone."""
 
 
-class DisownTask(_OnTask, logged="task_disowned"):
-    """Let a task belong to its Node, so that it stays when its NodeUpgrade is deleted."""
-
-
 UpgradeWrite: TypeAlias = AddFinalizer | RemoveFinalizer | WriteStatus
 GuardWrite: TypeAlias = RaiseGuard | NarrowGuard | DeclineGuard | LiftGuard
 _TaskWrite: TypeAlias = Claim | Reopen | ClearTaskStatus | StartTask | Abort | GiveUp | Judge | ReleaseTask | DropTask
-_TaskNote: TypeAlias = DisownTask | MarkTask | RecordHold | RecordHook
+_TaskNote: TypeAlias = MarkTask | RecordHold | RecordHook
 _OtherWrite: TypeAlias = Cordon | RestoreCordon | CreateAgent | DeleteAgent | StartHook
 Write: TypeAlias = UpgradeWrite | GuardWrite | _TaskWrite | _TaskNote | _OtherWrite
 ReportOnly: TypeAlias = Admit | FreeSlot | Refuse | Skip | ReportWave | Hold | Wait | Report

@@ -17,6 +17,7 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, GuardParameters, NodeAction, Wait
 from nodeupgrade.fleet.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, next_setback
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.hooks.hooks import HookJobs
 from nodeupgrade.kubelet import history, probe_delay
@@ -96,6 +97,7 @@ class FleetSnapshot:
     health: Mapping[str, HealthReading] = field(default_factory=dict)  # by name of the health check
     hook_jobs: HookJobs = field(default_factory=HookJobs)  # only those of the reconciled node
     epoch: str = ""  # the mark of this leader's term on objects; empty if there is no other writer
+    cluster_budget: ClusterBudget = ClusterBudget()  # what all rollouts together may take
     allowed: Allowed | None = None  # what the operator's configuration allows; None if that is unknown
 
     @property

@@ -34,7 +34,7 @@ def validity(pem: bytes) -> tuple[datetime, datetime]:
 def _moment(data: bytes) -> tuple[datetime, bytes]:
     text, rest = _content(data, data[0])
     if data[0] not in {_UTC_TIME, _TIME}:
-        raise ValueError("its certificate has no dates where they belong")
+        raise ValueError("its certificate has no validity dates")
     digits = text.decode("ascii", errors="replace")
     if data[0] == _UTC_TIME:
         digits = ("19" if digits[:2] >= "50" else "20") + digits
@@ -50,5 +50,5 @@ def _content(data: bytes, tag: int) -> tuple[bytes, bytes]:
         start += length & 0x7F
         length = int.from_bytes(data[2:start], "big")
     if len(data) < start + length:
-        raise ValueError("its certificate is cut off")
+        raise ValueError("its certificate is truncated")
     return data[start : start + length], data[start + length :]

@@ -56,9 +56,9 @@ def parse_program(stanza: Mapping[str, Any], cluster: Mapping[str, Any], directo
     """
     version, command = str(stanza.get("apiVersion")), stanza.get("command")
     if not isinstance(command, str) or not command:
-        raise CredentialProgramError("its exec names no command")
+        raise CredentialProgramError("its exec has no command")
     if version not in VERSIONS:
-        raise CredentialProgramError(f"its exec has no apiVersion that is known: {version}")
+        raise CredentialProgramError(f"its exec has an unknown apiVersion: {version}")
     mode = str(stanza.get("interactiveMode") or ("unset" if version == MODE_REQUIRED else "IfAvailable"))
     if mode not in {"Never", "IfAvailable"}:
         raise CredentialProgramError(f"its exec has interactiveMode {mode}, and a kubelet has no terminal")

@@ -66,7 +66,7 @@ WATCHDOG = MinorChange(32, pull(127566), "The kubelet reports to systemd's watch
 IMAGE_PULLS_VERIFIED = MinorChange(
     35,
     pull(135228),
-    "Who may use an image that is on the node is verified by default (`KubeletEnsureSecretPulledImages`).",
+    "The kubelet verifies by default which pods may use an image on the node (`KubeletEnsureSecretPulledImages`).",
 )
 IMAGE_INODES = MinorChange(30, pull(121834), "The default of `evictionHard` contains `imagefs.inodesFree`.")
 HUGE_PAGES_TAKEN_OFF = MinorChange(

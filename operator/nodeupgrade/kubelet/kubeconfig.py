@@ -69,11 +69,11 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
     program = None
     if not certificate.given and not token.given:
         if not isinstance(stanza := user.get("exec"), Mapping):
-            raise ValueError(f"user {context['user']} has neither a certificate nor a token in it")
+            raise ValueError(f"user {context['user']} has neither a certificate nor a token")
         try:
             program = parse_program(stanza, cluster, directory)
         except CredentialProgramError as error:
-            raise CredentialProgramError(f"user {context['user']} has none of its own, and {error}") from error
+            raise CredentialProgramError(f"user {context['user']} has no credentials, and {error}") from error
     return Credentials(
         host=server.hostname,
         port=server.port or 443,
@@ -109,7 +109,7 @@ def inlined(credentials: Credentials, read: Callable[[PurePosixPath], bytes | No
         if material.path is None:
             return material
         if (data := read(PurePosixPath(material.path))) is None:
-            raise ValueError(f"there is no {material.path}, which it names")
+            raise ValueError(f"it names {material.path}, which does not exist")
         return Material(data=data)
 
     return replace(

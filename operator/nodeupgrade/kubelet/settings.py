@@ -80,7 +80,7 @@ class Configured:
         if given:
             pairs = [pair.strip() for text in given for pair in text.split(",") if pair.strip()]
             if not all(separator in pair for pair in pairs):
-                raise ValueError(f"the kubelet's --{flag} is not a list of amounts: {','.join(given)}")
+                raise ValueError(f"the kubelet's --{flag} is not a list of quantities: {','.join(given)}")
             return {name.strip(): value.strip() for name, _, value in (pair.partition(separator) for pair in pairs)}
         value = self.document.get(key)
         if value is None:

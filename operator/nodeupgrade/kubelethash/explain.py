@@ -124,7 +124,7 @@ def _whole_pod_reasons(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion
     if old is not new:
         yield (
             f"kubelet {before.series} counts the pod as {old}, kubelet {after.series} as {new}, "
-            "so its cgroup is looked for elsewhere"
+            "and looks for its cgroup elsewhere"
         )
     if _is_mirror(pod) and not static_uid_may_stay(before, after):
         yield f"it is a static pod, and kubelet {after.series} gives it a new UID unless its manifest sets one"

@@ -63,7 +63,7 @@ def read_allowed(value: object) -> Allowed:
         raise AllowedError("it is not a map of lists")
     names = {field_name(field.name): field.name for field in fields(Allowed)}
     if unknown := sorted(map(str, value.keys() - names.keys())):
-        raise AllowedError(f"{unknown[0]} is unknown; known are {', '.join(names)}")
+        raise AllowedError(f"{unknown[0]} is unknown; the known fields are {', '.join(names)}")
     lists = {name: _texts(yaml, value.get(yaml)) for yaml, name in names.items()}
     allowed = Allowed(**lists)
     places = {"urls": url_place, "paths": path_place, "images": image_place, "files": path_place}
@@ -72,7 +72,7 @@ def read_allowed(value: object) -> Allowed:
             try:
                 parse(entry)
             except SourceError as error:
-                raise AllowedError(f"{name}: {entry!r} makes no sense: {error}") from error
+                raise AllowedError(f"{name}: {entry!r} is invalid: {error}") from error
     return allowed
 
 
@@ -159,5 +159,5 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list) or not all(isinstance(each, str) and 0 < len(each) < _TEXT_LENGTH for each in value):
-        raise AllowedError(f"{name} is not a list of texts")
+        raise AllowedError(f"{name} is not a list of strings")
     return tuple(value)

@@ -48,7 +48,7 @@ def parse_url(text: str) -> Url:
         SourceError: It has a user, query, fragment, no path, or anything else than plain parts in it.
     """
     if re.fullmatch(URL, text, re.ASCII) is None:
-        raise SourceError("it is not a URL of plain parts, without user, query and fragment")
+        raise SourceError("it is not a URL without user, query, fragment and escapes")
     return _url(text)
 
 
@@ -71,10 +71,10 @@ def parse_path(text: str) -> PurePosixPath:
         SourceError: It is relative, has parts that are not plain, or leads to what the kernel shows as files.
     """
     if re.fullmatch(PATH, text, re.ASCII) is None:
-        raise SourceError("it is not an absolute path of plain parts")
+        raise SourceError("it is not an absolute path without . and .., % and \\")
     path = PurePosixPath(text)
     if path.parts[1] in KERNEL_DIRECTORIES:
-        raise SourceError(f"nothing in /{path.parts[1]} is a program")
+        raise SourceError(f"/{path.parts[1]} contains no programs")
     return path
 
 

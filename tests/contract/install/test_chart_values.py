@@ -66,11 +66,14 @@ VALUES: dict[str, Json] = {
     "allowed images": {"allowed": {"images": ["registry.example/kubelets"]}},
     "allowed hooks": {"allowed": {"hooks": ["set-noout", "unset-noout"]}},
     "nothing allowed": {"allowed": {"urls": [], "paths": [], "units": []}},
+    "a budget of numbers": {"maxInFlight": 20, "maxUnavailable": 0},
+    "a budget of a percentage": {"maxInFlight": "5%", "maxUnavailable": None},
     "no definitions": {"crds": {"install": False}},
     "definitions that go": {"crds": {"keep": False}},
     "definitions without rules": {"crds": {"validationRules": "Omit"}},
     "no policies": {"admissionPolicies": "Omit"},
     "nodes/proxy": {"nodesProxy": True},
+    "four eyes": {"fourEyes": True},
     "monitoring": {"monitoring": {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}}},
     "a dashboard": {"monitoring": {"dashboard": True}},
     "cleanup": {"cleanup": True},
@@ -136,8 +139,12 @@ def earlier(directory: Path) -> Path:
     (directory / "templates/uninstall-check.yaml").unlink()
     values = yaml.safe_load((directory / "values.yaml").read_text())
     schema = json.loads((directory / "values.schema.json").read_text())
-    del values["uninstallCheck"], values["allowed"]["hooks"]
-    del schema["properties"]["uninstallCheck"], schema["properties"]["allowed"]["properties"]["hooks"]
+    del values["uninstallCheck"], values["maxInFlight"], values["allowed"]["hooks"]
+    del (
+        schema["properties"]["uninstallCheck"],
+        schema["properties"]["maxInFlight"],
+        schema["properties"]["allowed"]["properties"]["hooks"],
+    )
     (directory / "values.yaml").write_text(yaml.safe_dump(values))
     (directory / "values.schema.json").write_text(json.dumps(schema))
     about = (directory / "Chart.yaml").read_text()

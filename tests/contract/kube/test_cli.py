@@ -44,7 +44,7 @@ def read(api_server: ApiServer, name: str) -> Any:
 
 def test_pause_and_resume(api_server: ApiServer, rollout: str) -> None:
     dry = run(api_server, "pause", rollout, "--dry-run")
-    assert (dry.exit_code, "The API server agrees" in dry.output) == (0, True)
+    assert (dry.exit_code, "The API server accepts it" in dry.output) == (0, True)
     assert "annotations" not in read(api_server, rollout)["metadata"]
     assert run(api_server, "pause", rollout, "--wait").exit_code == 0
     assert read(api_server, rollout)["metadata"]["annotations"] == {"nodeupgrade.dev/pause": "true"}
@@ -69,7 +69,7 @@ def test_retry_of_a_failure(api_server: ApiServer, rollout: str) -> None:
     api_server.kubectl("patch", "nodeupgrade", rollout, "--subresource=status", "--type=merge", f"--patch={failed}")
     assert run(api_server, "retry", rollout).exit_code == 0
     assert read(api_server, rollout)["metadata"]["annotations"]["nodeupgrade.dev/retry"]
-    assert "a retry requested already" in run(api_server, "retry", rollout).output
+    assert "already has a retry requested" in run(api_server, "retry", rollout).output
 
 
 def test_abort_is_final(api_server: ApiServer, rollout: str) -> None:

@@ -59,7 +59,7 @@ def test_while_somebody_else_works_with_it_nothing_is_changed(packages_world: Pa
 
     with packages_world.in_use():
         assert "(process " in packages.state().user
-        with pytest.raises(Transient, match=r"process \d+\) works with the database of dpkg"):
+        with pytest.raises(Transient, match=r"process \d+\) is using the database of dpkg"):
             packages.select(package, HELD)
         assert packages_world.status() == INSTALLED
 

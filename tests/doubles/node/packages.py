@@ -44,7 +44,7 @@ class SimulatedPackages:
         """Write the list anew, with one line changed."""
         with self._calls.effect(f"packages.select {package.name} {selection}"):
             if self.user:
-                raise Transient(f"{self.user} works with the database of dpkg, which is locked meanwhile")
+                raise Transient(f"{self.user} is using the database of dpkg and has locked it")
             status = self._disk.get(str(STATUS), b"").decode()
             if str(PROGRAM) not in self._disk or record_of(status.encode(), package.name, package.architecture) is None:
                 raise StepFailed(f"dpkg has nothing on record for {package.specific}")

@@ -18,6 +18,7 @@ from nodeupgrade.cli.inputs.cluster import World
 from nodeupgrade.cli.main import main
 from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
     CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
@@ -41,7 +42,18 @@ WORLD = ("upgrades.yaml", "tasks.yaml", "previews.yaml", "nodes.yaml", "pods.yam
 
 KINDS: dict[str, Resource] = {
     each.kind: each
-    for each in (CONFIGMAPS, NODES, PODS, EVENTS, UPGRADES, TASKS, LEASES, DEPLOYMENTS, ADMISSION_POLICIES)
+    for each in (
+        CONFIGMAPS,
+        NODES,
+        PODS,
+        EVENTS,
+        UPGRADES,
+        TASKS,
+        LEASES,
+        DEPLOYMENTS,
+        ADMISSION_POLICIES,
+        ADMISSION_POLICY_BINDINGS,
+    )
 }
 
 

@@ -89,7 +89,7 @@ async def test_somebody_at_work_with_dpkg_refuses_the_node(world: World) -> None
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.CONFLICTING_NODE_OPERATION), status.message
-    assert "apt-get (process 7) works with the database of dpkg" in status.message
+    assert "apt-get (process 7) is using the database of dpkg" in status.message
     assert untouched(world)
 
 
@@ -99,7 +99,7 @@ async def test_somebody_at_work_with_dpkg_when_it_is_to_be_held_turns_the_run_ba
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.CONFLICTING_NODE_OPERATION), status.message
-    assert "unattended-upgr (process 7) works with the database of dpkg" in status.message
+    assert "unattended-upgr (process 7) is using the database of dpkg" in status.message
     assert world.node.disk[str(STATUS)] == INSTALLED
     assert world.stops == 0
     assert world.restarted == []

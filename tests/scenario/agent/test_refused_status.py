@@ -35,7 +35,7 @@ async def test_what_older_crds_do_not_know_is_left_out(world: World, monkeypatch
     status = await world.serve()
 
     assert (status.phase, status.preview) == (TaskPhase.PRECHECKED, None)
-    assert status.message.endswith("the API server refuses the whole report, update the CRDs: status.preview: no")
+    assert status.message.endswith("the API server rejects the full status; update the CRDs: status.preview: no")
     assert status.finished_at is not None
 
 

@@ -111,7 +111,7 @@ class Trial:
         status = (await scene.upgrade()).status
         scene.parts.clear()
         for body in await kube.list(NODES):
-            if body["spec"].get("unschedulable") and body["metadata"]["name"] not in status.in_flight:
+            if body["spec"].get("unschedulable") and body["metadata"]["name"] not in status.flying:
                 await kube.merge(NODES, body["metadata"]["name"], {"spec": {"unschedulable": None}})
         for task in await self.tasks():
             if task.verdict is not None and task.verdict.outcome.value == "RollbackFailed":
@@ -129,7 +129,7 @@ class Trial:
         status = (await self.scene.upgrade()).status
         if status.last_handled_retry != self.handled:
             self.handled = status.last_handled_retry
-            self.failed = {uid: name for uid, name in visible.items() if name in status.in_flight}
+            self.failed = {uid: name for uid, name in visible.items() if name in status.flying}
         else:
             self.failed |= visible
         await self.check(status)
@@ -144,7 +144,7 @@ class Trial:
     async def check(self, status: UpgradeStatus) -> None:
         counts = status.counts
         told = counts.failed + counts.rolled_back + counts.rollback_failed
-        known = {uid for uid, name in self.failed.items() if name not in status.in_flight}
+        known = {uid for uid, name in self.failed.items() if name not in status.flying}
         assert told >= len(known), f"{told} failures are told of, {len(known)} were seen: {self.failed}"
         if status.phase != "Succeeded":
             return

@@ -203,7 +203,7 @@ class Trial:
         self.kube.calm = calm
 
     async def slots(self) -> frozenset[str]:
-        return frozenset(parse_upgrade(await self.kube.get(UPGRADES, NAME)).status.in_flight)
+        return frozenset(parse_upgrade(await self.kube.get(UPGRADES, NAME)).status.flying)
 
     async def holds(self) -> None:
         """P3: slots bound what is touched. P4: a pause holds. P6: only the pool's nodes are touched."""

@@ -212,7 +212,7 @@ async def budgets_hold(kube: InMemoryKube) -> None:
     touched = {body["metadata"]["name"] for body in await kube.list(NODES) if body["spec"].get("unschedulable")}
     at_work = {task.name for task in tasks if task.spec.action == "Upgrade" and not task.reported.phase.terminal}
     failed = [task.name for task in tasks if task.verdict and task.verdict.outcome != "Succeeded"]
-    slots = set(upgrade.status.in_flight)
+    slots = set(upgrade.status.flying)
     assert len(slots) <= 2
     assert touched | at_work <= slots, f"{touched | at_work} touched, {slots} have a slot"
     assert len(failed) <= 2, "one that may fail, and one in flight beside it"

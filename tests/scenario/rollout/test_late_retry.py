@@ -91,7 +91,7 @@ async def test_a_failure_stays_on_record_if_its_slot_is_freed_as_a_retry_is_hand
         task = (await scene.operator.gather(NAME)).tasks.get(NodeName("node-0"))
         released = task is not None and task.verdict is not None and task.spec.action is TaskAction.RELEASE
     await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/retry": "again"}}})
-    assert (await scene.upgrade()).status.in_flight == ("node-0",)
+    assert (await scene.upgrade()).status.flying == ("node-0",)
 
     await scene.step()
 

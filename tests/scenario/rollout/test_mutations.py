@@ -44,7 +44,8 @@ def without_budget(rule: Budget) -> Mutation:
 def without_gate(rule: Gate) -> Mutation:
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert rule in gates.GATES
-        patch.setattr(gates, "GATES", tuple(each for each in gates.GATES if each is not rule))
+        for name in ("GATES", "BEFORE_START"):
+            patch.setattr(gates, name, tuple(each for each in getattr(gates, name) if each is not rule))
 
     return mutate
 
@@ -91,6 +92,7 @@ GATES: dict[Gate, str] = {
     gates.no_node_is_lost: "failed_rollback_leaves_the_node_cordoned",
     gates.threshold: "threshold_pauses_and_retry_goes_on",
     gates.wave_threshold: "threshold_of_a_wave",
+    gates.causes_differ: "agents_that_never_start_stall_the_rollout",
     gates.not_paused: "paused_by_annotation",
     gates.in_time: "wave_takes_too_long",
     gates.wave_has_its_turn: "not_ready_node_blocks_when_asked_to",
@@ -157,16 +159,16 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         with_function(phase, "_late", lambda _rollout, _decision, _done: None),
         "timeout_passes_with_a_node_in_flight",
     ),
-    "failures on record": (
-        with_function(failures, "read_record", lambda _status: failures.FailureRecord()),
+    "failures of Nodes that are gone": (
+        with_function(failures, "failures_of", lambda _fleet, *_retry: ()),
         "failed_node_is_deleted_and_still_counts",
     ),
     "waiting for a Node that is gone": (
-        with_function(FleetSnapshot, "may_be_running", lambda _fleet, _name: False),
+        with_function(FleetSnapshot, "is_missing", lambda _fleet, _name: False),
         "node_is_lost_with_its_task",
     ),
     "asking a node that comes back": (
-        with_function(FleetSnapshot, "may_be_running", lambda _fleet, _name: False),
+        with_function(FleetSnapshot, "is_missing", lambda _fleet, _name: False),
         "node_registers_again_after_its_run",
     ),
 }

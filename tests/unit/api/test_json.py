@@ -78,7 +78,7 @@ GOOD = {"name": "a", "colour": "red", "ratio": 1.5, "yes": True, "inner": [], "t
         ({"name": 1}, r"\$.name: it is int, not str"),
         ({"yes": 1}, r"\$.yes: it is int, not bool"),
         ({"ratio": True}, r"\$.ratio: it is bool, not float"),
-        ({"colour": "mauve"}, r"\$.colour: 'mauve' is none of red"),
+        ({"colour": "mauve"}, r"\$.colour: 'mauve' is not one of red"),
         ({"inner": {}}, r"\$.inner: it is dict, not list"),
         ({"inner": [{"data": "!"}]}, r"\$.inner\[0\].data: it is not base64"),
         ({"inner": [{}]}, r"\$.inner\[0\].data: it is missing"),

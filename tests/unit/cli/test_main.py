@@ -78,7 +78,7 @@ HEAVY = ("nodeupgrade.node", "nodeupgrade.fleet", "nodeupgrade.cluster", "nodeup
 @pytest.mark.parametrize(
     ("arguments", "environment", "printed"),
     [
-        (["--help"], {}, "Show how rollouts stand."),
+        (["--help"], {}, "Show the status of rollouts."),
         ([], {"_NODEUPGRADE_COMPLETE": "bash_complete", "COMP_WORDS": "nodeupgrade s", "COMP_CWORD": "1"}, "status"),
     ],
     ids=["help", "completion"],

@@ -8,6 +8,7 @@ import yaml
 from nodeupgrade.api.configuration import Configuration, NoticeFormat, PrometheusServer
 from nodeupgrade.controlplane import settings
 from nodeupgrade.controlplane.settings import SettingsError, from_environment
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.sources.allowlist import Allowed
 from tests.builders.manifests import MANIFESTS
 
@@ -74,9 +75,28 @@ def test_operator_says_which_setting_is_missing() -> None:
 def test_operator_deployment_gives_every_setting() -> None:
     deployment = yaml.safe_load((MANIFESTS / "operator.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert {"AGENT_IMAGE", "ALLOWED", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"} == {
-        entry["name"] for entry in container["env"]
-    }
+    given = {"AGENT_IMAGE", "ALLOWED", "MAX_IN_FLIGHT", "MAX_UNAVAILABLE", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"}
+    assert given == {entry["name"] for entry in container["env"]}
+
+
+def test_the_cluster_has_no_budget_unless_one_is_set() -> None:
+    for given in ({}, {"MAX_IN_FLIGHT": "", "MAX_UNAVAILABLE": ""}):
+        assert from_environment({**IMAGE, **given}).cluster_budget == ClusterBudget()
+
+
+@pytest.mark.parametrize("text", ["0", "20", "5%", "100%"])
+def test_a_budget_of_the_cluster_is_a_number_or_a_percentage(text: str) -> None:
+    one = from_environment({**IMAGE, "MAX_IN_FLIGHT": text}).cluster_budget
+    assert (str(one.max_in_flight), one.max_unavailable) == (text, None)
+    other = from_environment({**IMAGE, "MAX_UNAVAILABLE": text}).cluster_budget
+    assert (other.max_in_flight, str(other.max_unavailable)) == (None, text)
+
+
+@pytest.mark.parametrize("text", ["many", "-1", "101%", "1.5", " 5", "5 %", "²"])
+@pytest.mark.parametrize("name", ["MAX_IN_FLIGHT", "MAX_UNAVAILABLE"])
+def test_a_budget_that_is_neither_is_refused(name: str, text: str) -> None:
+    with pytest.raises(SettingsError, match=f"because of {name}: .* is neither a number of nodes nor a percentage"):
+        from_environment({**IMAGE, name: text})
 
 
 def test_the_file_that_is_installed_allows_what_is_allowed_without_one(tmp_path: Path) -> None:

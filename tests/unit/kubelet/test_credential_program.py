@@ -77,10 +77,10 @@ def test_where_a_kubelet_looks_for_it(command: str, found: list[str]) -> None:
 @pytest.mark.parametrize(
     ("stanza", "why"),
     [
-        ({}, "its exec names no command"),
-        ({"apiVersion": BETA, "command": ""}, "its exec names no command"),
-        ({"command": "aws"}, "no apiVersion that is known: None"),
-        (exec_(version="client.authentication.k8s.io/v2"), "no apiVersion that is known"),
+        ({}, "its exec has no command"),
+        ({"apiVersion": BETA, "command": ""}, "its exec has no command"),
+        ({"command": "aws"}, "an unknown apiVersion: None"),
+        (exec_(version="client.authentication.k8s.io/v2"), "an unknown apiVersion"),
         (exec_(version=V1), "interactiveMode unset, and a kubelet has no terminal"),
         (exec_(interactiveMode="Always"), "interactiveMode Always, and a kubelet has no terminal"),
         (exec_(interactiveMode="Sometimes"), "interactiveMode Sometimes"),
@@ -93,7 +93,7 @@ def test_where_a_kubelet_looks_for_it(command: str, found: list[str]) -> None:
 def test_what_no_kubelet_could_run_is_named(stanza: object, why: str) -> None:
     with pytest.raises(CredentialProgramError, match=why) as told:
         kubeconfig(stanza)
-    assert str(told.value).startswith("user kubelet has none of its own, and ")
+    assert str(told.value).startswith("user kubelet has no credentials, and ")
 
 
 @pytest.mark.parametrize(("version", "mode"), [(V1, "Never"), (V1, "IfAvailable"), (BETA, None), (ALPHA, None)])

@@ -113,7 +113,7 @@ def test_reasons_that_concern_the_whole_pod_are_told() -> None:
         },
     }
     assert explain_pod(pod, "1.15", "1.16").whole_pod == (
-        "kubelet 1.15 counts the pod as BestEffort, kubelet 1.16 as Burstable, so its cgroup is looked for elsewhere",
+        "kubelet 1.15 counts the pod as BestEffort, kubelet 1.16 as Burstable, and looks for its cgroup elsewhere",
         "it is a static pod, and kubelet 1.16 gives it a new UID unless its manifest sets one",
     )
     assert explain_pod(pod, "1.16", "1.17").whole_pod == ()

@@ -86,9 +86,11 @@ def test_empty_and_absent_differ_only_for_manifests() -> None:
         pytest.param("args", ["a", "b\b"], "args[1]", "backspace", id="backspace"),
         pytest.param("env", [{"name": "A", "value": "\f"}], "env[0].value", "form feed", id="form feed"),
         pytest.param("image", "a\udcffb", "image", "not valid UTF-8", id="invalid UTF-8"),
-        pytest.param("resources", {"limits": []}, "resources.limits", "a list where a map", id="list for map"),
-        pytest.param("command", {}, "command", "a map where a list", id="map for list"),
-        pytest.param("stdin", "true", "stdin", "text where true or false", id="text for bool"),
+        pytest.param(
+            "resources", {"limits": []}, "resources.limits", "a map is expected, not a list", id="list for map"
+        ),
+        pytest.param("command", {}, "command", "a list is expected, not a map", id="map for list"),
+        pytest.param("stdin", "true", "stdin", "true or false is expected, not a string", id="text for bool"),
         pytest.param("ports", [{"containerPort": True}], "ports[0].containerPort", "a whole number", id="bool for int"),
         pytest.param("ports", [{"containerPort": 2**31}], "ports[0].containerPort", "beyond 32 bits", id="int32"),
         pytest.param("securityContext", {"runAsUser": 2**63}, "securityContext.runAsUser", "64 bits", id="int64"),
@@ -99,7 +101,7 @@ def test_empty_and_absent_differ_only_for_manifests() -> None:
         pytest.param(
             "resources", {"requests": {"cpu": "1e99999999999"}}, "resources.requests.cpu", "not a quantity", id="wrap"
         ),
-        pytest.param("args", [None], "args[0]", "nothing where text", id="null in a list"),
+        pytest.param("args", [None], "args[0]", "a string is expected, not nothing", id="null in a list"),
     ],
 )
 def test_what_cannot_be_hashed_surely_is_refused_by_name(field: str, value: object, path: str, reason: str) -> None:
@@ -117,7 +119,7 @@ def test_what_a_kubelet_does_not_hash_is_not_refused() -> None:
 @pytest.mark.parametrize("kubelet", ["1.14", "1.30", "1.33"])
 def test_what_is_no_container_at_all_is_refused(kubelet: str) -> None:
     no_container: Any = ["name", "image"]
-    with pytest.raises(UnhashableContainer, match="there is a list where a map belongs"):
+    with pytest.raises(UnhashableContainer, match="a map is expected, not a list"):
         hash_container(no_container, kubelet)
 
 

@@ -38,7 +38,7 @@ def _shape(schema: Schema, value: Any, path: str) -> Iterator[Problem]:
         case Type.ARRAY, list():
             yield from _array(schema, value, path)
         case Type.STRING, str() if schema.max_length is not None and len(value) > schema.max_length:
-            yield Problem(path, f"{len(value)} characters are too long; write at most {schema.max_length}")
+            yield Problem(path, f"{len(value)} characters are too many; write at most {schema.max_length}")
         case _ if not _is_fine_scalar(schema, value):
             yield Problem(path, f"{shown(value)} is invalid; write {_expected(schema)}")
 

@@ -40,7 +40,6 @@ class Task:
     # the node's containers before the run, as written by ``fleet.decide.baseline``. Stored in an annotation while the
     # node is in flight, so that a restart of the operator does not lose it.
     baseline: str = ""
-    owner: str = ""  # UID of its owner: usually the NodeUpgrade, with which it is deleted
     epoch: str = ""  # the epoch annotation
     held_since: datetime | None = None  # as in the annotation
 
@@ -101,7 +100,6 @@ def parse_task(body: Json) -> Task:
         spec=from_json(TaskSpec, body.get("spec"), "spec"),
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
-        owner=next((str(each.get("uid")) for each in metadata.get("ownerReferences") or ()), ""),
         epoch=annotations.get(EPOCH_MARK, ""),
         held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )

@@ -77,14 +77,14 @@ NAMED = 5
 @output_option()
 @on_cluster
 async def hashes_command(world: World, kube: KubeApi, *, names: tuple[str, ...], fleet: bool, output: str) -> int:
-    """Show how many running containers carry the hash of which kubelet.
+    """Count running containers by the kubelet whose hash they carry.
 
-    The numbers are those that each node has counted when it was last examined (`action: Plan`) or upgraded. Nodes that
-    have counted nothing are named. A container counts as `unknown` if no known kubelet computes the hash that it
+    The numbers are those that each node reported when it was last examined (`action: Plan`) or upgraded. Nodes that
+    have reported none are named. A container counts as `unknown` if no known kubelet computes the hash that it
     carries for its present spec.
     """
     if fleet == bool(names):
-        raise click.UsageError("give either nodes or --fleet")
+        raise click.UsageError("specify either nodes or --fleet")
     if fleet:
         found = fleet_census(await cluster_objects.tasks(kube), await cluster_objects.node_names(kube))
     else:

@@ -22,6 +22,7 @@ from nodeupgrade.cli.program import NO, OK, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
 from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
     DEPLOYMENTS,
     EVENTS,
     FENCE,
@@ -51,8 +52,17 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
 DEPLOYMENT = "nodeupgrade-operator"
-POLICIES = (READINESS_GUARD, NODE_GUARD, FENCE)
-"""Those that the manifests install where the API server has admission policies."""
+FOUR_EYES = "four-eyes.nodeupgrade.dev"
+POLICIES = {
+    READINESS_GUARD: "manifests/readiness-guard.yaml",
+    NODE_GUARD: "manifests/readiness-guard.yaml",
+    FENCE: "manifests/operator-fence.yaml",
+    "agent-identity.nodeupgrade.dev": "manifests/agent-identity.yaml",
+    FOUR_EYES: "overlays/with-four-eyes/four-eyes.yaml",
+}
+"""The policies that the API server may have, each with the file that has its binding too."""
+OPTIONAL = frozenset({FOUR_EYES})
+"""Those that are not installed by default."""
 
 _NEEDED = (("list", UPGRADES), ("list", TASKS), ("list", NODES), ("list", PODS), ("list", EVENTS))
 """What the commands that only look need."""
@@ -97,7 +107,7 @@ async def _in_flight(kube: KubeApi) -> Found:
     try:
         rollouts = await cluster_objects.upgrades(kube)
     except NotFoundError:
-        return State.OK, "there are no NodeUpgrades, nor their definition"
+        return State.OK, "there are no NodeUpgrades, and their CustomResourceDefinition is not installed"
     flying = [(each.name, each.status.flying) for each in rollouts if each.status.in_flight]
     if not flying:
         return State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all"
@@ -117,18 +127,18 @@ async def _objects(kube: KubeApi) -> Found:
             remedy = "install the CustomResourceDefinitions: kubectl apply --server-side -k crds, or with the chart"
             return State.PROBLEM, f"the API server does not serve {resource.plural}; {remedy}"
         except ForbiddenError:
-            return State.UNKNOWN, f"you may not list {resource.plural}"
+            return State.UNKNOWN, f"you cannot list {resource.plural}"
     return State.OK, f"{UPGRADES.plural} and {TASKS.plural} are served as {UPGRADES.api_version}"
 
 
 async def _rights(kube: ReviewingKube) -> Found:
     if missing := [f"{verb} {each.plural}" for verb, each in _NEEDED if not await kube.may(verb, each)]:
-        return State.PROBLEM, f"you may not {', '.join(missing)}; ask for the roles nodeupgrade-view and view"
+        return State.PROBLEM, f"you cannot {', '.join(missing)}; ask for the roles nodeupgrade-view and view"
     changing = {"create": "start", "patch": "steer"}
     may = [word for verb, word in changing.items() if await kube.may(verb, UPGRADES)]
     if not may:
-        return State.OK, "you may look, no more; to start and steer rollouts takes the role nodeupgrade-operate"
-    return State.OK, f"you may look, and {' and '.join(may)} rollouts"
+        return State.OK, "you can read, but starting and steering rollouts requires the role nodeupgrade-operate"
+    return State.OK, f"you can read, and {' and '.join(may)} rollouts"
 
 
 async def _operator(world: World, kube: KubeApi) -> Found:
@@ -145,7 +155,7 @@ async def _operator(world: World, kube: KubeApi) -> Found:
         remedy = "install nodeupgrade, or choose another --context"
         return State.PROBLEM, f"there is no Lease {LEASE_NAME} in {INSTALLED_IN}; {remedy}"
     except ForbiddenError:
-        return State.UNKNOWN, f"you may not look into the namespace {INSTALLED_IN}"
+        return State.UNKNOWN, f"you cannot read the namespace {INSTALLED_IN}"
     if lease.holder:
         return State.OK, f"{lease.holder.partition('_')[0]} leads; {counted(len(pods), 'pod')}"
     if not pods:
@@ -184,39 +194,56 @@ def _waiting(pod: Json) -> str:
 async def _policies(kube: KubeApi) -> Found:
     server = await kube.server_version()
     if not history.ADMISSION_POLICIES.applies_to(KubeletVersion.parse(server)):
-        without = "so pods may be reported unready for a moment while their kubelet is exchanged"
+        without = "so pods may be reported unready for a moment while their kubelet is replaced"
         return State.OK, f"the API server {server} has no admission policies, {without}"
-    remedy = "apply manifests/readiness-guard.yaml and manifests/operator-fence.yaml, or upgrade the chart"
-    for name in POLICIES:
-        try:
-            await kube.get(ADMISSION_POLICIES, name)
-        except NotFoundError:
-            return State.PROBLEM, f"the ValidatingAdmissionPolicy {name} is not there; {remedy}"
-        except ForbiddenError:
-            return State.UNKNOWN, f"you may not get {ADMISSION_POLICIES.plural}"
+    try:
+        lacking = {name: lacks for name in POLICIES if (lacks := await _lacks(kube, name))}
+    except ForbiddenError:
+        return State.UNKNOWN, f"you cannot get {ADMISSION_POLICIES.plural} or {ADMISSION_POLICY_BINDINGS.plural}"
+    wanted = {name: lacks for name, lacks in lacking.items() if name not in OPTIONAL or len(lacks) < len(_PARTS)}
     problem = requirement.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
-    if problem is not None:
-        return State.PROBLEM, f"{problem}; {remedy}"
-    return State.OK, "the readiness guard and the fence of the operator are installed"
+    if wanted or problem is not None:
+        missing = "; ".join(f"{name} lacks its {' and its '.join(lacks)}" for name, lacks in wanted.items())
+        files = dict.fromkeys(POLICIES[name] for name in wanted or (READINESS_GUARD,))
+        remedy = f"apply {', '.join(files)}, or upgrade the chart"
+        return State.PROBLEM, f"{missing or problem}; {remedy}"
+    told = "the readiness guard, the fence of the operator and the identity of agents are installed"
+    return State.OK, told if FOUR_EYES in lacking else f"{told}, and who creates a NodeUpgrade may not approve it"
+
+
+_PARTS = (ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS)
+
+
+async def _lacks(kube: KubeApi, name: str) -> list[str]:
+    """Return the kinds of a policy's parts that are missing; a binding that does not deny is none."""
+    lacks = []
+    for part in _PARTS:
+        try:
+            spec = (await kube.get(part, name)).get("spec") or {}
+        except NotFoundError:
+            spec = None
+        if spec is None or (part is ADMISSION_POLICY_BINDINGS and "Deny" not in (spec.get("validationActions") or ())):
+            lacks.append(part.kind)
+    return lacks
 
 
 async def _agent(kube: ReviewingKube, node: str | None) -> Found:
     pods = PODS.within(INSTALLED_IN)
     if node is None:
-        return State.UNKNOWN, "not tried; --node NAME has the API server admit one, without creating it"
+        return State.UNKNOWN, "not tried; use --node NAME to have the API server admit one without creating it"
     view, deployments = view_node(await cluster_objects.node(kube, node)), DEPLOYMENTS.within(INSTALLED_IN)
     for verb, resource in (("get", deployments), ("create", pods)):
         if not await kube.may(verb, resource):
-            return State.UNKNOWN, f"not tried; you may not {verb} {resource.plural} in {INSTALLED_IN}"
+            return State.UNKNOWN, f"not tried; you cannot {verb} {resource.plural} in {INSTALLED_IN}"
     try:
         image = _agent_image(await kube.get(deployments, DEPLOYMENT))
         await kube.try_create(pods, agent_pod(_task(view), AgentPodSettings(namespace=INSTALLED_IN, image=image)))
     except NotFoundError as error:
         return State.PROBLEM, f"{error}; install nodeupgrade, or choose another --context"
     except ConflictError:
-        return State.OK, f"there is one on node {node} now"
+        return State.OK, f"node {node} already has one"
     except RejectedError as error:
-        remedy = f"exempt the namespace {INSTALLED_IN} from the policy that says so (docs/policies.md)"
+        remedy = f"exempt the namespace {INSTALLED_IN} from that policy (docs/policies.md)"
         return State.PROBLEM, f"on node {node} it would be refused: {error}; {remedy}"
     return State.OK, f"on node {node} it would be admitted, with the image {image}"
 
@@ -250,21 +277,21 @@ _STYLES = {State.OK: GOOD, State.PROBLEM: BAD, State.UNKNOWN: FAINT}
 
 @command("check", "nodeupgrade check", "nodeupgrade check --node node-17", "nodeupgrade check -o json")
 @click.option("--node", shell_complete=nodes, help="Also try an agent pod on this node; none is created.")
-@click.option("--before-uninstall", is_flag=True, help="Instead, say whether the operator may be uninstalled.")
+@click.option("--before-uninstall", is_flag=True, help="Check only whether the operator can be uninstalled.")
 @output_option()
 @on_cluster
 async def check_command(
     world: World, kube: ReviewingKube, *, node: str | None, before_uninstall: bool, output: str
 ) -> int:
-    """Say whether the installation could carry out a rollout.
+    """Check whether the installation can carry out a rollout.
 
-    One line each: whether the API server serves our objects; what you may do; whether an operator leads, and if none
-    does, why its pods do not start; whether the admission policies are there; and, with --node, whether an agent pod
-    would be admitted on that node, by quotas, pod security and webhooks. It changes nothing.
+    One line each: whether the API server serves nodeupgrade's objects; what you may do; whether an operator leads, and
+    if none does, why its pods do not start; whether the admission policies and their bindings exist; and, with --node,
+    whether quotas, pod security and webhooks would admit an agent pod on that node. It changes nothing.
 
-    With --before-uninstall, it only says whether nodes are in flight, whose runs would not finish without an operator.
+    With --before-uninstall, only checks whether nodes are in flight, whose runs would not finish without an operator.
 
-    The exit code is 1 when there is a problem. What you may not look at is no problem.
+    The exit code is 1 when there is a problem. What you cannot read is reported as unknown.
     """
     if before_uninstall:
         found = [Line("nodes in flight", *await _in_flight(kube))]

@@ -53,15 +53,15 @@ def hash_command(versions: tuple[str, ...], stream: TextIO, output: str) -> None
     "nodeupgrade explain --from 1.30 --to 1.33 --pods pods.json -o json | jq .restarts",
 )
 @click.option(
-    "--from", "from_", callback=known_version, required=True, metavar="VERSION", help="The kubelet that runs now."
+    "--from", "from_", callback=known_version, required=True, metavar="VERSION", help="Kubelet version that runs now."
 )
-@click.option("--to", callback=known_version, required=True, metavar="VERSION", help="The kubelet to come.")
+@click.option("--to", callback=known_version, required=True, metavar="VERSION", help="Kubelet version to upgrade to.")
 @PODS_OPTION
 @OUTPUT_OPTION
 def explain_command(from_: KubeletVersion, to: KubeletVersion, stream: TextIO, output: str) -> None:
     """Print which containers would restart if only the kubelet were swapped, and why.
 
-    Counted are the containers that run, by the pod's status; of a pod without a status, all that would run.
+    Only running containers count, according to the pod's status; in a pod without a status, all containers count.
     """
     running = restarting = pods = 0
 

@@ -29,16 +29,16 @@ LIVE = "live"
 @click.option(
     "--against",
     metavar="live|FILE",
-    help="Also check that what may not change any more is not changed, compared with the cluster or another file.",
+    help="Also check that immutable fields are unchanged, compared with the cluster or another file.",
 )
 @output_option()
 @cluster_options
 def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against: str | None, output: str) -> int:
     """Check NodeUpgrades in FILES without a cluster; '-' reads standard input.
 
-    Says what the API server and the operator would say, with file and line, and more: fields that do not exist
-    or are given twice, versions whose hashes are not known, windows that never open, approvals for waves that do
-    not exist. Objects of other kinds are passed over. The exit code is 1 when there is a problem; warnings do not
+    Reports what the API server and the operator would reject, with file and line, and more: fields that do not exist
+    or occur twice, versions whose hashes are not known, windows that never open, approvals for waves that do
+    not exist. Objects of other kinds are skipped. The exit code is 1 when there is a problem; warnings do not
     count. A cluster is needed only for --against live.
     """
     found = [each for file in files for each in documents(file.read(), name_of(file))]
@@ -51,7 +51,7 @@ def lint_command(connection: ClusterConnection, files: Sequence[TextIO], against
         dump(listed, output)
         return NO if problems or not ours else OK
     for other in (each for each in found if not is_upgrade(each)):
-        say(f"{other.file}:{other.line('')}: passed over: {other.kind or 'not a Kubernetes object'} {other.name}")
+        say(f"{other.file}:{other.line('')}: skipped: {other.kind or 'not a Kubernetes object'} {other.name}")
     for result in listed:
         say(str(result))
     if not ours:

@@ -41,7 +41,7 @@ def from_image(ref: str, path: str) -> Json:
     """
     if "@sha256:" not in ref:
         raise CannotError(
-            f"cannot use the image {ref} because it is not pinned, and its tag may mean another kubelet tomorrow; add "
+            f"cannot use the image {ref} because it is not pinned, and its tag may refer to another kubelet later; add "
             "@sha256:… to it: the digest that the push printed, or that "
             f"`skopeo inspect --format '{{{{.Digest}}}}' docker://{ref}` prints"
         )
@@ -59,7 +59,7 @@ def from_url(url: str, version: str, digests: Mapping[str, str]) -> Json:
         printed = f"`curl --location {where}`" if url.startswith(_OFFICIAL) else "`sha256sum kubelet`"
         raise CannotError(
             "cannot write this NodeUpgrade because a download needs the SHA-256 of the kubelet for each platform of "
-            f"the nodes; add --sha256 linux-amd64=… with what {printed} prints"
+            f"the nodes; add --sha256 linux-amd64=… with the digest that {printed} prints"
         )
     urls = {platform: _filled(url, version, platform) for platform in digests}
     if len(set(urls.values())) < len(urls):
@@ -125,19 +125,19 @@ def _by_platform(_context: click.Context, _option: click.Parameter, given: tuple
     "nodeupgrade plan kubelet.yaml",
 )
 @click.argument("version")
-@click.option("--image", metavar="IMAGE@DIGEST", help="An image with the kubelet in it, pinned by its digest.")
-@click.option("--path", default=IN_IMAGE, show_default=True, help="With --image: where the kubelet is in it.")
-@click.option("--url", help="Where nodes download the kubelet; {version}, {os} and {arch} are filled in.")
+@click.option("--image", metavar="IMAGE@DIGEST", help="Image that contains the kubelet, pinned by digest.")
+@click.option("--path", default=IN_IMAGE, show_default=True, help="With --image: path of the kubelet in the image.")
+@click.option("--url", help="URL from which nodes download the kubelet; {version}, {os} and {arch} are filled in.")
 @click.option(
     "--sha256",
     "digests",
     multiple=True,
     callback=_by_platform,
     metavar="PLATFORM=DIGEST",
-    help="With --url: the SHA-256 of the kubelet for a platform such as linux-amd64. Once for each platform.",
+    help="With --url: SHA-256 of the kubelet for a platform such as linux-amd64. Once for each platform.",
 )
-@click.option("--selector", "-l", "selectors", multiple=True, help="Labels of the nodes, as kubectl takes them.")
-@click.option("--node", "names", multiple=True, help="The name of a node. Can be given several times.")
+@click.option("--selector", "-l", "selectors", multiple=True, help="Label selector of the nodes, as in kubectl.")
+@click.option("--node", "names", multiple=True, help="Name of a node. Can be given several times.")
 @click.option("--all", "every", is_flag=True, help="All nodes, except those of the control plane.")
 @click.option("--name", default="", help="Name of the NodeUpgrade.  [default: from the version]")
 def new_command(
@@ -152,16 +152,16 @@ def new_command(
     every: bool,
     name: str,
 ) -> None:
-    """Write a NodeUpgrade to VERSION that lint accepts.
+    """Write a NodeUpgrade for VERSION that passes lint.
 
-    It is printed as YAML, and changes nodes one at a time, until the first failure; edit it for more. Where kubelets
-    may come from is decided by whoever installs the operator: an object with another source is refused (NotAllowed).
+    It is printed as YAML, and upgrades nodes one at a time, until the first failure; edit it for more. The operator's
+    configuration decides where kubelets may come from: an object with another source is refused (NotAllowed).
     """
     if (image is None) == (url is None):
-        raise click.UsageError("say where the kubelet comes from: --image or --url")
+        raise click.UsageError("specify where the kubelet comes from: --image or --url")
     if url is None and digests:
-        raise click.UsageError("--sha256 belongs to --url; an image is pinned by its own digest")
+        raise click.UsageError("--sha256 can only be used with --url; an image is pinned by its own digest")
     if not (selectors or names or every):
-        raise click.UsageError("say which nodes: --selector, --node or --all")
+        raise click.UsageError("specify the nodes: --selector, --node or --all")
     artifact = from_image(image, path) if image is not None else from_url(url or "", version, digests)
     write(in_yaml(object_of(name, version, artifact, nodes_of(selectors, names, every=every))))

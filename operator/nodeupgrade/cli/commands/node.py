@@ -60,10 +60,10 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
 @output_option()
 @on_cluster
 async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen: str | None, output: str) -> int:
-    """Say everything that is known about one node.
+    """Show everything that is known about one node.
 
     Its place in the rollout (wave, order), what it waits for (an approval, a window, a budget, another rollout),
-    found by asking exactly what the operator asks; its phase, steps and hazards; whose cordon it carries; how
+    computed with the operator's own rules; its phase, steps and hazards; whose cordon it carries; how
     earlier runs ended; recent events.
     """
     report = await _node_report(world, kube, node, chosen)
@@ -112,8 +112,8 @@ async def evidence_command(world: World, kube: KubeApi, *, node: str, output: st
     """Show the proof of what was done to a node.
 
     Steps with their times, the kubelet's binary before and after with its digest, the seconds without a kubelet,
-    how many containers were counted, rewritten and restarted (each by name), what the node said and what the
-    control plane found when it looked for itself, and how earlier runs ended. All of it is in the node's
+    how many containers were counted, rewritten and restarted (each by name), what the node reported and what the
+    control plane's own check found, and how earlier runs ended. All of it is in the node's
     NodeUpgradeTask; the end says where the journal is on the node.
 
     With -o json or yaml, a digest covers everything else that is printed. It shows that a copy was not changed; it does

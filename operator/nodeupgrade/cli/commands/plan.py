@@ -42,13 +42,13 @@ READS_AT_ONCE = 8
 @output_option()
 @cluster_options
 def plan_command(connection: ClusterConnection, file: TextIO, long: bool, output: str) -> int:
-    """Say what the NodeUpgrade in FILE would do to the cluster, without touching anything.
+    """Show what the NodeUpgrade in FILE would do to the cluster, without touching anything.
 
-    Which nodes are selected, skipped and refused, and why; how the waves would fall and when windows allow them;
+    Shows which nodes are selected, skipped and refused, and why; the waves, and when windows allow them;
     what would be started first; and which containers a plain kubelet swap would restart, and why,
-    computed from the nodes' pods. It only reads: nodes, pods, NodeUpgrades, NodeUpgradeTasks. What only a node
-    itself knows (stored hashes, flags, disk space), an object with `action: Plan` finds out; if FILE has been
-    applied with it, the reports of the nodes are shown too.
+    computed from the nodes' pods. It reads nodes, pods, NodeUpgrades and NodeUpgradeTasks, and writes nothing.
+    What only the node itself knows (stored hashes, flags, disk space) is reported after an object with
+    `action: Plan` is applied; if FILE has been applied with it, the reports of the nodes are shown too.
 
     The exit code is 1 when the file is not valid, selects nothing, or a node would be refused.
     """

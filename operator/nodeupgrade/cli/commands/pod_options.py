@@ -40,7 +40,7 @@ def known_versions(_context: click.Context, _option: click.Parameter, value: str
 def known_version(context: click.Context, option: click.Parameter, value: str) -> KubeletVersion:
     """Parse one version, which must have known hashes."""
     if "," in value:
-        raise click.BadParameter("give one version")
+        raise click.BadParameter("specify exactly one version")
     return KubeletVersion.parse(known_versions(context, option, value)[0])
 
 
@@ -52,7 +52,7 @@ PODS_OPTION = click.option(
     metavar="FILE|-",
     help="Pods as JSON, JSON lines or YAML: a Pod, a List, or many. '-' reads standard input.",
 )
-OUTPUT_OPTION = output_option("For people, or for programs: a line of JSON or a YAML document for each pod.")
+OUTPUT_OPTION = output_option("Output format: text, or a line of JSON or a YAML document for each pod.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[s
     number = 0
     for number, pod in enumerate(read_pods(stream), start=1):
         if not isinstance(pod, Mapping):
-            raise CannotError(f"cannot {wanted} anything but pods, and number {number} of the input is no object")
+            raise CannotError(f"cannot {wanted} anything but pods, and number {number} of the input is not an object")
         yield _name(pod, number), pod
     if not number:
         raise CannotError(
@@ -151,7 +151,7 @@ def report(
         raise CannotError(f"cannot {wanted} everything because {failed}{rest}")
 
 
-_MIRRORS = "(mirror) is what the API server shows of a static pod; its kubelet hashes the manifest on the node."
+_MIRRORS = "(mirror) marks the API server's copy of a static pod; its kubelet hashes the manifest on the node."
 
 
 def _dumped(entry: Entry, output: str) -> str:

@@ -85,7 +85,7 @@ async def _follow(
                 counted = (each for each in rollouts if each.upgrade.name in seen_active)
                 return OK if all(each.succeeded for each in counted) else NO
         if end is not None and world.now() >= end:
-            say("error: cannot wait any longer because --timeout is over; the rollout continues", err=True)
+            say("error: cannot wait any longer because --timeout has expired; the rollout continues", err=True)
             return TIME_IS_OVER
         await world.sleep(SECONDS_BETWEEN_LOOKS if until.interval is None else until.interval)
 
@@ -104,28 +104,26 @@ def _is_over(seen: Overview, until: Until) -> bool:
     "nodeupgrade status kubelet-1-33-13 -o json | jq .estimate.completion",
 )
 @click.argument("name", required=False, shell_complete=rollouts)
-@click.option("--watch", "-w", "watched", is_flag=True, help="Keep showing it until all rollouts shown end.")
+@click.option("--watch", "-w", "watched", is_flag=True, help="Follow the rollouts shown until all of them end.")
 @click.option("--verbose", "-v", is_flag=True, help="With NAME: every node with its steps, and all conditions.")
-@click.option("--timeout", "limit", type=Seconds(), help="With --watch: give up after so long.")
-@click.option("--interval", type=Seconds(), help="With --watch: time between looks.  [default: 2s]")
-@click.option(
-    "--stop-when-stalled", is_flag=True, help="With --watch: end, with exit code 1, when a person has to act."
-)
+@click.option("--timeout", "limit", type=Seconds(), help="With --watch: how long to wait.")
+@click.option("--interval", type=Seconds(), help="With --watch: time between updates.  [default: 2s]")
+@click.option("--stop-when-stalled", is_flag=True, help="With --watch: exit with code 1 when a person has to act.")
 @output_option()
 @on_cluster
 async def status_command(
     world: World, kube: KubeApi, *, name: str | None, watched: bool, verbose: bool, output: str, **until: Any
 ) -> int:
-    """Show how rollouts stand.
+    """Show the status of rollouts.
 
-    Without NAME all of them, one line each, and the nodes in flight; with NAME one as a tree: its waves, their nodes in
-    flight with the step that each is at, and what went wrong. Conditions are shown when they say that something is
-    wrong, and always with --verbose.
+    Without NAME, shows all rollouts, one line each, and the nodes in flight; with NAME, one rollout as a tree: its
+    waves, their nodes in flight with the step that each is at, and what went wrong. Conditions are shown when they
+    say that something is wrong, and always with --verbose.
 
-    With --watch it is shown again and again until all rollouts shown have ended: on a terminal as a live screen,
-    elsewhere one line for each change. The exit code is then 0 when they succeeded (or the plan that was asked for is
-    there), 1 when one ended otherwise, and 4 when --timeout was over first. A rollout that waits for an approval, a
-    window or a person has not ended; without NAME, rollouts that had ended before do not count.
+    With --watch, follows them until all rollouts shown have ended: on a terminal as a live screen, elsewhere one line
+    for each change. The exit code is then 0 when they succeeded (or the report of an `action: Plan` is complete), 1
+    when one ended otherwise, and 4 when --timeout expired first. A rollout that waits for an approval, a window or a
+    person has not ended; without NAME, rollouts that had ended before do not count.
     """
     if watched and output != "text":
         raise click.UsageError("--watch shows text only")

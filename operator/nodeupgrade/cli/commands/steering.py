@@ -48,7 +48,7 @@ class ChangeOptions:
 def _changing(function: F) -> F:
     """Add the argument and the options that all mutating commands share."""
     limited = click.option(
-        "--timeout", "limit", type=Seconds(), default="10m", show_default=True, help="Limit of --wait."
+        "--timeout", "limit", type=Seconds(), default="10m", show_default=True, help="How long --wait waits."
     )
     waiting = click.option("--wait", is_flag=True, help="Wait until the control plane has carried it out.")
     dry = click.option("--dry-run", is_flag=True, help="Print the patch, have the API server check it, change nothing.")
@@ -59,7 +59,7 @@ def _changing(function: F) -> F:
 @_changing
 @on_cluster
 async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
-    """Start no further node until the rollout is resumed.
+    """Pause a rollout: no further node is started until it is resumed.
 
     Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
     from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
@@ -71,9 +71,9 @@ async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
 @_changing
 @on_cluster
 async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
-    """Take back a pause.
+    """Resume a paused rollout.
 
-    Removes the annotation nodeupgrade.dev/pause. When spec.action itself is Pause it says so and exits with 1:
+    Removes the annotation nodeupgrade.dev/pause. If spec.action itself is Pause, it reports that and exits with code 1:
     that has to be changed where the object is kept.
     """
     return await _change(world, kube, name, changes.resume, ChangeOptions(**how))
@@ -84,7 +84,7 @@ async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) 
 @click.argument("wave")
 @on_cluster
 async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, **how: Any) -> int:
-    """Let a wave begin that waits for approval.
+    """Approve a wave, so that it can begin.
 
     Appends WAVE to the annotation nodeupgrade.dev/approve; the status will name nodeupgrade-cli as approver.
     A wave can be approved before its turn. Approvals in Git are made in spec.approvedWaves instead.
@@ -96,7 +96,7 @@ async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, 
 @_changing
 @on_cluster
 async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
-    """Try nodes once more that failed, were rolled back or refused.
+    """Retry nodes that failed, were rolled back or refused.
 
     Writes a fresh token into the annotation nodeupgrade.dev/retry. Remove the cause first: `nodeupgrade failures`
     names it. A rollout that ended with failures is opened again; nodes that could not be rolled back stay as
@@ -108,13 +108,13 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
 
 @command("abort", "nodeupgrade abort kubelet-1-33-13 --dry-run", "nodeupgrade abort kubelet-1-33-13 --yes --wait")
 @_changing
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @on_cluster
 async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **how: Any) -> int:
     """End a rollout for good.
 
     Sets spec.action: Abort. No further node is started, nodes in flight are rolled back unless they are past the
-    point of no return, and nodes that are upgraded stay so. It cannot be undone; to continue, create a new
+    point of no return, and upgraded nodes stay upgraded. It cannot be undone; to continue, create a new
     NodeUpgrade. To stop for a while use `nodeupgrade pause`.
     """
     if not yes and not how["dry_run"]:
@@ -130,7 +130,7 @@ async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: C
         say(f"Nothing to do: {change.says}.")
     elif how.dry_run:
         say(f"Would patch nodeupgrade {name} with {json.dumps(change.patch)}")
-        say(f"The API server agrees. Then {change.says}.")
+        say(f"The API server accepts it. Then {change.says}.")
     else:
         say(f"Done: {change.says}.")
     if change.but:
@@ -154,14 +154,14 @@ async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -
         except ConflictError:
             continue
         return change
-    raise CannotError(f"cannot change {name} because it changes all the time; try again")
+    raise CannotError(f"cannot change {name} because it is changed too often; try again")
 
 
 async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions) -> int:
     end = world.now() + timedelta(seconds=how.limit)
     while not change.done(await cluster_objects.upgrade(kube, name)):
         if world.now() >= end:
-            say(f"error: cannot wait any longer until {change.waits_for} because --timeout is over", err=True)
+            say(f"error: cannot wait any longer until {change.waits_for} because --timeout has expired", err=True)
             return TIME_IS_OVER
         await world.sleep(SECONDS_BETWEEN_READS)
     if change.waits_for:

@@ -53,7 +53,7 @@ def read_stored(stream: TextIO) -> tuple[StoredHash, ...]:
     found = tuple(each for printed in read_pods(stream) for each in _running_containers(printed))
     if not found:
         raise CannotError(
-            "cannot verify anything because there is no running container in the input; give what this prints: "
+            "cannot verify anything because there is no running container in the input; give the output of: "
             "crictl inspect $(crictl ps --quiet)"
         )
     return found
@@ -67,8 +67,8 @@ def _running_containers(printed: object) -> Iterator[StoredHash]:
         labels, annotations = _texts(container.get("labels")), _texts(container.get("annotations"))
         if "io.kubernetes.container.name" not in labels:
             raise CannotError(
-                "cannot verify anything because the input holds something other than containers; give what this "
-                "prints: crictl inspect $(crictl ps --quiet)"
+                "cannot verify anything because the input holds something other than containers; give the output "
+                "of: crictl inspect $(crictl ps --quiet)"
             )
         if container.get("state") == _RUNNING:
             yield StoredHash(
@@ -121,7 +121,7 @@ class _Matched:
     type=InputFile(),
     required=True,
     metavar="FILE|-",
-    help="What `crictl inspect` or `crictl ps -o json` printed on the node.",
+    help="Output of `crictl inspect` or `crictl ps -o json` on the node.",
 )
 @PODS_OPTION
 @click.option(
@@ -136,7 +136,7 @@ class _Matched:
 def verify_command(
     context: click.Context, containers: TextIO, stream: TextIO, also: tuple[str, ...], output: str
 ) -> None:
-    """Say which kubelet versions could have stored the hashes of a node's running containers.
+    """Show which kubelet versions could have stored the hashes of a node's running containers.
 
     It is the proof that an upgrade begins with: if no version that the node's kubelet may have reproduces all of
     them, the node would be refused. The exit code is 1 then. With --also-accepted, containers may also carry the hash
@@ -193,9 +193,9 @@ def _find(container: StoredHash, specs: Specs | None) -> _Matched:
         case None, _:
             problem = "its pod is not among the pods given" if specs is None else "its pod has no such container"
         case _, "":
-            problem = "it carries no hash"
+            problem = "it has no hash"
         case _ if not kubelets:
-            problem = "none: its pod was changed since, or the kubelet is not a plain one"
+            problem = "none: its pod was changed since, or the kubelet is not an upstream one"
         case _:
             problem = ""
     return _Matched(container=container, spec=spec, kubelets=kubelets, problem=problem)

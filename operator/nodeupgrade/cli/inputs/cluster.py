@@ -97,15 +97,15 @@ def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
         "--kubeconfig",
         type=click.Path(path_type=Path),
         envvar="KUBECONFIG",
-        help="File that says how to reach the cluster.  [default: $KUBECONFIG, ~/.kube/config]",
+        help="Path to the kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
     )
-    @click.option("--context", help="Context within the kubeconfig.  [default: its current one]")
+    @click.option("--context", help="Context in the kubeconfig file.  [default: its current one]")
     @click.option(
         "--request-timeout",
         type=Seconds(),
         default="15s",
         show_default=True,
-        help="How long one request to the API server may take.",
+        help="Timeout of one request to the API server.",
     )
     @functools.wraps(function)
     def called(*, kubeconfig: Path | None, context: str | None, request_timeout: float, **given: Any) -> None:

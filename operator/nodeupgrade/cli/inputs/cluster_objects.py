@@ -103,7 +103,7 @@ async def _existing(kube: KubeApi, resource: Resource, name: str) -> Json:
         kind = "node" if resource is NODES else resource.kind
         names = sorted(body["metadata"]["name"] for body in await _listed(kube, resource))
     if not names:
-        raise CannotError(f"cannot find {kind} {name} because the cluster has no {kind}; look at --context")
+        raise CannotError(f"cannot find {kind} {name} because the cluster has no {kind}; check --context")
     raise CannotError(f"cannot find {kind} {name} because it does not exist; there are: {named(names, NAMED)}")
 
 
@@ -128,7 +128,7 @@ def _parsed(parse: Callable[[Json], T], kind: str, body: Json) -> T:
     except MalformedObjectError as error:
         raise CannotError(
             f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; "
-            "use the nodeupgrade of the version that the cluster runs"
+            "use the version of nodeupgrade that the cluster runs"
         ) from error
 
 

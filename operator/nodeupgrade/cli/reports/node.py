@@ -174,7 +174,7 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
         return _wave_waits(rollout, number - 1, decision)
     if chosen:
         return f"other nodes go first: {named(chosen, OTHERS_NAMED)}"
-    return decision.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more may be"
+    return decision.message or f"{counted(len(rollout.flying), 'node')} in flight, and no more are allowed"
 
 
 def _wave_waits(rollout: RolloutView, index: int, decision: StartDecision) -> str:

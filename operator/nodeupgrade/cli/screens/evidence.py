@@ -146,7 +146,7 @@ def _hazards(report: TaskStatus) -> RenderableType:
 def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     report, verdict = task.reported, task.verdict
     if report.message:
-        yield "Node says", f"{report.reason}: {report.message}" if report.reason else report.message
+        yield "Node reports", f"{report.reason}: {report.message}" if report.reason else report.message
     if verdict is None:
         yield "Control plane", "has not reached a verdict yet"
     else:
@@ -157,7 +157,7 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
     yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)
     for file in report.kubelet.files:
-        yield "File exchanged", f"{file.path}, sha256 {file.before or NOTHING} before, {file.after} after"
+        yield "File replaced", f"{file.path}, sha256 {file.before or NOTHING} before, {file.after} after"
     for manifest in report.manifests:
         yield "Manifest", f"{manifest.path}: {UIDS[manifest.uid]}"
     if report.kubelet.package is not None:
@@ -231,7 +231,7 @@ def _package(package: KubeletPackage) -> str:
     by_us = " by this run" if package.held_by_us else ""
     held = f"held{by_us}" if package.held else "not held"
     name = f"{package.name} {package.version}".rstrip()
-    return f"{name} ({package.manager}) owns the program, which differs from it now; it is {held}"
+    return f"{name} ({package.manager}) owns the program, which now differs from the package; it is {held}"
 
 
 def _moment(moment: datetime | None, now: datetime) -> str:

@@ -31,10 +31,10 @@ _WORDS = {
 STYLES = {word: style for style, words in _WORDS.items() for word in words.split()}
 """Colours of phases, states and results."""
 
-_WITH_EDIT = "remove it with the next edit, or the edit will not count"
+_WITH_EDIT = "remove it with the next edit, or the edit has no effect"
 UIDS = {
     ManifestUid.ADDED: f"metadata.uid is added; {_WITH_EDIT}",
-    ManifestUid.KEPT: f"metadata.uid from an earlier run stays; {_WITH_EDIT}",
+    ManifestUid.KEPT: f"metadata.uid from an earlier run is kept; {_WITH_EDIT}",
     ManifestUid.REMOVED: "metadata.uid from an earlier run is removed",
 }
 """What a run does about the UID in the manifest of a static pod."""

@@ -228,9 +228,9 @@ def _previews(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
         replaced = f"{counted(len(pods), 'static pod')}: {named(pods, RESTARTS_NAMED)}"
         yield "Replaced on request", Text(replaced, BUSY)
     flags = sorted({flag for preview in found for flag in preview.removed_flags})
-    yield "Flags left out", ", ".join(flags) or "none"
+    yield "Flags removed", ", ".join(flags) or "none"
     files = Counter(file.path for preview in found for file in preview.files)
-    yield from (("Files exchanged", f"{path} on {counted(number, 'node')}") for path, number in files.items())
+    yield from (("Files replaced", f"{path} on {counted(number, 'node')}") for path, number in files.items())
 
 
 def _nodes(report: PlanReport) -> RenderableType:
@@ -253,7 +253,7 @@ def _whys(report: PlanReport, member: NodeState) -> Iterator[str]:
     for manifest in () if preview is None else preview.manifests:
         yield f"{manifest.path}: {UIDS[manifest.uid]}"
     for file in () if preview is None else preview.files:
-        yield f"{file.path} would be exchanged (sha256 {_short(file.before)} by {_short(file.after)})"
+        yield f"{file.path} would be replaced (sha256 {_short(file.before)} by {_short(file.after)})"
     if expected is None:
         return
     yield from (f"not known: {problem}" for problem in expected.unknown)

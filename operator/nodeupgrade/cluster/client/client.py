@@ -53,8 +53,8 @@ class KubeClient(TypedKube):
     Use it as ``async with KubeClient.open() as kube``; see ``log_in`` for the identity that it uses.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self, transport: Transport, page_size: int | None = None) -> None:
+        self._transport, self._page_size = transport, page_size
         self._few, self._counted_at = False, -COUNTED_SECONDS
         self._asking: asyncio.Future[str] | None = None
 
@@ -67,17 +67,20 @@ class KubeClient(TypedKube):
         patience: Patience | None = None,
         answered: Callable[[str, str], None] = lambda _verb, _code: None,
         impersonated: str | None = None,
+        *,
+        page_size: int | None = None,
     ) -> "AsyncIterator[KubeClient]":
         """Connect, and close the connections on exit; ``answered`` is called with verb and code of every answer.
 
-        With ``impersonated``, act as that user, as far as the login may; ``session`` does not.
+        With ``impersonated``, act as that user, as far as the login may; ``session`` does not. With ``page_size``, a
+        page has that many objects instead of PAGE_SIZE.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
         transport = Transport(await log_in(kubeconfig, context, impersonated), patience or Patience(), answered)
         try:
-            yield cls(transport)
+            yield cls(transport, page_size)
         finally:
             await transport.close()
 
@@ -173,7 +176,7 @@ class KubeClient(TypedKube):
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
     ) -> Page:
         """List all pages and return them as one."""
-        query = {"limit": str(PAGE_SIZE), **selectors(labels, fields)}
+        query = {"limit": str(self._page_size or PAGE_SIZE), **selectors(labels, fields)}
         for _ in range(EXPIRED_LISTS):
             with contextlib.suppress(ExpiredError):
                 pages = [page async for page in self._pages(resource, query)]
@@ -182,7 +185,7 @@ class KubeClient(TypedKube):
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """List all objects page by page, from etcd rather than from a cache that may lag behind."""
-        return self._pages(resource, {"limit": str(PAGE_SIZE), **selectors(labels)})
+        return self._pages(resource, {"limit": str(self._page_size or PAGE_SIZE), **selectors(labels)})
 
     async def _pages(self, resource: Resource, query: Mapping[str, str]) -> AsyncIterator[Page]:
         asked = dict(query)

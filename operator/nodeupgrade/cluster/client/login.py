@@ -56,7 +56,7 @@ def _require_file(kubeconfig: Path | None) -> None:
     """Raise FileNotFoundError if there is no kubeconfig; the library's own error would not help."""
     paths = str(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
     if not any(Path(path).expanduser().exists() for path in paths):
-        raise FileNotFoundError(f"there is no file {' or '.join(paths)}")
+        raise FileNotFoundError(f"no such file: {' or '.join(paths)}")
 
 
 def _proxy_of_environment(server: str) -> str | None:

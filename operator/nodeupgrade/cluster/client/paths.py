@@ -24,7 +24,7 @@ def event(resource: Resource, line: bytes) -> WatchEvent:
             raise failure(request, int(status.get("code", 500)), str(status.get("message", "")))
         return WatchEvent(WatchEventType(message["type"]), message["object"])
     except (ValueError, KeyError, TypeError) as error:
-        raise UnavailableError(f"cannot {request} because the API server sends what is no event ({error!r})") from error
+        raise UnavailableError(f"cannot {request} because the API server sent no valid event ({error!r})") from error
 
 
 def path(resource: Resource, name: str | None = None) -> str:

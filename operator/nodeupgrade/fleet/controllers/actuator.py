@@ -81,7 +81,7 @@ class Actuator:
         """The API server."""
         return self.snapshots.kube
 
-    async def _apply(self, action: actions.Write) -> None:  # noqa: PLR0912, PLR0915 - one case for each action
+    async def _apply(self, action: actions.Write) -> None:  # noqa: PLR0912 - one case for each action
         upgrade, kube, now = self.fleet.upgrade, self.kube, self.kube.utcnow()
         namespace = self.snapshots.agents.namespace
         match action:
@@ -124,9 +124,6 @@ class Actuator:
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
             case actions.DropTask(task=task):
                 await kube.delete(TASKS, task.name, uid=task.uid)
-            case actions.DisownTask(task=task):
-                owner = NODES.as_owner(task.name, task.spec.node_uid)
-                await self._merge_task(task, {"metadata": {"ownerReferences": [owner]}})
             case actions.RaiseGuard() | actions.NarrowGuard() | actions.DeclineGuard() | actions.LiftGuard():
                 await self._write_guard(action)
             case actions.CreateAgent():
@@ -149,19 +146,13 @@ class Actuator:
             await self._merge_task(action.task, {"spec": {"guard": granted}})
 
     async def _write_status(self, status: UpgradeStatus) -> None:
-        """Write the status. If it is invalid, write slots and conditions alone: nothing else depends on the rest."""
+        """Write the status; if it is invalid, without what nodes' reports add to it: no slot depends on that."""
         upgrade, version = self.fleet.upgrade, self.fleet.upgrade.resource_version
         try:
             await self.kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
         except InvalidError:
-            least = replace(
-                upgrade.status,
-                observed_generation=status.observed_generation,
-                phase=status.phase,
-                in_flight=status.in_flight,
-                last_handled_retry=status.last_handled_retry,
-                conditions=status.conditions,
-            )
+            kept = ("failures", "skips", "accepted", "containers", "preview")
+            least = replace(status, **{name: getattr(upgrade.status, name) for name in kept})
             await self.kube.replace_status(UPGRADES, upgrade.name, to_json(least), resource_version=version)
 
     async def _merge_task(self, task: Task, patch: Json) -> None:
@@ -180,8 +171,9 @@ class Actuator:
     async def _put_task(self, spec: TaskSpec, held: Task | None, annotations: dict[str, str]) -> None:
         """Create a node's task, or update it if it has not changed since it was read."""
         upgrade = self.fleet.upgrade
-        labels, owners = {UPGRADE_LABEL: upgrade.name}, [UPGRADES.as_owner(upgrade.name, upgrade.uid)]
-        annotations = {**annotations, **self._mark}
+        labels, annotations = {UPGRADE_LABEL: upgrade.name}, {**annotations, **self._mark}
+        # Deleted when both are gone: a failure outlives its Node, and what may be in progress outlives its NodeUpgrade.
+        owners = [UPGRADES.as_owner(upgrade.name, upgrade.uid), NODES.as_owner(spec.node_name, spec.node_uid)]
         if held is not None:
             changed = merge_patch(to_json(held.spec), to_json(spec))
             own = held.spec.upgrade_ref.uid == spec.upgrade_ref.uid

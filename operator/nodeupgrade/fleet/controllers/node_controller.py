@@ -54,6 +54,8 @@ class NodeController:
         )
         if isinstance(last, Wait) or (isinstance(last, FreeSlot) and complete):
             memory.waiting[name] = last
+        else:  # it is examined, and nothing keeps it
+            memory.waiting[name] = Wait(node=name, reason=Reason.PROGRESSING, message=last.message)
         if isinstance(last, FreeSlot) and complete:
             self.on_slot_unused(rollout)
             return Result(actions=actions[:-1], applied=applied, over=True)

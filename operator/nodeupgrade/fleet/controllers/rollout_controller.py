@@ -1,5 +1,6 @@
 """The controller of rollouts: frees slots, claims and admits nodes, and writes the status of a NodeUpgrade."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, Event, NotFoundError
 from nodeupgrade.fleet.actions import NodeAction, WriteStatus
 from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
@@ -38,6 +40,7 @@ class RolloutController:
     # called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None
     _sweep: Sweep = field(init=False)
+    _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         own = self.snapshots
@@ -64,6 +67,15 @@ class RolloutController:
             NotLeadingError: Another leader has taken over.
             RejectedError, UnavailableError: The NodeUpgrade cannot be read or written at the moment.
         """
+        async with self._turn():
+            return await self._reconcile(name)
+
+    def _turn(self) -> contextlib.AbstractAsyncContextManager[object]:
+        """Return what one rollout at a time holds if they share a budget: each must see the slots of the others."""
+        shared = self.snapshots.cluster_budget != ClusterBudget()
+        return self._alone if shared else contextlib.nullcontext()
+
+    async def _reconcile(self, name: str) -> Result:
         memory, kube = self.snapshots.memory(name), self.snapshots.kube
         try:
             fleet = await self.snapshots.of_rollout(name)
@@ -85,6 +97,7 @@ class RolloutController:
             began = time.thread_time()
             planned = plan(fleet, now := kube.utcnow())
             cost += time.thread_time() - began
+        memory.remember_pods(fleet, now)
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
         slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)

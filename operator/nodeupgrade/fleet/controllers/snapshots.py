@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from nodeupgrade.api.json import Json
@@ -18,6 +19,7 @@ from nodeupgrade.fleet.actions import FreeSlot, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
@@ -30,6 +32,9 @@ from nodeupgrade.sources.allowlist import Allowed
 
 RECENT_SECONDS, GATHERING_SECONDS = 1.0, 0.2
 """What saves requests in a cluster: see ``Snapshots`` and ``GuardWriter``."""
+
+PODS_RECENT = timedelta(minutes=1)
+"""How old the pods may be for which a node is not admitted."""
 
 READS_AT_ONCE = 64
 """Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
@@ -59,11 +64,22 @@ class RolloutMemory:
     waiting: dict[NodeName, Wait | FreeSlot] = field(default_factory=dict)
     # nodes whose start was not answered: it may have taken effect, or may yet, until their task is written
     starts_unanswered: set[NodeName] = field(default_factory=set)
+    # pods of nodes that were not admitted, with when they were read: they are not read again at once
+    pods: dict[NodeName, tuple[datetime, tuple[Pod, ...]]] = field(default_factory=dict)
     # counts the beginnings and ends of writes of the status; what was read across one is not recent
     status_writes: int = 0
     recent: FleetSnapshot | None = None  # what was read last
     read_at: float = 0.0  # when that was begun, on the monotonic clock
     reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
+
+    def remember_pods(self, fleet: FleetSnapshot, now: datetime) -> None:
+        """Keep the pods of a plan's nodes, except those that are in flight by now."""
+        read = {name: self.pods.get(name, (now, pods)) for name, pods in fleet.pods.items()}
+        self.pods = {name: each for name, each in read.items() if name not in fleet.in_flight}
+
+    def recent_pods(self, now: datetime) -> dict[NodeName, tuple[Pod, ...]]:
+        """Return the pods that are kept and not older than ``PODS_RECENT``."""
+        return {name: pods for name, (read_at, pods) in self.pods.items() if now - read_at < PODS_RECENT}
 
 
 @dataclass(slots=True)
@@ -73,6 +89,7 @@ class Snapshots:
     Args:
         operator_node: The node that the operator runs on, if known.
         term: This leader's term; None if nobody else can write.
+        cluster_budget: What all rollouts together may take.
         recent_seconds: How old what is not cached may be for a node: the NodeUpgrade, versions of API servers, the
             guard's parameters.
         clock: Seconds, monotonic.
@@ -85,6 +102,7 @@ class Snapshots:
     health: HealthSource
     operator_node: NodeName | None = None
     term: Term | None = None
+    cluster_budget: ClusterBudget = field(default_factory=ClusterBudget)
     recent_seconds: float = 0.0
     clock: Callable[[], float] = time.monotonic
     _memories: dict[str, RolloutMemory] = field(default_factory=dict)
@@ -121,11 +139,11 @@ class Snapshots:
             health=self.health.readings(upgrade),
             allowed=self.agents.allowed,
         )
-        fleet = replace(fleet, epoch=epoch)
+        fleet = replace(fleet, epoch=epoch, cluster_budget=self.cluster_budget)
         self._require_term(fleet)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
-        return self._as_remembered(fleet, memory)
+        return replace(self._as_remembered(fleet, memory), pods=memory.recent_pods(self.kube.utcnow()))
 
     async def of_node(self, rollout: str, name: NodeName) -> FleetSnapshot:
         """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.

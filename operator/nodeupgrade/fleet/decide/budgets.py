@@ -15,6 +15,7 @@ from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.fleet.cluster_budget import room
 from nodeupgrade.fleet.decide import gates
 from nodeupgrade.fleet.decide.growth import slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -128,7 +129,26 @@ def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     return StartDecision(message=f"strategy.nodeInterval lets the next node start at {timestamp(max(ends))}")
 
 
-BUDGETS: tuple[Budget, ...] = (node_interval, topology, wave_concurrency, max_concurrent, growth, max_unavailable)
+def cluster(rollout: RolloutView, nodes: Nodes) -> StartDecision:
+    """Apply the operator's own limits for the whole cluster, over all rollouts."""
+    fleet = rollout.fleet
+    flying = {*rollout.flying, *(slot.node for rival in fleet.rivals for slot in rival.status.in_flight)}
+    away = {name for name, node in fleet.nodes.items() if node.unschedulable or not node.ready}
+    free = room(fleet.cluster_budget, len(fleet.nodes), len(flying), len(away | flying))
+    because = f"{counted(len(flying), 'node')} of the cluster in flight, {len(away | flying)} unavailable"
+    message = sentence(Reason.CLUSTER_BUDGET_REACHED, because)
+    return StartDecision(nodes=nodes[:free], reason=Reason.CLUSTER_BUDGET_REACHED, message=message)
+
+
+BUDGETS: tuple[Budget, ...] = (
+    node_interval,
+    topology,
+    wave_concurrency,
+    max_concurrent,
+    growth,
+    max_unavailable,
+    cluster,
+)
 
 
 def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:

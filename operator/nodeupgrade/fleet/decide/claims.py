@@ -11,7 +11,6 @@ from nodeupgrade.api.task.run_id import RunKind, new_run_id
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding
@@ -19,7 +18,6 @@ from nodeupgrade.fleet.actions import (
     Admit,
     Claim,
     ClearTaskStatus,
-    DisownTask,
     DropTask,
     FreeSlot,
     Hold,
@@ -186,33 +184,12 @@ def reject(
     return (*freed, *impediment_events(upgrade.status, status), *reported(upgrade, status))
 
 
-def leave(fleet: FleetSnapshot, now: datetime, *, abandoned: bool) -> tuple[NodeAction, ...]:
-    """Remove the finalizer, after handing over the tasks that must outlive the object; the others go with it.
-
-    A task whose handover backs off does not delay it.
-    """
+def leave(fleet: FleetSnapshot, *, abandoned: bool) -> tuple[NodeAction, ...]:
+    """Remove the finalizer; the tasks stay, and no longer hold their nodes once their runs are over."""
     if not fleet.upgrade.has_finalizer:
         return ()
-    moves = (action for action in disowned(fleet) if not fleet.is_held_back(action, now))
-    if due := tuple(islice(moves, WRITES_AT_ONCE)):
-        return due
     message = "the NodeUpgrade is abandoned" if abandoned else "no node is in flight any more"
     return (RemoveFinalizer(reason=Reason.DELETING, message=message),)
-
-
-def disowned(fleet: FleetSnapshot) -> Iterable[DisownTask]:
-    """Yield the handovers of tasks to their Nodes: of those whose run is not over, or could not be rolled back.
-
-    They show what may be in progress on the node, and why it is still cordoned.
-    """
-    slots = fleet.slots
-    for name, task in sorted(fleet.tasks.items()):
-        if task.owner != fleet.upgrade.uid or name not in fleet.nodes:
-            continue
-        lost = task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED
-        if task.open or lost or name in slots:
-            message = f"the task of node {name} outlives its NodeUpgrade"
-            yield DisownTask(task=task, reason=Reason.DELETING, message=message)
 
 
 def ignore_retry(upgrade: Upgrade) -> tuple[NodeAction, ...]:

@@ -39,7 +39,7 @@ class GateInput:
     failures: tuple[NodeFailure, ...]  # all that count
     total: int  # number of nodes
     waves: tuple[tuple[Wave, int], ...]  # the waves with the numbers of their nodes
-    current: str  # name of the current wave, or of that of the node
+    current: str  # name of the current wave
     turn: Finding | None = None  # why the current wave has to wait
     awaited: Finding | None = None  # which health check has yet to hold
 
@@ -71,6 +71,7 @@ def of_rollout(rollout: RolloutView) -> GateInput:
 def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) -> GateInput:
     """Return the input of the gates for a node that has a slot; numbers of nodes are those that the status reports."""
     status, terms = fleet.upgrade.status, {wave.name: wave for wave in spec.waves}
+    current = slot.wave if status.current_wave is None else status.current_wave.name
     return GateInput(
         fleet=fleet,
         spec=spec,
@@ -78,7 +79,7 @@ def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) 
         failures=failures_of(fleet),
         total=status.counts.total,
         waves=tuple((terms[wave.name], wave.total) for wave in status.waves if wave.name in terms),
-        current=slot.wave,
+        current=current,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.status import ConditionType
@@ -30,6 +30,9 @@ from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.decide.upgrade_status import summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
+READ_AHEAD = 64
+"""Nodes whose pods are read at once after those of others have objected: most often they all have the same pods."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -47,7 +50,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     """
     upgrade, slots = fleet.upgrade, fleet.in_flight
     if upgrade.deleting and (not slots or upgrade.abandoned):
-        return Plan(actions=leave(fleet, now, abandoned=bool(slots)))
+        return Plan(actions=leave(fleet, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
         return Plan()
     aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
@@ -82,7 +85,17 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     status = summarise(fleet, later, tally(later), decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade, status, events))
-    return Plan(actions=actions, unread=tuple(member.node for member in chosen if member.node not in fleet.pods))
+    return Plan(actions=actions, unread=_unread(rollout, [member.node for member in chosen]))
+
+
+def _unread(rollout: RolloutView, chosen: Sequence[NodeName]) -> tuple[NodeName, ...]:
+    """Return the nodes whose pods are to be read: the chosen ones; where pods have objected, many more at once."""
+    read = rollout.fleet.pods
+    unread = tuple(name for name in chosen if name not in read)
+    if not unread or not read:
+        return unread
+    pending = (member.node for member in rollout.position.pending)
+    return tuple(islice((name for name in pending if name not in read), READ_AHEAD))
 
 
 def _prepared(

@@ -1,12 +1,18 @@
 """Objects of the cluster that health checks are about."""
 
+import json
+
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.health import ClusterObjects
 from nodeupgrade.cluster.kube_api import ForbiddenError, KubeApi, NotFoundError, Resource
 from nodeupgrade.cluster.placement import matches_labels
 from nodeupgrade.fleet.health.evaluation import ProbeError
+from nodeupgrade.fleet.health.expressions import MOST_DATA_BYTES
 
 MOST_OBJECTS = 500
+PAGE_SIZE = 50
+"""Objects that are read in one answer: each may be large, and with a selector most may be of no concern."""
+
 READER_ROLE_LABEL = "nodeupgrade.dev/aggregate-to-health-checks"
 """Label of the ClusterRoles that say what health checks may read."""
 
@@ -36,16 +42,20 @@ async def read(kube: KubeApi, wanted: ClusterObjects) -> tuple[Json, ...]:
 async def _found(kube: KubeApi, resource: Resource, wanted: ClusterObjects) -> list[Json]:
     if wanted.name is not None:
         return [await kube.get(resource, wanted.name)]
-    selector, found = wanted.selector, list[Json]()
+    selector, found, size = wanted.selector, list[Json](), 0
     labels = None if selector is None else selector.match_labels
     async for page in kube.pages(resource, labels=labels or None):
-        found += [
-            each
-            for each in page.items
-            if selector is None or matches_labels(selector, each["metadata"].get("labels") or {})
-        ]
+        for each in page.items:
+            if selector is not None and not matches_labels(selector, each["metadata"].get("labels") or {}):
+                continue
+            found.append(each)
+            size += len(json.dumps(each))
         if len(found) > MOST_OBJECTS:
             raise ProbeError(f"more than {MOST_OBJECTS} {_named(wanted)} are selected; select fewer")
+        if size > MOST_DATA_BYTES:
+            raise ProbeError(
+                f"the {_named(wanted)} that are selected are more than {MOST_DATA_BYTES} bytes; select fewer"
+            )
     return found
 
 

@@ -2,7 +2,8 @@
 
 import json
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,32 +37,58 @@ class Sample:
         return f"{self.value:g} of {{{labels}}}" if labels else f"{self.value:g}"
 
 
-async def query(server: PrometheusServer, promql: str, utcnow: Callable[[], datetime]) -> tuple[Sample, ...]:
-    """Return the samples of an instant query, at least one. The caller limits the time.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that has begun to arrive; next to nothing of it is in memory yet."""
+
+    _server: PrometheusServer
+    _response: aiohttp.ClientResponse
+
+    async def samples(self, utcnow: Callable[[], datetime]) -> tuple[Sample, ...]:
+        """Read the samples, at least one. The caller limits the time.
+
+        Raises:
+            ProbeError: The server refuses, or the result is empty, incomplete, or of another time.
+        """
+        with _told(self._server):
+            payload = await self._payload()
+        return tuple(_samples(_read(self._server, self._response.status, payload), utcnow()))
+
+    async def _payload(self) -> bytes:
+        content = self._response.content
+        payload = await content.read(MOST_BYTES + 1)
+        while len(payload) <= MOST_BYTES and (more := await content.read(MOST_BYTES)):
+            payload += more
+        if len(payload) > MOST_BYTES:
+            raise ProbeError(f"Prometheus {self._server.name} answers with more than {MOST_BYTES} bytes")
+        return payload
+
+
+@asynccontextmanager
+async def asking(server: PrometheusServer, promql: str) -> AsyncIterator[Answer]:
+    """Send an instant query, and wait until its answer begins. The caller limits the time.
 
     Redirects are not followed, since only the configuration says where queries go.
 
     Raises:
-        ProbeError: The server does not answer or refuses, or the result is empty, incomplete, or of another time.
+        ProbeError: The server does not answer.
     """
-    return tuple(_samples(await _answer(server, promql), utcnow()))
-
-
-async def _answer(server: PrometheusServer, promql: str) -> Any:
     url = f"{server.url.rstrip('/')}/api/v1/query"
+    async with AsyncExitStack() as opened:
+        with _told(server):
+            headers = {} if server.bearer_token_file is None else {"Authorization": f"Bearer {_token(server)}"}
+            connector = aiohttp.TCPConnector(ssl=_trust(server))
+            session = await opened.enter_async_context(aiohttp.ClientSession(connector=connector, headers=headers))
+            posted = session.post(url, data={"query": promql}, allow_redirects=False)
+            response = await opened.enter_async_context(posted)
+        yield Answer(server, response)
+
+
+@contextmanager
+def _told(server: PrometheusServer) -> Iterator[None]:
+    """Say of every failure to speak to a server which one it is."""
     try:
-        headers = {} if server.bearer_token_file is None else {"Authorization": f"Bearer {_token(server)}"}
-        connector = aiohttp.TCPConnector(ssl=_trust(server))
-        async with (
-            aiohttp.ClientSession(connector=connector, headers=headers) as session,
-            session.post(url, data={"query": promql}, allow_redirects=False) as response,
-        ):
-            payload = await response.content.read(MOST_BYTES + 1)
-            while len(payload) <= MOST_BYTES and (more := await response.content.read(MOST_BYTES)):
-                payload += more
-            if len(payload) > MOST_BYTES:
-                raise ProbeError(f"Prometheus {server.name} answers with more than {MOST_BYTES} bytes")
-            return _read(server, response.status, payload)
+        yield
     except (aiohttp.ClientError, OSError, UnicodeError, ValueError) as error:
         problem = shorten(str(error), SAID) or type(error).__name__
         raise ProbeError(f"Prometheus {server.name} does not answer: {problem}") from None

@@ -27,6 +27,9 @@ from nodeupgrade.fleet.leadership.term import epoch_of
 
 LEASE_NAME = "nodeupgrade-operator"
 
+BELIEVED = 1000
+"""How many terms a mark may be ahead of the Lease, which may have been deleted and created again."""
+
 SOON = 0.2
 """Seconds after which to look again if another contender has just written the Lease."""
 
@@ -82,8 +85,11 @@ class Elector:
         return epoch_of(self._term, self._identity)
 
     def step_down(self, term: int) -> None:
-        """Stop leading, since objects bear the mark of this term; the next one is later."""
-        self._last_term = max(self._last_term, term)
+        """Stop leading, since objects bear the mark of this term; the next one is later.
+
+        Of a term that is far ahead, no more than ``BELIEVED`` is believed at once: real ones are counted in the Lease.
+        """
+        self._last_term = max(self._last_term, min(term, self._term + BELIEVED))
         self._held_until = None
 
     def may_write(self) -> bool:

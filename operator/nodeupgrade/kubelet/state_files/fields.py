@@ -17,12 +17,12 @@ def read_fields(data: bytes) -> Mapping[str, Any]:
     """Return the fields of a JSON object, with names in lower case.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: it is not a JSON object.
     """
     try:
         document = json.loads(data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not isinstance(document, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004 - it is content, not a type
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - it is content, not a type
     return {name.lower(): value for name, value in document.items()}

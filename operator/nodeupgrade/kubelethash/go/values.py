@@ -7,7 +7,7 @@ from . import quantity
 from .quantity import Quantity
 
 _NAMES = {
-    str: "text", bool: "true or false", int: "a number", float: "a fractional number",
+    str: "a string", bool: "true or false", int: "a number", float: "a fraction",
     list: "a list", tuple: "a list", dict: "a map", type(None): "nothing",
 }  # fmt: skip
 
@@ -15,13 +15,13 @@ _NAMES = {
 def misfit(value: object, wanted: str) -> Misfit:
     """Return the error for a value of the wrong type."""
     actual = _NAMES.get(type(value), type(value).__name__)
-    return Misfit(f"there is {actual} where {wanted} belongs")
+    return Misfit(f"{wanted} is expected, not {actual}")
 
 
 def text(value: object) -> str:
     """Read a Go string."""
     if not isinstance(value, str):
-        raise misfit(value, "text")
+        raise misfit(value, "a string")
     return value
 
 
@@ -82,7 +82,7 @@ def resource_quantity(value: object) -> Quantity:
     if type(value) is int:
         return quantity.parse(str(value))
     if type(value) is float:
-        raise Misfit("a quantity is an unquoted fraction, whose digits are no longer known; write it as text")
+        raise Misfit("a quantity is an unquoted fraction, whose digits are no longer known; write it as a string")
     raise misfit(value, "a quantity")
 
 

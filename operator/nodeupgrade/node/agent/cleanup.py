@@ -55,7 +55,7 @@ def find_leftovers(runs: AgentRuns, files: FilesView) -> Leftovers:
         for run in runs.plans_not_begun():
             runs.discard(run)
     except (Inconsistent, StepFailed) as error:
-        raise StillNeededError(f"cannot determine what a run has left here: {error}") from error
+        raise StillNeededError(f"cannot determine what earlier runs left on this node: {error}") from error
     names = {path for plan in plans for path in (plan.swap.backup, *plan.temporary(keeping_old=False))}
     present = sorted(path for path in map(PurePosixPath, names) if files.stamp(path) is not None)
     staying = sorted({line for plan in plans for line in _staying(plan)})
@@ -79,7 +79,7 @@ def _ended(runs: AgentRuns, run: RunId) -> RunPlan:
 def _staying(plan: RunPlan) -> Iterator[tuple[str, str]]:
     if plan.swap.arguments is not None:
         yield plan.swap.arguments.path, "the kubelet is started with it"
-    yield from ((file.path, "it went along with the kubelet") for file in plan.exchanged)
+    yield from ((file.path, "it was replaced together with the kubelet") for file in plan.exchanged)
     yield from ((pin.path, "metadata.uid is that of the running pod") for pin in plan.pins)
 
 
@@ -107,7 +107,7 @@ def remove(leftovers: Leftovers, files: Files, root: Path) -> None:
             if place.exists():
                 shutil.rmtree(place)
     except OSError as error:
-        raise StepFailed(f"cannot remove what runs have left: {error}") from error
+        raise StepFailed(f"cannot remove what earlier runs left: {error}") from error
 
 
 def _remove_if_empty(directory: Path) -> None:

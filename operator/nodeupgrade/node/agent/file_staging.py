@@ -37,7 +37,7 @@ def _read_new_file(settings: AgentSettings, artifacts: Artifacts, index: int, fi
         raise Refused(
             Reason.DIGEST_MISMATCH,
             f"{file.source}, for {file.path}, has another SHA-256 than {file.sha256}, which the NodeUpgrade "
-            "promises; correct the content or spec.files[].sha256",
+            "specifies; correct the content or spec.files[].sha256",
         )
     return NewFile(path=file.path, mode=file.permissions, digest=actual, source=file.source, content=content)
 
@@ -52,7 +52,7 @@ def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: No
                 content = opened.read(LARGEST_FILE + 1)
     except (OSError, CopyError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        message = f"{file.source}, for {file.path}, is not there ({why}); {Reason.FILE_UNAVAILABLE.remedy}"
+        message = f"{file.source}, for {file.path}, does not exist ({why}); {Reason.FILE_UNAVAILABLE.remedy}"
         raise Refused(Reason.FILE_UNAVAILABLE, message) from error
     if len(content) > LARGEST_FILE:
         message = f"{file.source}, for {file.path}, is larger than {LARGEST_FILE // 1024} KiB; leave it out"
@@ -89,7 +89,7 @@ def _stage_one(files: Files, found: FileFound) -> None:
 
 
 def _refusal(problem: str) -> Refused:
-    return Refused(Reason.FILE_NOT_REPLACEABLE, f"a file of spec.files cannot be exchanged: {problem}")
+    return Refused(Reason.FILE_NOT_REPLACEABLE, f"a file of spec.files cannot be replaced: {problem}")
 
 
 def remove_staged(files: Files, paths: Iterable[str]) -> None:

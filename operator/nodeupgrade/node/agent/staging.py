@@ -115,7 +115,7 @@ def _require_promised(actual: Digest, artifact: TaskArtifact) -> None:
     if actual != artifact.sha256:
         raise Refused(
             Reason.DIGEST_MISMATCH,
-            f"the SHA-256 of {artifact.path} on the node is not {artifact.sha256}, which the NodeUpgrade promises; "
+            f"the SHA-256 of {artifact.path} on the node is not {artifact.sha256}, which the NodeUpgrade specifies; "
             "correct the file, or create another NodeUpgrade",
         )
 

@@ -133,7 +133,7 @@ class TaskReporter:
                 return False
             except RejectedError as error:
                 if refused >= PATIENCE_SECONDS:
-                    why = f"the API server has refused every status for {refused:.0f} s: {error}"
+                    why = f"the API server has rejected every status for {refused:.0f} s: {error}"
                     raise TaskRefusedError(why) from error
                 log.warning("task_report_refused", error=str(error), again_after=pause)
                 await asyncio.sleep(pause)

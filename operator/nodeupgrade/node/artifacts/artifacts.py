@@ -34,6 +34,7 @@ class Artifacts(Protocol):
 
         Raises:
             CopyError: the source is missing, not a regular file or behind a link, or the target cannot be written.
+                TooLargeError if it is larger than any program.
         """
 
     def digest(self, source: PurePosixPath) -> Digest:

@@ -23,12 +23,11 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
 from nodeupgrade.node.host.files.atomic import digest_of, fresh_beside, write_all
+from nodeupgrade.node.host.files.opening import LARGEST_PROGRAM
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 CHUNK = 1024 * 1024
-LIMIT = 1024 * 1024 * 1024
-"""Far above any kubelet (70 to 120 MB), far below what fills a node's disk."""
 WORTH_RETRYING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -38,7 +37,7 @@ def download(
     expected: Digest,
     reach: AddressPolicy,
     *,
-    limit: int = LIMIT,
+    limit: int = LARGEST_PROGRAM,
     timeout: float = 30.0,
     attempts: int = 4,
     pause: float = 1.0,
@@ -238,7 +237,7 @@ def _require(problem: str | None) -> None:
 def _refusal(url: str, why: str) -> Refused:
     return Refused(
         Reason.ARTIFACT_UNAVAILABLE,
-        f"cannot fetch {_redacted(url)} because {why}; check the URL, the server, and the node's way to it",
+        f"cannot fetch {_redacted(url)} because {why}; check the URL, the server, and the node's network",
     )
 
 

@@ -5,12 +5,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
-from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
+from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, read_bounded, real_path
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
@@ -33,17 +32,20 @@ class NodeArtifacts:
         return copy_regular(self.root, source, Path(target))
 
     def digest(self, source: PurePosixPath) -> Digest:
-        with self._reading(source) as reader:
-            return Digest(hashlib.file_digest(reader, "sha256").hexdigest())
+        digest = hashlib.sha256()
+        with self._reading(source) as file:
+            for chunk in read_bounded(file, source):
+                digest.update(chunk)
+        return Digest(digest.hexdigest())
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:
-        with self._reading(source) as reader:
+        with self._reading(source) as file, os.fdopen(file, "rb", closefd=False) as reader:
             return reader.read(limit)
 
     @contextmanager
-    def _reading(self, source: PurePosixPath) -> Iterator[BufferedReader]:
+    def _reading(self, source: PurePosixPath) -> Iterator[int]:
         try:
-            with open_regular(self.root, source) as file, os.fdopen(file, "rb", closefd=False) as reader:
-                yield reader
+            with open_regular(self.root, source) as file:
+                yield file
         except OSError as error:
             raise CopyError(f"cannot read {source}: {error.strerror or error}") from error

@@ -88,7 +88,7 @@ def host_ports_are_free(facts: Admission) -> Iterator[Found]:
             other = next((taken[port] for port in taken if _collide(port, (address, protocol, number))), None)
             if other is not None:
                 detail = (
-                    f"it claims port {number}/{protocol} of the host like {other}, so any start of a kubelet would "
+                    f"it claims port {number}/{protocol} of the host, as {other} does, so any start of a kubelet would "
                     "kill one of them (NodePorts); delete one of the pods first"
                 )
                 yield pod, detail
@@ -138,7 +138,7 @@ def ended_pods_keep_their_phase(facts: Admission) -> Iterator[Found]:
     succeeded = [pod for pod in facts.pods if pod.status.get("phase") == "Succeeded"]
     if changed := [str(pod.ref) for pod in succeeded if not _would_be_admitted(facts, pod)]:
         yield (
-            f"kubelet {facts.target} would report {counted(len(changed), 'pod')} as Failed that have succeeded "
+            f"kubelet {facts.target} would report as Failed {counted(len(changed), 'pod')} that succeeded "
             f"({defect.reference}), which their Jobs may count: {named(changed)}; delete them first, or choose a later "
             "patch release"
         )

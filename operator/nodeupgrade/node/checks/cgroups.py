@@ -31,10 +31,10 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Found]:
     reported = facts.runtime.cgroup_driver if history.CGROUP_DRIVER_FROM_RUNTIME.applies_to(facts.target) else None
     driver = reported or facts.layout.cgroup_driver
     if facts.cgroup_driver is not None and driver != facts.cgroup_driver:
-        source = f"{facts.runtime.name} says so" if reported else "its configuration says so"
+        source = f"reported by {facts.runtime.name}" if reported else "from its configuration"
         yield (
             f"kubelet {facts.target} would use the cgroup driver {driver} ({source}), but pods were started with "
-            f"{facts.cgroup_driver}, so it would kill all of them; make both say {facts.cgroup_driver}"
+            f"{facts.cgroup_driver}, so it would kill all of them; set both to {facts.cgroup_driver}"
         )
     refused = history.CGROUP_V1_REFUSED
     if not facts.cgroup_v2 and refused.applies_to(facts.target) and facts.layout.fails_on_cgroup_v1:
@@ -80,7 +80,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
             yield pod, detail
 
 
-RELOAD = "delete the pod first, and find out what took it away (a `systemctl daemon-reload` may, kubernetes #128397)"
+RELOAD = "delete the pod first, and find out what removed it (a `systemctl daemon-reload` may, kubernetes #128397)"
 
 
 @check(Reason.POD_CGROUP_WOULD_CHANGE, Hazard.CGROUP_CONTROLLER_MISSING)
@@ -158,6 +158,6 @@ def memory_is_not_throttled_anew(facts: Readiness) -> Iterator[Found]:
     if facts.cgroup_v2 and on and not before and factor is not None:
         yield (
             f"kubelet {facts.target} throttles containers for their memory by {MEMORY_FACTOR}: {factor} "
-            f"({change.reference}), which kubelet {facts.current} ignored; take it out, or turn the gate {MEMORY_GATE} "
-            "off, if that is not meant"
+            f"({change.reference}), which kubelet {facts.current} ignored; remove it, or turn the gate {MEMORY_GATE} "
+            "off, if that is not intended"
         )

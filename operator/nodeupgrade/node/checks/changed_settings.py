@@ -18,7 +18,7 @@ def gates_are_set_one_by_one(facts: Readiness) -> Iterator[Found]:
         if facts.layout.gates.get(gate):
             yield (
                 f"{gate}: true turns on other features in kubelet {facts.target} than in {facts.current}; "
-                "name those that are wanted"
+                "name the wanted features one by one"
             )
 
 
@@ -30,7 +30,7 @@ def events_stay_limited(facts: Readiness) -> Iterator[Found]:
     if limit == "0" and change.begins_between(facts.current, facts.target):
         yield (
             f"eventRecordQPS: 0 is no limit for kubelet {facts.target} ({change.reference}), and was the default limit "
-            "before; set the limit that is meant"
+            "before; set the intended limit"
         )
 
 

@@ -59,7 +59,7 @@ def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]
 
 def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
     if not isinstance(document, Mapping) or document.get("kind") != "CredentialProviderConfig":
-        yield "it is no CredentialProviderConfig"
+        yield "it is not a CredentialProviderConfig"
         return
     providers = document.get("providers")
     if not isinstance(providers, list) or not providers or not all(isinstance(each, Mapping) for each in providers):
@@ -119,9 +119,9 @@ def _problem(identity: Identity, down_budget: timedelta) -> str:
             continue
         wanted = max(min(LEAST, (last - first) / SHARE), 2 * down_budget + UNTIL_STOPPED)
         if first > identity.now:
-            problems.append(f"the certificate in {path} is valid only from {first:%Y-%m-%dT%H:%M:%SZ} on")
+            problems.append(f"the certificate in {path} is not valid before {first:%Y-%m-%dT%H:%M:%SZ}")
         elif last - identity.now < wanted:
-            problems.append(f"the certificate in {path} is valid until {last:%Y-%m-%dT%H:%M:%SZ} only")
+            problems.append(f"the certificate in {path} is valid only until {last:%Y-%m-%dT%H:%M:%SZ}")
         else:
             return ""
     return ", and ".join(problems)
@@ -156,7 +156,7 @@ def _needs_guard(facts: NodeFacts) -> bool:
     return facts.spec.verify.readiness_guard is GuardPolicy.REQUIRE and facts.spec.guard.wanted
 
 
-_LET_IT_PRINT = "see that the program needs to write nothing and that only root may write it"
+_LET_IT_PRINT = "make sure that the program writes no files and that only root may write to it"
 
 
 @check(

@@ -93,15 +93,15 @@ def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
     """Compare with the configuration that the kubelet reports; modification times decide only what that leaves open."""
     newer = start.changed_since(FileRole.CONFIGURATION)
     if start.running is None:
-        why = f" (what it runs with could not be asked: {start.why_not_asked})" if start.why_not_asked else ""
+        why = f" (its running configuration could not be read: {start.why_not_asked})" if start.why_not_asked else ""
         yield from (_changed(file, start, why) for file in newer)
         return
     different, unclear = compare(start.settings, start.running)
     if different:
         source = start.settings.flag("config") or "its configuration"
-        yield Discrepancy(detail=f"{source} is not what runs: {_some(different)}")
+        yield Discrepancy(detail=f"{source} differs from the running configuration: {_some(different)}")
     elif unclear:
-        why = f", and it cannot be shown that these are as they run: {_some(unclear)}"
+        why = f", and these could not be compared with the running configuration: {_some(unclear)}"
         yield from (_changed(file, start, why) for file in newer)
 
 
@@ -116,13 +116,13 @@ def _command_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
     ]
     how = _some(parts) if parts else "with its flags in another order"
     yield Discrepancy(
-        detail=f"{start.unit.name} would start the kubelet with another command line than it runs with: {how}"
+        detail=f"{start.unit.name} would start the kubelet with a different command line than it runs with: {how}"
     )
 
 
 def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
     if expected.missing is not None:
-        detail = f"{expected.missing}, which {start.unit.name} needs to start, is not there"
+        detail = f"{expected.missing}, which {start.unit.name} needs to start, does not exist"
         yield Discrepancy(detail=detail, acceptable=False)
         return
     if expected.environment is None:
@@ -133,7 +133,9 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
     names = [name for name in other_variables(start, expected.environment) if f"${name}" not in compared]
     if names:
         # Values may be secrets, so only names are reported.
-        yield Discrepancy(detail=f"{start.unit.name} would start the kubelet with other variables: {_some(names)}")
+        yield Discrepancy(
+            detail=f"{start.unit.name} would start the kubelet with other environment variables: {_some(names)}"
+        )
     elif not known:
         yield from _not_acceptable(start, FileRole.ENVIRONMENT)
 
@@ -153,7 +155,7 @@ def _identity_changes(start: Start) -> Iterator[Discrepancy]:
     """Report a changed kubeconfig, unless the API server accepts it as this node's."""
     if start.known_to_server:
         return
-    why = "" if start.known_to_server is None else ", and the API server does not take it for this node's"
+    why = "" if start.known_to_server is None else ", and the API server does not accept it as this node's"
     yield from (_changed(file, start, why) for file in start.changed_since(FileRole.IDENTITY))
 
 

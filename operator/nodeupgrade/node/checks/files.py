@@ -37,7 +37,7 @@ def files_can_be_exchanged(facts: FilesFound) -> Iterator[Found]:
     """
     for each in changes_of(facts.found):
         if problem := reserved(each.new.path, facts.unit, facts.before) or obstacle(each):
-            yield f"{each.new.path} of spec.files cannot be exchanged: {problem}"
+            yield f"{each.new.path} of spec.files cannot be replaced: {problem}"
 
 
 @check(
@@ -68,7 +68,7 @@ def drop_ins_start_the_same(facts: FilesFound) -> Iterator[Found]:
             name = line.partition("=")[0]  # its value may be secret
             yield (
                 f"{each.new.path} of spec.files changes {name}: a drop-in may set limits, weights and accounting; "
-                "flags belong into the environment file or the configuration file"
+                "flags belong in the environment file or the configuration file"
             )
 
 

@@ -80,7 +80,7 @@ def accepted_hashes_were_compared(facts: Proof) -> Iterator[Found]:
         more = f", like {counted(len(others) - 1, 'other container')}" if len(others) > 1 else ""
         detail = (
             f"it carries the hash of kubelet {others[0].written_by}{more}; the running kubelet was started {age} "
-            f"ago, and that it accepts such hashes shows once it has run for {COMPARED_WITHIN.total_seconds():.0f}s"
+            f"ago; only after {COMPARED_WITHIN.total_seconds():.0f}s is it known whether it accepts such hashes"
         )
         yield others[0].label, detail
 

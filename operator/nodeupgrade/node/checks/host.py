@@ -21,8 +21,8 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
     for unit in facts.units:
         if unit.needs_reload:
             yield (
-                f"the files of {unit.name} were changed after systemd read them, so that it would start in another way "
-                "than it runs now; run `systemctl daemon-reload`, and restart it if the change is meant"
+                f"the files of {unit.name} were changed after systemd read them, so it would start differently than "
+                "it runs now; run `systemctl daemon-reload`, and restart it if the change is intended"
             )
 
 
@@ -32,9 +32,9 @@ def files_can_be_changed(facts: Readiness) -> Iterator[Found]:
     for path in facts.read_only:
         yield f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
     for path in facts.mounted:
-        yield f"{path} is a mount point, at which no other file can be put; put the file itself there, and unmount it"
+        yield f"{path} is a mount point, so the file cannot be replaced; unmount it, and put the file itself there"
     for path in facts.unchangeable:
-        yield f"{path} has the attribute immutable or append-only; take it away: chattr -ia {path}"
+        yield f"{path} has the attribute immutable or append-only; remove it: chattr -ia {path}"
 
 
 @check(Reason.EXECUTOR_UNAVAILABLE, acceptable=False)
@@ -45,7 +45,7 @@ def executor_can_be_started(facts: Readiness) -> Iterator[Found]:
     """
     if facts.unfit_for_programs:
         places = "; ".join(f"{place} is {why}" for place, why in facts.unfit_for_programs.items())
-        yield f"the executor cannot be started from anywhere: {places}; remount one of them so that it can (exec)"
+        yield f"the executor cannot be started from anywhere: {places}; remount one of them with the option exec"
 
 
 @check(Reason.RUN_DIRECTORY_NOT_PERSISTENT, Hazard.RUN_FORGOTTEN_AT_BOOT)
@@ -55,7 +55,7 @@ def run_outlives_a_boot(facts: Readiness) -> Iterator[Found]:
     Accept this check if the node, should it be rebooted during its run, may be looked after by hand.
     """
     for path in facts.volatile:
-        yield f"{path} is empty after a boot (tmpfs), but what a run changes is not"
+        yield f"{path} is empty after a boot (tmpfs), but the files that a run changes are not"
 
 
 PROTECTED: Mapping[str, int] = {
@@ -126,7 +126,7 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Found]:
         if kubelet is not None and kubelet.watchdog and version and not history.WATCHDOG.applies_to(version):
             yield (
                 f"{kubelet.name} has WatchdogSec={kubelet.watchdog}, but kubelet {version} does not report to the "
-                f"watchdog ({history.WATCHDOG.reference}), so systemd would end it again and again; take it out"
+                f"watchdog ({history.WATCHDOG.reference}), so systemd would end it again and again; remove it"
             )
             return
 
@@ -155,7 +155,7 @@ def disks_have_room(facts: Readiness) -> Iterator[Found]:
             try:
                 least = threshold(thresholds[signal], size)
             except ValueError:
-                detail = f"the threshold {signal}<{thresholds[signal]} of evictionHard is not an amount; correct it"
+                detail = f"the threshold {signal}<{thresholds[signal]} of evictionHard is not a quantity; correct it"
                 yield Finding(reason=Reason.KUBELET_WOULD_NOT_START, detail=detail)
                 continue
             if free < least:
@@ -182,7 +182,7 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
         free = memory["MemAvailable"] + pages - taken_off
         least = threshold(least_free, memory["MemTotal"])
         if free < least:
-            of_pages = f"; {pages} bytes are set aside for huge pages, which count no more ({change.reference})"
+            of_pages = f"; {pages} bytes are set aside for huge pages, which no longer count ({change.reference})"
             yield (
                 f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {int(least)} "
                 f"({signal} of evictionHard){of_pages if taken_off else ''}"
@@ -205,8 +205,8 @@ def clock_is_right(facts: NodeFacts) -> Iterator[Found]:
         where = "ahead of" if off > timedelta() else "behind"
         yield (
             f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
-            "starts opens new connections, and may find certificates expired, or not valid yet, with which it "
-            "has worked"
+            "starts opens new connections, and may find the certificates that it uses expired, or not valid "
+            "yet"
         )
 
 

@@ -30,13 +30,13 @@ def kubelet_is_managed(facts: NodeFacts) -> Iterator[Found]:
         yield f"unit {unit.name} is {unit.load_state} and {unit.active_state}; the kubelet must run as this unit"
     elif unit.transient:
         yield (
-            f"unit {unit.name} is transient, as systemd-run makes it: systemd may forget it once it is stopped, so "
+            f"unit {unit.name} is transient, as systemd-run creates it: systemd may forget it once it is stopped, so "
             "that the kubelet could not be started again; write a unit file, and run the kubelet as that unit first"
         )
     elif facts.kubelet.program is None:
         yield "the program of the running kubelet was deleted or replaced on disk; restart the kubelet first"
     elif facts.current is None:
-        yield f"{facts.kubelet.program} does not say which kubelet version it is"
+        yield f"{facts.kubelet.program} does not report its version"
 
 
 @check(
@@ -58,9 +58,9 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
     if current is None:
         return
     if current == facts.target:
-        yield Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"the kubelet is {current} already")
+        yield Finding(reason=Reason.ALREADY_AT_TARGET, detail=f"the kubelet is already {current}")
     elif facts.target < current and not facts.spec.allow_downgrade:
-        detail = f"{facts.target} is older than the node's {current}; set allowDowngrade: true if that is meant"
+        detail = f"{facts.target} is older than the node's {current}; set allowDowngrade: true if that is intended"
         yield Finding(reason=Reason.DOWNGRADE_NOT_ALLOWED, detail=detail)
 
 
@@ -81,7 +81,7 @@ def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
     elif not is_as_expected(facts):
         return
     elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
-        yield f"kubelet {facts.target} needs CRI v1, {runtime.name} {runtime.version} does not serve it"
+        yield f"kubelet {facts.target} needs CRI v1, which {runtime.name} {runtime.version} does not serve; upgrade it"
     elif history.RUNTIME_CONFIG_REQUIRED.applies_to(facts.target) and runtime.cgroup_driver is None:
         yield (
             f"kubelet {facts.target} needs a runtime that reports its cgroup driver (RuntimeConfig, "
@@ -105,13 +105,13 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Found]:
     if kubelet.missing is not None:
         yield kubelet.missing
     elif promised and kubelet.after != promised:
-        detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade promises {promised}"
+        detail = f"the staged kubelet has SHA-256 {kubelet.after}, the NodeUpgrade specifies {promised}"
         yield Finding(reason=Reason.DIGEST_MISMATCH, detail=detail)
     elif kubelet.staged_version != str(facts.target):
         said = (
             kubelet.staged_version or f"nothing usable ({shorten(kubelet.staged_output.strip(), 120) or 'no output'})"
         )
-        detail = f"asked for its version, the staged kubelet says {said}, not {facts.target}"
+        detail = f"the staged kubelet reports {said} as its version, not {facts.target}"
         yield Finding(reason=Reason.WRONG_VERSION_REPORTED, detail=detail)
     elif not kubelet.staged_is_elf:
         detail = "the staged kubelet is a script: what it would start cannot be verified"
@@ -136,8 +136,8 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
     if kubelet.arguments.removed and (kubelet.started is None or kubelet.started != kubelet.program):
         flags = ", ".join(kubelet.arguments.removed)
         yield (
-            f"{flags} must go for {facts.target}, but unit {kubelet.unit.name} starts {kubelet.unit.program or '?'} "
-            f"rather than {kubelet.program}; remove them where that program takes them from"
+            f"{flags} must be removed for {facts.target}, but unit {kubelet.unit.name} starts "
+            f"{kubelet.unit.program or '?'}, not {kubelet.program}; remove them where that program takes them from"
         )
 
 
@@ -145,8 +145,8 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
 def there_is_space(facts: NodeFacts) -> Iterator[Found]:
     """With the new program staged, there is still free space for the journal and for the kubelet."""
     for what, free in (
-        ("the kubelet's program lies", facts.kubelet.free_bytes),
-        ("the journal is kept", facts.state_free_bytes),
+        ("the kubelet binary is stored", facts.kubelet.free_bytes),
+        ("the journal is stored", facts.state_free_bytes),
     ):
         if free < FREE_BYTES:
             yield f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"

@@ -22,7 +22,7 @@ def holds_package(facts: NodeFacts) -> bool:
 def nobody_else_changes_the_node(facts: NodeFacts) -> Iterator[Found]:
     """No unattended upgrade of packages is at work, which might exchange programs or restart services."""
     if facts.around.package_jobs:
-        yield f"{', '.join(facts.around.package_jobs)} runs and may exchange programs or restart services meanwhile"
+        yield f"{', '.join(facts.around.package_jobs)} is running and may replace programs or restart services"
 
 
 INSTALLERS: Mapping[str, str] = {
@@ -41,7 +41,7 @@ def nobody_installs_another_kubelet(facts: NodeFacts) -> Found | None:
         return None
     detail = (
         f"{named(facts.around.installers)} installs the kubelet that its distribution has on record, at each boot or "
-        "sooner, and its start would restart what it hashes differently"
+        "sooner, which would restart containers that it hashes differently"
     )
     remedy = "; ".join(INSTALLERS[name] for name in facts.around.installers)
     return Finding(reason=Reason.CONFLICTING_NODE_OPERATION, detail=detail, remedy=remedy, severity=Severity.WARN)
@@ -60,7 +60,7 @@ def package_manager_leaves_the_kubelet(facts: NodeFacts) -> Iterator[Found]:
     program = facts.kubelet.program
     owner = f"{program} belongs to package {package}"
     if facts.around.package_assumed:
-        owner = f"rpm could not be asked whose {program} is, so that it is taken to belong to package {package}"
+        owner = f"rpm did not report who owns {program}, so it is assumed to belong to package {package}"
     if package.held:
         detail = f"{owner}, which is held; it will differ from what {package.manager} has on record"
         remedy = "install the package of the same version afterwards and hold it again, so that the records agree"
@@ -71,7 +71,7 @@ def package_manager_leaves_the_kubelet(facts: NodeFacts) -> Iterator[Found]:
             yield _holding(facts.around.dpkg, package, owner)
         case PackagePolicy.REFUSE | PackagePolicy.IGNORE as policy:
             severity = Severity.WARN if policy is PackagePolicy.IGNORE else None
-            detail = f"{owner}, which is not held: its next upgrade or reinstallation puts another kubelet there"
+            detail = f"{owner}, which is not held: its next upgrade or reinstallation would replace the kubelet"
             yield Finding(reason=Reason.KUBELET_FROM_PACKAGE, detail=detail, severity=severity)
         case never:
             assert_never(never)
@@ -87,10 +87,10 @@ def _holding(dpkg: DpkgState | None, package: Package, owner: str) -> Finding:
         detail = f"{unheld} and cannot be: dpkg lists its files, but does not have it on record as installed"
         return Finding(reason=reason, detail=detail, remedy="reinstall the package")
     if dpkg.user:
-        detail = f"{unheld} and cannot be now: {dpkg.user} works with the database of dpkg"
+        detail = f"{unheld} and cannot be now: {dpkg.user} is using the database of dpkg"
         return Finding(reason=Reason.CONFLICTING_NODE_OPERATION, detail=detail)
     if dpkg.interrupted:
-        detail = f"{unheld} and cannot be: dpkg was interrupted, so that what it has on record may not be true"
+        detail = f"{unheld} and cannot be: dpkg was interrupted, so its records may not be correct"
         return Finding(reason=reason, detail=detail, remedy="run dpkg --configure -a")
     if not dpkg.runs:
         detail = f"{unheld} and cannot be: there is no {PROGRAM} on the node"

@@ -41,7 +41,7 @@ def labels_are_read_first(facts: Admission) -> Iterator[Found]:
         if unmet_placement(pod, node) is None and (unmet := unmet_placement(pod, early)) is not None:
             detail = (
                 f"kubelet {facts.target} may admit it before it has read the Node, by the labels that it sets itself "
-                f"({defect.reference}): {unmet}; choose a later patch release, or set the label by --node-labels too"
+                f"({defect.reference}): {unmet}; choose a later patch release, or set the label with --node-labels, too"
             )
             yield pod, detail
 
@@ -58,7 +58,7 @@ def labels_tell_the_platform(facts: Admission) -> Iterator[Found]:
     corrected = replace(node, labels={**node.labels, **wrong})
     for pod in facts.admitted():
         if unmet_placement(pod, node) is None and (unmet := unmet_placement(pod, corrected)) is not None:
-            yield pod, f"a kubelet that starts puts the labels of its platform right, and would kill the pod: {unmet}"
+            yield pod, f"a kubelet that starts corrects the labels of its platform, and would kill the pod: {unmet}"
 
 
 def _own_labels(facts: Admission, labels: Mapping[str, str]) -> dict[str, str]:

@@ -122,7 +122,7 @@ def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
                 continue
             waits = "waiting" in (statuses.get(instance.name, {}).get("state") or {})
             if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
-                detail = "its postStart hook is not over yet, and would not be executed again by the new kubelet"
+                detail = "its postStart hook has not finished, and the new kubelet would not execute it again"
                 yield instance.label, detail
 
 
@@ -184,7 +184,7 @@ def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
     for pod in facts.running_pods():
         conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
         if conditions.get(IN_PLACE_UPDATE) == "False":
-            yield pod, "an update in place is under way (OpenKruise): wait until its image is the new one"
+            yield pod, "an update in place is in progress (OpenKruise): wait until its image is the new one"
         elif conditions.get(ALL_RESTARTING) == "True":
             yield pod, "all of its containers are being restarted by a rule of its own: wait until they run"
         elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):

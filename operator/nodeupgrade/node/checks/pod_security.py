@@ -54,7 +54,7 @@ def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
         if first is not None and first not in holders:
             holders[first] = pod
         elif record is not None:
-            what = "is not as kubelets write it" if first is None else f"names the user IDs of {holders[first].ref} too"
+            what = "has an unknown format" if first is None else f"names the user IDs of {holders[first].ref} too"
             yield pod, f"the record of its user namespace {what}, so kubelet {version} would not start; delete the pod"
         elif facts.current is not None and _has_user_namespaces(facts, facts.current):
             detail = (
@@ -96,9 +96,9 @@ def groups_policy_is_supported(facts: Admission) -> Iterator[Found]:
         context = pod.spec.get("securityContext") or {}
         if context.get("supplementalGroupsPolicy") == "Strict":
             detail = (
-                "it asks for supplementalGroupsPolicy: Strict, which the node does not say it supports "
+                "it asks for supplementalGroupsPolicy: Strict, which the node does not report to support "
                 f"(status.features), so kubelet {version} would kill it (SupplementalGroupsPolicyNotSupported); "
-                "delete the pod first, or take a runtime that supports it"
+                "delete the pod first, or use a runtime that supports it"
             )
             yield pod, detail
 

@@ -126,7 +126,7 @@ def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Found]:
     for each in facts.edited:
         detail = (
             f"{each.path} was edited, but still names metadata.uid, so kubelet {current} has not replaced the pod: it "
-            "runs on as it was, and each of its containers takes over the edit when it next restarts"
+            "runs on as it was, and each of its containers applies the edit when it next restarts"
         )
         yield each.sandbox.pod, detail
 
@@ -135,7 +135,7 @@ def edits_of_manifests_count(facts: NodeFacts) -> Iterator[Found]:
 def static_pods_run_on(facts: NodeFacts) -> Iterator[Found]:
     """No static pod is replaced, as ``kubelet.staticPods: Recreate`` asks."""
     for pod in facts.recreated:
-        yield pod, f"kubelet {facts.target} is to replace it, as kubelet.staticPods: Recreate asks"
+        yield pod, f"kubelet {facts.target} will replace it, as kubelet.staticPods: Recreate asks"
 
 
 @check(Reason.KUBEADM_UPGRADES_FIRST, warns=True)
@@ -150,8 +150,8 @@ def control_plane_is_not_of_kubeadm(facts: NodeFacts) -> Iterator[Found]:
     if not made or current is None:
         return
     detail = (
-        f"kubeadm made {' and '.join(made)}: `kubeadm upgrade` comes first, then a restart of the kubelet, whose "
-        "configuration kubeadm has written, then this run"
+        f"kubeadm created {' and '.join(made)}: `kubeadm upgrade` comes first, then a restart of the kubelet, whose "
+        "configuration kubeadm wrote, then this run"
     )
     if current.minor != facts.target.minor:
         detail += (

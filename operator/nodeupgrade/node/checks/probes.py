@@ -63,7 +63,7 @@ def probes_let_containers_live(facts: Traffic) -> Iterator[Found]:
         elif _runs_again(target) and _fails_now(container):
             detail = (
                 f"kubelet {target} runs its startup probe again and kills it after {_deadline(startup)} s of failures; "
-                "the readiness probe asks the same and fails now"
+                "the readiness probe checks the same and fails now"
             )
             yield Finding(reason=Reason.STARTUP_PROBE_RUNS_AGAIN, subject=container.label, detail=detail)
         elif container.role is Role.SIDECAR and defect.affects(target):
@@ -95,8 +95,8 @@ def startup_probes_succeed_again(facts: Traffic) -> Iterator[Found]:
     if again:
         first = min(_deadline(container.spec["startupProbe"]) for container in again)
         yield (
-            f"kubelet {target} runs the startup probes of {counted(len(again), 'container')} again, and kills what "
-            f"keeps failing, the first after {first} s; see to it that these probes succeed as long as their "
+            f"kubelet {target} runs the startup probes of {counted(len(again), 'container')} again, and kills "
+            f"those that keep failing, the first after {first} s; make sure that these probes succeed as long as their "
             f"containers run: {named([container.label for container in again])}"
         )
 

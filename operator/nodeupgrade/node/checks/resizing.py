@@ -58,7 +58,7 @@ def resizes_are_over(facts: NodeFacts) -> Iterator[Found]:
         ]
         if restarting and (condition := _resize(pod)) is not None:
             detail = (
-                f"a resize of it is not over ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
+                f"its resize is not finished ({condition}), which restarts {', '.join(restarting)} as resizePolicy says"
             )
             yield pod, detail
 

@@ -118,7 +118,7 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
     if facts.devices is None:
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
     if (unread := _unread(facts.devices, facts.target)) is not None:
-        return f"kubelet {facts.target} does not read what kubelets of another age noted of devices ({unread})"
+        return f"kubelet {facts.target} does not read the format of the checkpoint of devices ({unread})"
     for version in facts.starting:
         if (defect := known_defects.DEVICE_PODS_REJECTED).affects(version):
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
@@ -130,7 +130,7 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
         counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
         restarted = any(int(count) > 0 for count in counts)
         if (defect := known_defects.RESTARTED_NOT_FOUND).affects(version) and restarted:
-            return f"was restarted before, so kubelet {version} takes it for not running ({defect.reference})"
+            return f"was restarted before, so kubelet {version} considers it not running ({defect.reference})"
     return None
 
 

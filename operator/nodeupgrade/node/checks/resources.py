@@ -62,15 +62,15 @@ def pods_fit(facts: Admission) -> Iterator[Found]:
         yield f"it is unknown whether all pods would be admitted again: {error}"
         return
     if not {CPU, MEMORY} <= capacity.keys():
-        yield "the node does not say what it has (status.capacity), so it is unknown whether all pods fit again"
+        yield "the node does not report its capacity (status.capacity), so it is unknown whether all pods fit again"
         return
     critical = any(map(_is_critical, facts.admitted()))
     for name in sorted(requested):
         if name in (PODS, *_COMPUTED) and name in by_disk and requested[name] > by_disk[name]:
-            source = f"by the kubelet's configuration on disk ({_KEYS[name]})"
+            source = f"according to the kubelet's configuration on disk ({_KEYS[name]})"
             yield _too_many(name, requested[name], by_disk[name], source, critical=critical)
         elif name in reported and requested[name] > reported[name]:
-            source = "by what the node says it can give (status.allocatable)"
+            source = "according to the node's status.allocatable"
             yield _too_many(name, requested[name], reported[name], source, critical=critical)
 
 
@@ -93,7 +93,9 @@ def _too_many(name: str, requested: int, given: int, source: str, *, critical: b
     if name == PODS:
         what = f"{counted(requested, 'pod')} are on the node and {given} would be admitted {source}"
     else:
-        what = f"its pods ask for {shown(name, requested)} of {name} and {shown(name, given)} would be there {source}"
+        what = (
+            f"its pods ask for {shown(name, requested)} of {name} and {shown(name, given)} would be available {source}"
+        )
     how = f"OutOf{name}, or Preempting to make room for critical ones" if critical else f"OutOf{name}"
     return f"{what}, so any start of a kubelet would kill some of them ({how})"
 

@@ -89,14 +89,14 @@ def shield_is_possible(facts: NodeFacts) -> Found | None:
     Reason.POD_EXPECTED_TO_END,
     Hazard.LOG_ELSEWHERE,
     warns=True,
-    remedy="take StandardOutput, StandardError and LogNamespace out of the unit; restart it at a time of your choice",
+    remedy="remove StandardOutput, StandardError and LogNamespace from the unit; restart it at a time of your choice",
 )
 def logs_are_in_the_journal(facts: NodeFacts) -> Iterator[Found]:
     """The log of the runtime is in the node's journal, which is the evidence that a container ended by itself."""
     if output := facts.runtime_unit.output:
         yield (
             f"{facts.runtime_unit.name} has {output}, so its log is not in the node's journal, and nothing shows "
-            "whether a container that ends during the run has ended by itself: it counts as restarted and turns the "
+            "whether a container that ends during the run has ended by itself: it counts as restarted and rolls the "
             "run back"
         )
 

@@ -22,8 +22,8 @@ def runtime_is_the_unit(found: RuntimeAsFound) -> Iterator[Found]:
     elif process.pid != unit.main_pid:
         owner = f" of {found.owner}" if found.owner else ""
         yield (
-            f"the runtime's socket is answered by process {process.pid}{owner}, but {unit.name}, whose main process "
-            f"is {unit.main_pid}, is what would be restarted; only a {found.name} that runs as {unit.name} is supported"
+            f"process {process.pid}{owner} serves the runtime's socket, but the upgrade would restart {unit.name}, "
+            f"whose main process is {unit.main_pid}; only a {found.name} that runs as {unit.name} is supported"
         )
 
 
@@ -42,10 +42,8 @@ def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
 def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Found]:
     """The runtime's program on disk reads its configuration without an error."""
     if found.next.unknown:
-        detail = (
-            f"it could not be found out whether {found.unit.name} would come back from a restart: {found.next.unknown}"
-        )
-        remedy = "see to it that the node is less busy; it is examined again by itself"
+        detail = f"it is unknown whether {found.unit.name} would come back from a restart: {found.next.unknown}"
+        remedy = "reduce the load on the node; it is examined again automatically"
         yield Finding(reason=Reason.RUNTIME_DID_NOT_ANSWER, detail=detail, remedy=remedy)
     elif found.next.places is None:
         yield (
@@ -60,15 +58,15 @@ def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Found]:
     if found.next.places is None:
         return
     if found.places is None:
-        yield f"{found.unit.name} does not say where it keeps its containers: it is unknown whether it would find them"
+        yield f"{found.unit.name} does not report where it keeps its containers, so it might not find them again"
         return
     for name in ("root", "state", "address"):
         now, then = getattr(found.places, name), getattr(found.next.places, name)
         if now != then and (then or name != "address"):
             yield (
                 f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would not "
-                "find the running containers, or its clients would not find it; put the setting back, and do not "
-                "restart it before"
+                "find the running containers, or its clients would not find it; restore the setting before "
+                "you restart it"
             )
 
 

@@ -92,7 +92,7 @@ def feature_gates_are_known(facts: Readiness) -> Iterator[Found]:
     if (said := _about_gates(facts)) is not None:
         yield (
             f"kubelet {facts.target} does not start with the node's feature gates: {said}; "
-            "take the gate out of the kubelet's configuration first"
+            "remove the gate from the kubelet's configuration first"
         )
 
 
@@ -120,7 +120,7 @@ def settings_are_known(facts: Readiness) -> Iterator[Found]:
     """The new kubelet knows every field of its configuration file; it ignores those that it does not know."""
     fields = unknown_fields(facts.dry_run or "")
     if fields:
-        detail = f"kubelet {facts.target} does not know, and ignores, in its configuration: {', '.join(fields)}"
+        detail = f"kubelet {facts.target} ignores these unknown fields of its configuration: {', '.join(fields)}"
         yield shorten(detail, SAID)
 
 
@@ -150,6 +150,6 @@ def cloud_provider_is_there(facts: Readiness) -> Iterator[Found]:
         removed.append(history.AWS_CLOUD_REMOVED)
     if change := next((each for each in removed if each.applies_to(facts.target)), None):
         yield (
-            f"kubelet {facts.target} does not start with --cloud-provider={provider}, which is built in no longer "
+            f"kubelet {facts.target} does not start with --cloud-provider={provider}, which is no longer built in "
             f"({change.reference}); move the cluster to an external cloud provider first"
         )

@@ -68,7 +68,7 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
         if kept and kept.lower() != configured.lower():
             yield (
                 f"{key} is {configured} in the kubelet's configuration, but {name} was kept under {kept}: neither the "
-                "new nor the old kubelet would start; take the change back, or drain the node, remove the file and "
+                "new nor the old kubelet would start; revert the change, or drain the node, remove the file and "
                 "restart the kubelet first"
             )
 

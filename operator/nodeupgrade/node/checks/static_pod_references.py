@@ -33,8 +33,8 @@ def static_pods_stand_alone(facts: Admission) -> Iterator[Found]:
     for pod in facts.admitted():
         if pod.from_manifest and (reference := _reference(pod)) is not None:
             detail = (
-                f"it is a static pod and refers to {reference}, so kubelet {version} would not run it and kill it "
-                f"({refusing.reference}); take the reference out of its manifest"
+                f"it is a static pod and refers to {reference}, so kubelet {version} would kill it and not run it "
+                f"again ({refusing.reference}); remove the reference from its manifest"
             )
             yield pod, detail
 
@@ -64,7 +64,7 @@ def _in_volume(volume: Json) -> str | None:
     kinds = {key: value for key, value in volume.items() if key != "name" and value is not None}
     if "projected" in kinds:
         sources = [source for each in kinds["projected"].get("sources") or () for source in each]
-        return next((f"what a projected volume takes from {each}" for each in sources if each != "downwardAPI"), None)
+        return next((f"{each} in a projected volume" for each in sources if each != "downwardAPI"), None)
     if any(isinstance(source, dict) and source.get("secretRef") for source in kinds.values()):
         return "a Secret"
-    return next((f"what a volume takes from {kind}" for kind in kinds if kind not in _BY_THEMSELVES), None)
+    return next((f"{kind} in a volume" for kind in kinds if kind not in _BY_THEMSELVES), None)

@@ -118,7 +118,7 @@ def clients_notice_nothing(facts: Traffic) -> Iterator[Found]:
 def _deserted(facts: Traffic, service: str, gone: Sequence[str]) -> str:
     return (
         f"Service {service} has no other ready endpoint than {named(gone)}: it would have none for up to "
-        f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed what is behind it"
+        f"{_seconds(facts, gone)} s, until kubelet {facts.target} has probed its pods"
     )
 
 

@@ -128,7 +128,7 @@ def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
         for command in unknown_commands(unit, contents):
             yield (
                 f"unit {unit.name} has {command}, which may change the node's programs, "
-                f"configuration or containers; take it out of the unit (systemctl cat {unit.name}), for example "
+                f"configuration or containers; remove it from the unit (systemctl cat {unit.name}), for example "
                 "into a unit of its own that runs before"
             )
 
@@ -136,7 +136,7 @@ def units_start_nothing_else(facts: NodeFacts) -> Iterator[Found]:
 @check(
     Reason.KUBELET_STOP_AFFECTS_OTHERS,
     Hazard.MACHINE_ENDED,
-    remedy="take the setting out of the unit, at least for the upgrade",
+    remedy="remove the setting from the unit, at least for the upgrade",
 )
 def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
     """Systemd does not reboot or stop the node once a unit has been stopped, has failed or was started too often.

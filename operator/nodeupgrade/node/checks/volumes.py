@@ -106,7 +106,7 @@ def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
             if each.get("gitRepo") is not None:
                 detail = (
                     f"its volume {each.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
-                    f"({change.reference}), so that it would not start the pod's containers again"
+                    f"({change.reference}), so it would not start the pod's containers again"
                 )
                 yield pod, detail
 

@@ -56,7 +56,7 @@ GRACE_MORE = 5
 SERVES_ON_LEAST, SERVES_ON_MOST = 60, 3600
 _PROGRAM_VANISHED = Finding(
     reason=Reason.ARTIFACT_UNAVAILABLE,
-    detail="a kubelet program disappeared from the node while it was looked at; find out what removes it",
+    detail="a kubelet program disappeared from the node during its examination; find out what removes it",
 )
 
 

@@ -52,7 +52,7 @@ class ExecutorService:
                 self.bundles.remove()
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
-                f"systemd cannot run the executor from {root}: {problem}; see that programs may be executed there "
+                f"systemd cannot run the executor from {root}: {problem}; ensure that programs may be executed there "
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
 

@@ -89,7 +89,7 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
         return read_layout(running.words, *configs, runtime=running.runtime)
     except ValueError as error:
         raise Refused(
-            Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot tell how the kubelet is configured because {error}"
+            Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot determine how the kubelet is configured because {error}"
         ) from error
 
 

@@ -66,7 +66,7 @@ def obstacle(found: FileFound) -> str | None:
     if found.mounted:
         return "something is mounted there, or its filesystem is mounted read-only; unmount it"
     if found.immutable:
-        return f"it or its directory has the attribute immutable or append-only; take it away: chattr -ia {path}"
+        return f"it or its directory has the attribute immutable or append-only; remove it: chattr -ia {path}"
     if entry is None:
         return None
     return entry_obstacle(path, entry)
@@ -79,7 +79,7 @@ def entry_obstacle(path: PurePosixPath, entry: FileEntry) -> str | None:
     if entry.kind is not EntryKind.FILE:
         return f"it is {entry.kind}"
     if entry.links > 1:
-        return f"it has {entry.links} names (hard links), and only one of them would be exchanged; remove the others"
+        return f"it has {entry.links} names (hard links), and only one of them would be replaced; remove the others"
     return None
 
 
@@ -88,11 +88,11 @@ def reserved(path: str, unit: str, layout: KubeletLayout) -> str | None:
     at, settings = PurePosixPath(path), layout.settings
     if is_drop_in(path):
         if at.parent.name != f"{unit}.d":
-            return f"it is no drop-in of {unit}, which spec.kubelet.unit names"
+            return f"it is not a drop-in of {unit}, which spec.kubelet.unit names"
         if is_own_drop_in(path):
             return "drop-ins of this name are nodeupgrade's own; choose another name"
     if layout.manifests is not None and PurePosixPath(layout.manifests) in at.parents:
-        return "it is in the kubelet's directory of static pods; change manifests at another time"
+        return "it is in the kubelet's directory of static pods; change manifests separately"
     if path in {layout.kubeconfig, settings.flag("bootstrap-kubeconfig")}:
         return "it is the kubelet's kubeconfig, by which the API server knows the node; leave it out"
     if (own := settings.flag("cert-dir")) and PurePosixPath(own) in at.parents:

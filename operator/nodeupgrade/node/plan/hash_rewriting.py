@@ -134,7 +134,7 @@ def _plan_one(
     instance: ContainerInstance, pods: Mapping[PodUid, Pod], to_target: Mapping[PodUid, Pod], kubelets: _Kubelets
 ) -> PlannedContainer | Unproven | Finding:
     if instance.state is not ContainerState.RUNNING:
-        detail = f"container is {instance.state}: it is being started, stopped or lost; try again when it runs"
+        detail = f"container is {instance.state}: it is being started, stopped or lost; retry when it runs"
         return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
     pod = pods.get(instance.pod.uid)
     if pod is None:
@@ -143,7 +143,7 @@ def _plan_one(
     if pod.terminating:
         return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
     if pod.finished:
-        detail = "container runs although its pod is over, evicted perhaps: it is about to be stopped"
+        detail = "container runs although its pod has ended (it may be evicted): it is about to be stopped"
         return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
     spec = pod.container(instance.name)
     if spec is None:

@@ -76,7 +76,7 @@ def _first_document(text: str) -> Any:
         try:
             return json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise NotEditableError(f"it begins like JSON, but is none: {error}") from error
+            raise NotEditableError(f"it begins like JSON, but is not JSON: {error}") from error
     return next(read_all(text), None)
 
 

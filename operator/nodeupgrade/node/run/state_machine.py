@@ -152,7 +152,7 @@ def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> Rollb
         if record.mark is Mark.FAILED:
             return RollbackCause(reason=record.known_reason, why=record.error or f"{record.step} failed")
         if record.mark in _TURNED_BACK:
-            return RollbackCause(reason=record.known_reason, why=record.error or "the run was turned back")
+            return RollbackCause(reason=record.known_reason, why=record.error or "the run was rolled back")
     if not journal.records and seen.planned_boot not in {None, seen.boot}:
         why = "the plan was made for another boot, or another node, so its containers do not run here"
         return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)
@@ -170,7 +170,7 @@ def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> Rollb
         return RollbackCause(
             reason=Reason.KUBELET_DOWN_BUDGET_EXCEEDED,
             why=f"the kubelet has been down for {down:.1f} s and rolling back takes up to "
-            f"{limits.kubelet_down - left - down:.1f} s, its budget is {limits.kubelet_down:.0f} s",
+            f"{limits.kubelet_down - left - down:.1f} s, but its budget is {limits.kubelet_down:.0f} s",
         )
     return None
 

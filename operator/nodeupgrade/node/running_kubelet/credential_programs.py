@@ -178,7 +178,7 @@ class CredentialPrograms:
         if status != 0:
             words = _without_secrets(" ".join(errors.decode(errors="replace").split()))
             words = shorten(words[-MESSAGE_CHARACTERS:], MESSAGE_CHARACTERS)
-            raise CredentialProgramError(f"it failed with exit status {status}, where it may change no file: {words}")
+            raise CredentialProgramError(f"it failed with exit status {status} (it may change no files): {words}")
         return output
 
 

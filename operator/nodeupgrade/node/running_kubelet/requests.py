@@ -173,5 +173,5 @@ def _authorization(token: Material) -> dict[str, str]:
         return {}
     text = (token.data if token.data is not None else Path(token.path or "").read_bytes()).strip()
     if not _TOKEN.fullmatch(text):  # an error of http.client would contain the token
-        raise ValueError("the token has characters in it that no token has")
+        raise ValueError("the token contains invalid characters")
     return {"Authorization": f"Bearer {text.decode('ascii')}"}

@@ -317,7 +317,7 @@ def _sentence(manifests: tuple[StaticPodManifest, ...]) -> str:
         return ""
     return (
         f"metadata.uid in {counted(len(paths), 'static pod manifest')} ({named(paths, 3)}) keeps "
-        "the running pod: remove it with your next edit, or the edit will not count"
+        "the running pod: remove it with your next edit, or the edit has no effect"
     )
 
 

@@ -28,7 +28,7 @@ def prechecked_status(run_id: str, plan: RunPlan, preview: Preview) -> TaskStatu
     """Return the status of ``action: Plan`` without a refusal: what an upgrade would do."""
     warnings = f"; {counted(len(plan.cautions), 'warning')}, see hazards" if plan.cautions else ""
     message = (
-        f"nothing objects to an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
+        f"no check prevents an upgrade from {plan.from_version} to {plan.to_version}; stored hashes to rewrite: "
         f"{preview.rewritten}, containers that a plain kubelet swap would restart: {preview.would_restart}"
         f"{warnings}"
     )
@@ -83,7 +83,7 @@ def not_started_status(run_id: str, plan: RunPlan, trouble: str) -> TaskStatus:
 
 def staged_status(run_id: str, plan: RunPlan) -> TaskStatus:
     """Return the status of a prepared run, which waits for the control plane."""
-    message = f"{plan.from_version} to {plan.to_version}: ready and proved; waiting for the readiness guard"
+    message = f"{plan.from_version} to {plan.to_version}: prepared and proved; waiting for the readiness guard"
     return replace(run_status(run_id, plan, Journal()), phase=TaskPhase.STAGED, message=message)
 
 
@@ -118,7 +118,7 @@ def _ended_with(status: TaskStatus, flaps: Flaps) -> str:
 
 def essential_status(status: TaskStatus, refusal: str) -> TaskStatus:
     """Reduce a status that the API server rejects to what the control plane and people need."""
-    told = shorten(f"; the API server refuses the whole report, update the CRDs: {refusal}", MESSAGE_LENGTH // 2)
+    told = shorten(f"; the API server rejects the full status; update the CRDs: {refusal}", MESSAGE_LENGTH // 2)
     return TaskStatus(
         run_id=status.run_id,
         observed_generation=status.observed_generation,
@@ -138,7 +138,7 @@ def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> 
     status = run_status(run_id, plan, ended[-1], ended[:-1])
     if status.phase is TaskPhase.ROLLBACK_FAILED:
         return status
-    message = f"nothing was begun, since the end of an earlier run to {plan.to_version} had not been told: "
+    message = f"nothing was begun, since the end of an earlier run to {plan.to_version} had not been reported: "
     return replace(
         status, phase=TaskPhase.REFUSED, reason=Reason.EARLIER_RUN_FOUND, message=shorten(f"{message}{status.message}")
     )
@@ -165,5 +165,5 @@ def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
         run_id=run_id,
         phase=TaskPhase.ROLLBACK_FAILED,
         reason=Reason.ROLLBACK_FAILED,
-        message=f"{shorten(f'cannot tell what was done to the node: {trouble}', MESSAGE_LENGTH // 2)}; {remedy}",
+        message=f"{shorten(f'cannot determine what was done to the node: {trouble}', MESSAGE_LENGTH // 2)}; {remedy}",
     )

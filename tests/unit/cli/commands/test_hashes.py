@@ -15,7 +15,7 @@ POD = {"name": "first", "spec": {"containers": [{"name": "c", "image": "i"}]}}
     [
         ("", "cannot explain anything because there is no pod in the input"),
         ('{"kind": "List", "items": []}', "cannot explain anything because there is no pod in the input"),
-        ("[1]", "cannot explain anything but pods, and number 1 of the input is no object"),
+        ("[1]", "cannot explain anything but pods, and number 1 of the input is not an object"),
         (
             json.dumps({**POD, "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}),
             "shop/web: this is a Deployment; give pods, as from: kubectl get pods --namespace shop -o json",
@@ -44,5 +44,5 @@ def test_one_bad_pod_does_not_stop_the_others() -> None:
     assert [entry["name"] for entry in printed] == ["first", "second", "#3"]
     assert printed[0]["hashes"] == printed[2]["hashes"]
     assert printed[0]["hashes"]["1.33"].keys() == {"c"}
-    assert printed[1]["error"] == "cannot hash container 'c' because at image there is a number where text belongs"
+    assert printed[1]["error"] == "cannot hash container 'c' because at image a string is expected, not a number"
     assert result.exit_code == 1

@@ -11,7 +11,7 @@ from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 UNMET = Finding(
     reason=Reason.NODE_AFFINITY_NOT_MET,
-    detail="its node selector wants a label",
+    detail="its node selector requires a label",
     subject="shop/web-0",
     check="placements_are_met",
     owner="StatefulSet shop/web",
@@ -21,7 +21,7 @@ REPORTED = ReportedHazard(
     reason=Reason.NODE_AFFINITY_NOT_MET,
     check="placements_are_met",
     pod="shop/web-1",
-    detail="its node selector wants a label",
+    detail="its node selector requires a label",
     pods=7,
     owners=(PodOwner(name="StatefulSet shop/web", pods=5), PodOwner(name="bare pod shop/x", pods=1)),
     warning=True,

@@ -10,7 +10,7 @@ from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens.evidence import _package
 from tests.scenario.agent.given import upgrade_task
 
-DIFFERS = "owns the program, which differs from it now"
+DIFFERS = "owns the program, which now differs from the package"
 
 
 @pytest.mark.parametrize(

@@ -54,8 +54,15 @@ class Line:
             yield line
 
 
-def client(line: Line) -> KubeClient:
-    return KubeClient(cast("Transport", line))
+def client(line: Line, page_size: int | None = None) -> KubeClient:
+    return KubeClient(cast("Transport", line), page_size)
+
+
+async def test_pages_are_as_large_as_was_wanted() -> None:
+    line = Line()
+    for wanted in (None, 50):
+        assert [page async for page in client(line, wanted).pages(NODES)]
+    assert [asked["limit"] for _, asked in line.asked] == ["500", "50"]
 
 
 async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:

@@ -59,7 +59,7 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
         ),
         (
             {**document(), "metadata": {"name": "a" * 64}},
-            ["metadata.name: 64 characters are too long; write at most 63"],
+            ["metadata.name: 64 characters are too many; write at most 63"],
         ),
         (
             document({**MINIMAL, "nodes": {"all": True, "selecter": {}, "colour": "blue"}}),

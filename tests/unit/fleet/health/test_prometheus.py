@@ -1,7 +1,7 @@
 """A query has a result only where there is no doubt about it."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.fleet.health.evaluation import ProbeError
-from nodeupgrade.fleet.health.prometheus import MOST_BYTES, MOST_SAMPLES, query
+from nodeupgrade.fleet.health.prometheus import MOST_BYTES, MOST_SAMPLES, Sample, asking
 from tests.builders.prometheus_server import NOW, FakePrometheus, sample, serving, vector
 
 
@@ -22,6 +22,11 @@ def now() -> datetime:
 async def fake() -> AsyncIterator[FakePrometheus]:
     async with serving(FakePrometheus()) as fake:
         yield fake
+
+
+async def query(server: PrometheusServer, promql: str, utcnow: Callable[[], datetime]) -> tuple[Sample, ...]:
+    async with asking(server, promql) as answer:
+        return await answer.samples(utcnow)
 
 
 async def test_samples_are_read(fake: FakePrometheus, tmp_path: Path) -> None:

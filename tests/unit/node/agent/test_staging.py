@@ -19,6 +19,7 @@ from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.files.opening import LARGEST_PROGRAM
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -163,6 +164,23 @@ def test_an_image_without_the_file_cannot_be_used(host: Host) -> None:
     assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
     assert "/bin/kubelet" in refusal.finding.detail
     assert "spec.artifact.image.path" in refusal.finding.detail
+
+
+@pytest.mark.parametrize(
+    ("artifact", "path"), [(PRE_STAGED, PurePosixPath("/opt/kubelet")), (IMAGE, VOLUME / "kubelet")]
+)
+def test_a_file_too_large_for_a_program_is_neither_copied_nor_read(
+    host: Host, artifact: TaskArtifact, path: PurePosixPath
+) -> None:
+    host.put(path, b"")
+    os.truncate(host.settings.on_host(path), LARGEST_PROGRAM + 1)
+
+    with pytest.raises(Refused) as looked_at:
+        staging.fetch_for_examination(host.settings, host.artifacts, host, artifact)
+
+    for refusal in (host.refusal(artifact), looked_at.value):
+        assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
+        assert f"is larger than {LARGEST_PROGRAM} bytes" in refusal.finding.detail
 
 
 def chained(number: int) -> StepFailed:

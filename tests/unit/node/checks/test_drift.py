@@ -87,12 +87,12 @@ KUBECONFIG = changed("/etc/kubernetes/kubelet.conf", FileRole.IDENTITY)
 CASES: dict[str, tuple[Start, str, Start]] = {
     "a configuration file, and the kubelet cannot be asked": (
         start(CONFIGURATION, why_not_asked="HTTP 403"),
-        "was changed at 1970-01-12T13:47:40Z, after the kubelet was started at 1970-01-12T13:46:40Z (what it runs with",
+        "was changed at 1970-01-12T13:47:40Z, after the kubelet was started at 1970-01-12T13:46:40Z (its running",
         start(CONFIGURATION, running=SHOWN),
     ),
     "a key, whatever the times say": (
         start(config=CONFIG.replace(b"50", b"3"), running=SHOWN),
-        "/var/lib/kubelet/config.yaml is not what runs: maxPods is 3 on disk and 50 in the running kubelet",
+        "/var/lib/kubelet/config.yaml differs from the running configuration: maxPods is 3 on disk and 50",
         start(running=SHOWN),
     ),
     "a key that is set to false": (
@@ -105,12 +105,12 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     ),
     "a key that was taken away": (
         start(CONFIGURATION, config=b"clusterDNS: [10.96.0.10]", running=SHOWN),
-        "it cannot be shown that these are as they run: maxPods",
+        "these could not be compared with the running configuration: maxPods",
         start(CONFIGURATION, config=b"clusterDNS: [10.96.0.10]", running={**SHOWN, "maxPods": 110}),
     ),
     "a key that the kubelet does not show": (
         start(CONFIGURATION, config=CONFIG + b"systemReserved: {cpu: 1}", running=SHOWN),
-        "these are as they run: systemReserved.cpu",
+        "these could not be compared with the running configuration: systemReserved.cpu",
         start(config=CONFIG + b"systemReserved: {cpu: 1}", running=SHOWN),
     ),
     "a pointer to nothing": (
@@ -131,7 +131,7 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     ),
     "a flag in an environment file": (
         start(environment_files={FILE: b"ARGS='--v=4 --max-pods=3'"}),
-        "the kubelet with another command line than it runs with: with --v=4, with --max-pods=3, without --v=2",
+        "the kubelet with a different command line than it runs with: with --v=4, with --max-pods=3, without --v=2",
         start(changed(FILE, FileRole.ENVIRONMENT), environment_files={FILE: b"ARGS=--v=2"}),
     ),
     "an assignment that systemd ignores": (
@@ -143,22 +143,22 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     ),
     "an environment file that is needed": (
         start(unit=started_unit(environment_files=((FILE, True),)), environment_files={FILE: None}),
-        f"{FILE}, which kubelet.service needs to start, is not there",
+        f"{FILE}, which kubelet.service needs to start, does not exist",
         start(unit=started_unit(environment_files=((FILE, True),))),
     ),
     "a proxy, whose address is nobody's business": (
         start(environment_files={FILE: b"ARGS=--v=2\nHTTPS_PROXY=http://me:secret@proxy\n"}),
-        "would start the kubelet with other variables: HTTPS_PROXY",
+        "would start the kubelet with other environment variables: HTTPS_PROXY",
         start(environment_files={FILE: b"ARGS=--v=2\nHTTPS_PROXY=http://me:secret@proxy\n"},
               environment={**ENVIRONMENT, "HTTPS_PROXY": "http://me:secret@proxy"}),
     ),
     "a variable that was taken away": (
-        start(environment={**ENVIRONMENT, "GOGC": "50"}), "other variables: GOGC",
+        start(environment={**ENVIRONMENT, "GOGC": "50"}), "other environment variables: GOGC",
         start(environment={**ENVIRONMENT, "GOGC": "50"}, by_default={"PATH": "/bin", "GOGC": "50"}),
     ),
     "a variable of systemd's that is not unset": (
         start(by_default={"PATH": "/bin", "GOGC": "50"}, unit=started_unit(unset=("GOGC=10",))),
-        "other variables: GOGC",
+        "other environment variables: GOGC",
         start(by_default={"PATH": "/bin", "GOGC": "50"}, unit=started_unit(unset=("GOGC=50",))),
     ),
     "a variable that is unset": (
@@ -208,7 +208,7 @@ CASES: dict[str, tuple[Start, str, Start]] = {
     ),
     "a kubeconfig": (start(KUBECONFIG), "kubelet.conf was changed at", start(KUBECONFIG, known_to_server=True)),
     "a kubeconfig of another node": (
-        start(KUBECONFIG, known_to_server=False), "does not take it for this node's",
+        start(KUBECONFIG, known_to_server=False), "does not accept it as this node's",
         start(KUBECONFIG, known_to_server=True),
     ),
     "credential providers": (

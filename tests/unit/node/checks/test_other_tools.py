@@ -30,7 +30,7 @@ def test_an_owner_that_is_assumed_is_called_so() -> None:
     [finding] = ask((package_manager_leaves_the_kubelet,), around_it)
 
     assert finding.forbids
-    assert "rpm could not be asked whose /usr/bin/kubelet is, so that it is taken to belong" in finding.detail
+    assert "rpm did not report who owns /usr/bin/kubelet, so it is assumed to belong" in finding.detail
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -53,9 +53,9 @@ RPM = Package(manager="rpm", name="kubelet")
             KUBELET,
             DpkgState(user="apt-get (process 7)"),
             Reason.CONFLICTING_NODE_OPERATION,
-            "apt-get (process 7) works with",
+            "apt-get (process 7) is using",
         ),
-        (KUBELET, DpkgState(user="dpkg", interrupted=True), Reason.CONFLICTING_NODE_OPERATION, "dpkg works with"),
+        (KUBELET, DpkgState(user="dpkg", interrupted=True), Reason.CONFLICTING_NODE_OPERATION, "dpkg is using"),
         (KUBELET, DpkgState(interrupted=True), Reason.KUBELET_FROM_PACKAGE, "run dpkg --configure -a"),
         (KUBELET, DpkgState(runs=False), Reason.KUBELET_FROM_PACKAGE, "there is no /usr/bin/dpkg"),
         (replace(KUBELET, version=""), DpkgState(), Reason.KUBELET_FROM_PACKAGE, "not have it on record"),

@@ -14,4 +14,4 @@ def test_a_setting_that_is_ignored_is_warned_of() -> None:
     )
 
     assert finding.reason is Reason.SETTING_IGNORED
-    assert finding.detail.endswith("in its configuration: runOnce")
+    assert finding.detail.endswith("of its configuration: runOnce")

@@ -19,9 +19,12 @@ from tests.builders.admitted import admission, by_manifest, pod
         ({"containers": [{"name": "c", "env": [{"valueFrom": {"fieldRef": {"fieldPath": "x"}}}]}]}, None),
         ({"volumes": [{"name": "v", "hostPath": {}}, {"name": "e"}, {"name": "d", "emptyDir": {}}]}, None),
         ({"volumes": [{"name": "v", "iscsi": {"secretRef": {"name": "s"}}}]}, "a Secret"),
-        ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "a volume takes from persistentVolumeClaim"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {}}]}, "persistentVolumeClaim in a volume"),
         ({"volumes": [{"name": "v", "projected": {"sources": [{"downwardAPI": {}}]}}]}, None),
-        ({"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {}}]}}]}, "takes from configMap"),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {}}]}}]},
+            "configMap in a projected volume",
+        ),
     ],
 )
 def test_what_a_static_pod_refers_to(spec: Json, told: str | None) -> None:

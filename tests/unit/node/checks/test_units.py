@@ -159,4 +159,4 @@ def test_a_unit_whose_failure_ends_the_machine_is_refused() -> None:
 
     assert [each.reason for each in told] == [Reason.KUBELET_STOP_AFFECTS_OTHERS] * 2
     assert ["FailureAction=reboot" in told[0].detail, "OnFailure=emergency.target" in told[1].detail] == [True, True]
-    assert all("take the setting out" in each.message for each in told)
+    assert all("remove the setting" in each.message for each in told)

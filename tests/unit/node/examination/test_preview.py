@@ -105,7 +105,7 @@ def test_all_reasons_are_told_in_as_many_characters_as_there_are() -> None:
     assert why.startswith("kubelet 1.33 gives its static pod another UID")
     assert "; besides, " in why
     assert 190 < len(why) <= 256
-    assert "wants…" in why
+    assert "requires…" in why
 
 
 def test_a_static_pod_keeps_its_uid_within_a_minor() -> None:

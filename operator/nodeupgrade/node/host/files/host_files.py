@@ -69,7 +69,7 @@ class HostFiles:
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""
-        with translate_errors(f"cannot ask for the times of {path}"):
+        with translate_errors(f"cannot read the times of {path}"):
             links: list[Path] = []
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk, links=links)
             try:
@@ -126,7 +126,7 @@ class HostFiles:
                 atomic.sync_directory(target.parent, self.disk)
 
     def tidy(self, path: PurePosixPath) -> None:
-        with translate_errors(f"cannot tidy up beside {path}"):
+        with translate_errors(f"cannot clean up beside {path}"):
             atomic.remove_leftover(self._changeable(path), disk=self.disk)
 
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
@@ -154,7 +154,7 @@ class HostFiles:
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
-        with translate_errors(f"cannot ask for the attributes of {path}"):
+        with translate_errors(f"cannot read the attributes of {path}"):
             try:
                 descriptor = os.open(resolve(self.root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
             except (FileNotFoundError, NotADirectoryError):
@@ -185,7 +185,7 @@ class HostFiles:
             return False
 
     def usage(self, path: PurePosixPath) -> DiskUsage:
-        with translate_errors(f"cannot ask for the space at {path}"):
+        with translate_errors(f"cannot read the free space at {path}"):
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
             while not atomic.exists(resolved, self.disk):
                 resolved = resolved.parent

@@ -13,9 +13,19 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.atomic import CHUNK, fresh_beside, write_all
 from nodeupgrade.node.host.files.resolving import resolve
 
+LARGEST_PROGRAM = 1024 * 1024 * 1024
+"""Bytes. Far above any kubelet (70 to 120 MB), far below what fills a node's disk."""
+
 
 class CopyError(Exception):
     """A file cannot be copied; the message says why."""
+
+
+class TooLargeError(CopyError):
+    """A file is larger than any program; nothing of it was kept."""
+
+    def __init__(self, path: PurePosixPath, limit: int) -> None:
+        super().__init__(f"{path} is larger than {limit} bytes, so it is no kubelet; correct the path")
 
 
 def real_path(root: Path, path: PurePosixPath) -> PurePosixPath:
@@ -26,7 +36,7 @@ def real_path(root: Path, path: PurePosixPath) -> PurePosixPath:
             leads elsewhere than it says.
     """
     if ".." in path.parts:
-        raise OSError(errno.EINVAL, "there is .. in it", str(path))
+        raise OSError(errno.EINVAL, "it contains ..", str(path))
     followed: list[Path] = []
     try:
         found = resolve(root, path, follow_last=True, links=followed)
@@ -56,16 +66,17 @@ def open_regular(root: Path, path: PurePosixPath) -> Iterator[int]:
             yield file
 
 
-def copy_regular(root: Path, source: PurePosixPath, destination: Path) -> Digest:
+def copy_regular(root: Path, source: PurePosixPath, destination: Path, *, limit: int = LARGEST_PROGRAM) -> Digest:
     """Copy a file that open_regular() opens, atomically and durably; return the SHA-256 of the copy.
 
     Raises:
+        TooLargeError: the source has more than ``limit`` bytes, be they holes; the destination is as it was.
         CopyError: the source is missing, a link or not a regular file, or the destination cannot be written.
     """
     digest = hashlib.sha256()
     try:
         with open_regular(root, source) as file, fresh_beside(destination, mode=0o755) as fresh:
-            while chunk := os.read(file, CHUNK):
+            for chunk in read_bounded(file, source, limit):
                 digest.update(chunk)
                 write_all(fresh, chunk)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -73,6 +84,23 @@ def copy_regular(root: Path, source: PurePosixPath, destination: Path) -> Digest
     except OSError as error:
         raise CopyError(f"cannot copy {source} to {destination}: {error.strerror or error}") from error
     return Digest(digest.hexdigest())
+
+
+def read_bounded(file: int, path: PurePosixPath, limit: int = LARGEST_PROGRAM) -> Iterator[bytes]:
+    """Yield the content of an open file in chunks, unless it is too large, or becomes so; ``path`` is for the message.
+
+    Raises:
+        TooLargeError: it has more than ``limit`` bytes. If it has them now, nothing is read.
+        OSError: it cannot be read.
+    """
+    if os.fstat(file).st_size > limit:
+        raise TooLargeError(path, limit)
+    received = 0
+    while chunk := os.read(file, CHUNK):
+        received += len(chunk)
+        if received > limit:
+            raise TooLargeError(path, limit)
+        yield chunk
 
 
 def _find(top: int, path: PurePosixPath) -> int:

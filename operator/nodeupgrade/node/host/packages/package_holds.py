@@ -83,7 +83,7 @@ class HostPackages:
             return
         said = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), f"status {done.returncode}")
         if LOCKED in said:
-            raise Transient(f"{self._user() or ANOTHER} works with the database of dpkg, which is locked meanwhile")
+            raise Transient(f"{self._user() or ANOTHER} is using the database of dpkg and has locked it")
         raise StepFailed(f"dpkg does not set {package.specific} to {selection}: {said}")
 
     def _run(self, words: tuple[str, ...], text: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -51,8 +51,8 @@ class MetadataStore(HashStore["StoredMetadata"]):
             expected.updated_at.CopyFrom(after.updated_at)
             if after != expected:
                 raise StepFailed(
-                    f"cannot trust the update of container {after.id} because containerd wrote something else than it "
-                    "was asked to; the bytes to put back are in the journal"
+                    f"cannot trust the update of container {after.id} because containerd wrote something other than "
+                    "requested; the bytes to put back are in the journal"
                 )
 
     def records(self, ids: Iterable[str]) -> list[pb.Container]:

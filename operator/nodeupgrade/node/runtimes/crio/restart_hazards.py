@@ -65,7 +65,7 @@ def _is_inside(files: FilesView, container: ContainerInstance, unit: str) -> boo
 def _processes_are_known(seen: RuntimeAtWork) -> Iterator[Finding]:
     for container in seen.inventory.running():
         if container.process is None:
-            detail = "it runs, but CRI-O's process of it is not there"
+            detail = "it runs, but CRI-O's process for it does not exist"
         elif container.monitor is None:
             detail = f"process {container.process.pid} has no conmon, so its output and its end are lost"
         else:

@@ -87,7 +87,7 @@ def _answer(connection: http.client.HTTPConnection, path: str) -> Any:
     try:
         return json.loads(body)
     except ValueError as error:
-        raise StepFailed(f"dockerd answers {path} with something else than JSON: {error}") from error
+        raise StepFailed(f"dockerd answers {path} with something other than JSON: {error}") from error
 
 
 def _object(what: str, value: Any) -> Document:

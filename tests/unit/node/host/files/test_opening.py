@@ -8,7 +8,15 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
+from nodeupgrade.node.host.files.opening import (
+    LARGEST_PROGRAM,
+    CopyError,
+    TooLargeError,
+    copy_regular,
+    open_regular,
+    read_bounded,
+    real_path,
+)
 
 
 @pytest.fixture
@@ -100,7 +108,7 @@ def test_what_is_exchanged_after_it_was_followed_is_refused(root: Path) -> None:
 
 
 def test_a_path_with_a_way_up_is_not_followed(root: Path) -> None:
-    with pytest.raises(OSError, match=r"there is \.\. in it"):
+    with pytest.raises(OSError, match=r"it contains \.\."):
         real_path(root, PurePosixPath("/dir/../../outside"))
 
 
@@ -119,3 +127,32 @@ def test_copy_says_why_it_cannot(tmp_path: Path, source: str, why: str) -> None:
         copy_regular(tmp_path, PurePosixPath(source), tmp_path / "copied")
 
     assert [path.name for path in tmp_path.iterdir()] == ["fifo"]
+
+
+@pytest.mark.usefixtures("closed")
+def test_holes_count_and_none_of_them_is_written(tmp_path: Path) -> None:
+    """A file of any length takes no room where it lies, and would take all of it where it is copied to."""
+    (tmp_path / "copied").write_bytes(b"before")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(LARGEST_PROGRAM + 1)
+
+    with pytest.raises(TooLargeError, match=r"^/sparse is larger than 1073741824 bytes, so it is no kubelet; correct"):
+        copy_regular(tmp_path, PurePosixPath("/sparse"), tmp_path / "copied")
+
+    assert (tmp_path / "copied").read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copied", "sparse"]
+
+
+def test_a_file_that_grows_meanwhile_is_not_read_to_its_end(root: Path) -> None:
+    with open_regular(root, PurePosixPath("/dir/file")) as file:
+        chunks = read_bounded(file, PurePosixPath("/dir/file"), limit=10)
+        assert next(chunks) == b"inside"
+        (root / "dir/file").write_bytes(b"inside and more")
+        with pytest.raises(TooLargeError):
+            next(chunks)
+
+
+def test_a_file_may_be_as_large_as_the_limit(root: Path, tmp_path: Path) -> None:
+    copy_regular(root, PurePosixPath("/dir/file"), tmp_path / "copied", limit=len(b"inside"))
+
+    assert (tmp_path / "copied").read_bytes() == b"inside"

@@ -65,7 +65,7 @@ def test_answers_are_read_and_what_is_gone_is_left_out(client: EngineClient) -> 
 def test_a_server_in_trouble_may_be_asked_again_but_not_one_that_answers_something_else(client: EngineClient) -> None:
     with pytest.raises(Transient, match="status 500"):
         client.read("/info")
-    for name, why in (("odd", "not with an object"), ("no", "something else than JSON"), ("denied", "status 403")):
+    for name, why in (("odd", "not with an object"), ("no", "something other than JSON"), ("denied", "status 403")):
         with pytest.raises(StepFailed, match=why):
             client.inspect([name])
 

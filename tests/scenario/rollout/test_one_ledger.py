@@ -1,0 +1,381 @@
+"""What happens to a node is recorded once, with the slot, the task and the holder; nothing is worked out anew."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, InvalidError, Resource
+from nodeupgrade.fleet.actions import Admit, Cordon, FreeSlot, NodeAction, RestoreCordon
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
+from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube_fleet import Part
+from tests.scenario.rollout.harness import NAMESPACE, Scene
+
+NAME = "to-1-33"
+HOLD = {"metadata": {"annotations": {"nodeupgrade.dev/hold": "backup"}}}
+YEAR_0 = {"type": "Ready", "status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}
+NO_EXECUTE = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
+
+
+async def stage(*names: str, parts: dict[str, Part] | None = None, pods: bool = True) -> Scene:
+    scene = Scene(parts=parts or {})
+    for name in names:
+        await scene.fleet.add_node(name)
+        if pods:
+            await scene.fleet.add_pod(f"web-{name}", name)
+    return scene
+
+
+async def until_in_flight(scene: Scene, node: str = "node-0", name: str = NAME) -> None:
+    while node not in await scene.in_flight(name):
+        await scene.look(name)
+
+
+async def until_reported(scene: Scene, phase: str, name: str = NAME) -> None:
+    for _ in range(40):
+        if any(task.get("status", {}).get("phase") == phase for task in await scene.kube.list(TASKS)):
+            return
+        await scene.look(name)
+        await scene.fleet.tick()
+    pytest.fail(f"no task reports {phase}")
+
+
+async def looks(scene: Scene, number: int, *names: str) -> list[NodeAction]:
+    """Look again and again, a second each."""
+    actions = list[NodeAction]()
+    for _ in range(number):
+        for name in names or (NAME,):
+            actions += await scene.look(name)
+        await scene.fleet.tick()
+        scene.now += scene.idle_time
+    return actions
+
+
+def of_kind(actions: Iterable[NodeAction], *kinds: type[NodeAction]) -> list[NodeAction]:
+    return [action for action in actions if isinstance(action, kinds)]
+
+
+async def test_a_slot_is_a_record() -> None:
+    scene = await stage("node-0")
+    await scene.apply(waves=[{"name": "first", "size": 1}])
+    await until_in_flight(scene)
+    (slot,) = (await scene.upgrade()).status.in_flight
+    node = await scene.node("node-0")
+    assert (slot.uid, slot.wave, slot.since) == (node["metadata"]["uid"], "first", scene.now)
+    await looks(scene, 3)
+    task = await scene.kube.get(TASKS, "node-0")
+    assert task["spec"]["runID"] == slot.run
+
+
+@pytest.mark.parametrize("how", ["a taint", "a hold"])
+async def test_what_pods_object_to_after_the_admission_turns_a_node_back_once(how: str) -> None:
+    """H2: it was cordoned, its pods were read, it was uncordoned, without end."""
+    scene = await stage("node-0")
+    await scene.apply()
+    await until_in_flight(scene)
+    if how == "a taint":
+        await scene.kube.merge(NODES, "node-0", NO_EXECUTE)
+    else:
+        await scene.kube.merge(PODS.within("default"), "web-node-0", HOLD)
+    actions = await looks(scene, 20)
+    assert of_kind(actions, Cordon, RestoreCordon) == []
+    assert len(of_kind(actions, FreeSlot)) == 1
+    assert await scene.in_flight() == ()
+
+
+async def test_an_objection_after_the_cordon_undoes_it_and_frees_the_slot_at_once() -> None:
+    scene = await stage("node-0")
+    await scene.apply()
+    await until_in_flight(scene)
+    while not (await scene.node("node-0"))["spec"].get("unschedulable"):
+        await scene.look(NAME)
+    await scene.kube.merge(NODES, "node-0", NO_EXECUTE)
+    actions = await looks(scene, 20)
+    assert [type(action) for action in of_kind(actions, Cordon, RestoreCordon, FreeSlot)] == [RestoreCordon, FreeSlot]
+
+
+async def abandon(scene: Scene) -> None:
+    """Delete the NodeUpgrade while nodes are in flight."""
+    await scene.kube.delete(UPGRADES, NAME)
+    uid = (await scene.upgrade()).uid
+    await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/abandon": uid}}})
+    await scene.look(NAME)
+    assert await scene.kube.list(UPGRADES) == []
+    await scene.kube.collect_garbage()
+
+
+async def test_a_run_that_ends_after_its_rollout_was_abandoned_holds_nothing_up() -> None:
+    """H3: the later rollout admitted and freed the node for ever."""
+    scene = await stage("node-0", "node-1")
+    await scene.apply()
+    await until_reported(scene, "Running")
+    await abandon(scene)
+    for _ in range(5):
+        await scene.fleet.tick()
+    await scene.operator.sweep()
+    await scene.apply()
+    await scene.finish()
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.counts.total, status.skips) == ("Succeeded", 2, {"AlreadyAtTarget": 1})
+
+
+async def test_what_was_abandoned_before_an_agent_was_made_is_released() -> None:
+    """H3: nobody made one, and the later rollout was queued behind a NodeUpgrade that is gone."""
+    scene = await stage("node-0")
+    await scene.apply()
+    while not [task for task in await scene.kube.list(TASKS) if task["spec"]["action"] == "Upgrade"]:
+        await scene.look(NAME)
+    assert await scene.kube.list(PODS.within(NAMESPACE)) == []
+    await abandon(scene)
+    for _ in range(2):
+        await scene.operator.sweep()
+    assert CORDON_ANNOTATION not in ((await scene.node("node-0"))["metadata"].get("annotations") or {})
+    await scene.apply()
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_hazards_that_nobody_accepted_are_not_counted() -> None:
+    """H4: seventeen invented names made the whole status invalid, and every write of it was refused."""
+    scene = await stage("node-0", "node-1")
+    await scene.apply()
+    await until_reported(scene, "Running")
+    task = await scene.kube.get(TASKS, "node-0")
+    hazards = [{"check": f"invented-{n}", "reason": "PodInTransition", "accepted": True} for n in range(17)]
+    await scene.kube.replace_status(TASKS, "node-0", {**task["status"], "hazards": hazards})
+    await scene.finish()
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.accepted) == ("Succeeded", None)
+
+
+@dataclass
+class Stricter(InMemoryKube):
+    """An API server that takes no status with a message about progress: as if it were invalid."""
+
+    refused: list[str] = field(default_factory=list)
+
+    def _check(self, resource: Resource, body: Json) -> None:
+        super()._check(resource, body)
+        if resource == UPGRADES and body.get("status", {}).get("skips"):
+            self.refused.append(body["metadata"]["name"])
+            raise InvalidError("status.skips is invalid")
+
+
+async def test_slots_are_written_even_if_the_rest_of_the_status_is_invalid() -> None:
+    scene = Scene(kube_type=Stricter)
+    await scene.fleet.add_node("node-0")
+    await scene.fleet.add_node("node-1", version="v1.33.13")
+    await scene.apply()
+    for _ in range(40):
+        await scene.step()
+    assert isinstance(scene.kube, Stricter)
+    assert scene.kube.refused
+    assert await scene.in_flight() == ()
+    assert (await scene.node("node-0"))["status"]["nodeInfo"]["kubeletVersion"] == "v1.33.13"
+
+
+async def overlapping(*names: str, **older: Any) -> Scene:
+    scene = await stage(*names)
+    await scene.apply("older", **older)
+    scene.now += scene.idle_time
+    return scene
+
+
+async def test_a_slot_of_another_rollout_holds_its_node_even_without_a_task() -> None:
+    """M1: a Node that registers anew in mid-run was claimed and started by another rollout."""
+    scene = await overlapping("node-0", "node-1")
+    await until_reported(scene, "Running", "older")
+    await scene.apply("younger", nodes={"names": ["node-0"]})
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.kube.collect_garbage()
+    await scene.fleet.add_node("node-0")
+    admitted = of_kind(await looks(scene, 3, "younger", "older"), Admit)
+    assert "younger" not in {action.reason for action in admitted}
+    for _ in range(60):
+        await looks(scene, 1, "younger", "older")
+        holders = [n for n in ("older", "younger") if "node-0" in await scene.in_flight(n)]
+        assert len(holders) <= 1, "one node has two holders"
+
+
+async def test_the_cordon_of_another_rollout_is_a_conflict_and_no_reason_to_skip() -> None:
+    scene = await overlapping("node-0", "node-1")
+    await until_reported(scene, "Running", "older")
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.apply("younger", nodes={"names": ["node-0"]}, overlapPolicy="Fail")
+    await looks(scene, 2, "younger")
+    upgrade = await scene.upgrade("younger")
+    assert "CordonedByOthers" not in (upgrade.status.skips or {})
+    assert {each.reason for each in upgrade.status.conditions} & {Reason.OVERLAP_CONFLICT.value, Reason.QUEUED.value}
+
+
+async def test_a_claim_that_was_given_back_is_free() -> None:
+    """M2: each of two rollouts waited for the other, after the older one was retried."""
+    scene = await stage("node-0", parts={"node-0": Part.ROLL_BACK})
+    await scene.apply("older")
+    await scene.finish("older")
+    assert (await scene.upgrade("older")).status.phase == "Failed"
+    scene.now += scene.idle_time
+    await scene.fleet.add_node("node-1")
+    await scene.apply("younger")
+    await scene.look("younger")
+    while not any(task["spec"]["upgradeRef"]["name"] == "younger" for task in await scene.kube.list(TASKS)):
+        await scene.look("younger")
+    scene.parts["node-0"] = Part.SUCCEED
+    await scene.kube.merge(UPGRADES, "older", {"metadata": {"annotations": {"nodeupgrade.dev/retry": "again"}}})
+    await looks(scene, 120, "older", "younger")
+    phases = [(await scene.upgrade(name)).status.phase for name in ("older", "younger")]
+    assert phases == ["Succeeded", "Succeeded"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spec": {"action": "Pause"}},
+        {"metadata": {"annotations": {"nodeupgrade.dev/pause": "true"}}},
+        {"spec": {"nodes": {"exclude": {"names": ["node-0"]}}}},
+        {"spec": {"blackouts": [{"from": "2025-12-01T00:00:00Z", "to": "2026-02-01T00:00:00Z"}]}},
+        {"spec": {"windows": [{"days": ["Sun"], "start": "03:00", "duration": "1h"}]}},
+    ],
+    ids=["paused", "paused by annotation", "excluded", "blackout", "window"],
+)
+async def test_a_gate_is_asked_again_before_anything_is_touched(change: Json) -> None:
+    """M3: what was admitted before an outage of hours started whatever had changed meanwhile."""
+    scene = await stage("node-0")
+    await scene.apply()
+    await until_in_flight(scene)
+    await scene.kube.merge(UPGRADES, NAME, change)
+    actions = await looks(scene, 5)
+    assert of_kind(actions, Cordon) == []
+    assert await scene.in_flight() == ()
+
+
+async def test_a_version_that_is_too_long_is_refused_by_name() -> None:
+    """M4: its claim was invalid, and nothing started."""
+    scene = await stage("node-0", "node-1")
+    node = await scene.kube.get(NODES, "node-0")
+    node["status"]["nodeInfo"]["kubeletVersion"] = f"v1.30.14+{'x' * 80}"
+    await scene.kube.replace_status(NODES, "node-0", node["status"])
+    await scene.apply()
+    await scene.finish()
+    status = (await scene.upgrade()).status
+    assert status.counts.succeeded == 1
+    assert [(each.node, each.reason) for each in status.failures] == [("node-0", "UnsupportedVersion")]
+    assert status.phase == "Stalled"
+
+
+@dataclass
+class Counting(InMemoryKube):
+    """An API server that counts how often pods are listed."""
+
+    listed: int = 0
+
+    async def list(self, resource: Resource, **more: Any) -> list[Json]:
+        self.listed += resource.plural == "pods" and "spec.nodeName" in (more.get("fields") or {})
+        return await InMemoryKube.list(self, resource, **more)
+
+
+async def test_pods_that_object_are_read_together_and_remembered() -> None:
+    """M5: each plan read the pods of one node after the other, and each look began anew."""
+    scene = Scene(kube_type=Counting)
+    for number in range(40):
+        await scene.fleet.add_node(f"node-{number}", overrides=NO_EXECUTE)
+        await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
+    await scene.apply()
+    kube = scene.kube
+    assert isinstance(kube, Counting)
+    for _ in range(4):
+        await scene.look(NAME)
+    assert kube.listed <= 80
+    first = kube.listed
+    for _ in range(10):
+        await scene.look(NAME)
+    assert kube.listed == first
+    assert len((await scene.upgrade()).status.failures) == 20
+
+
+async def test_a_node_that_cannot_be_read_is_a_member() -> None:
+    """M7: the rollout succeeded without it."""
+    scene = await stage("node-0", "node-1")
+    body = scene.kube._objects["nodes", None, "node-1"]
+    scene.kube._store(("nodes", None, "node-1"), {**body, "status": {**body["status"], "conditions": [YEAR_0]}}, "x")
+    await scene.apply()
+    await looks(scene, 30)
+    status = (await scene.upgrade()).status
+    assert status.phase == "Stalled"
+    assert [(each.node, each.reason) for each in status.failures] == [("node-1", "ObjectUnreadable")]
+
+
+async def test_a_node_in_flight_that_cannot_be_read_is_reported() -> None:
+    scene = await stage("node-0")
+    await scene.apply()
+    await until_reported(scene, "Running")
+    body = scene.kube._objects["nodeupgradetasks", None, "node-0"]
+    scene.kube.schemas = False
+    scene.kube._store(("nodeupgradetasks", None, "node-0"), {**body, "spec": {**body["spec"], "action": "Newer"}}, "x")
+    for _ in range(3):
+        await scene.look(NAME)
+    impeded = next(each for each in (await scene.upgrade()).status.conditions if each.type == "Impeded")
+    assert (impeded.status, impeded.reason) == ("True", "ObjectUnreadable")
+
+
+async def test_silence_ends() -> None:
+    """A node that is held, and forgotten, is not waited for without a word."""
+    scene = await stage("node-0", "node-1")
+    await scene.kube.merge(NODES, "node-1", HOLD)
+    await scene.apply(timeouts={"noProgress": "1h"})
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Pending"
+    scene.now += timedelta(hours=1)
+    await looks(scene, 2)
+    upgrade = await scene.upgrade()
+    stalled = next(each for each in upgrade.status.conditions if each.type == "Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "NoProgress")
+    assert "node-1 is held" in stalled.message
+    await scene.kube.merge(NODES, "node-1", {"metadata": {"annotations": {"nodeupgrade.dev/hold": None}}})
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+@pytest.mark.parametrize("wait", ["paused", "soaking"])
+async def test_what_was_asked_for_is_no_silence(wait: str) -> None:
+    scene = await stage("node-0", "node-1")
+    await scene.apply(timeouts={"noProgress": "1h"}, waves=[{"name": "first", "size": 1, "soak": "9h"}])
+    while (await scene.upgrade()).status.phase != "Soaking":
+        await scene.step()
+    if wait == "paused":
+        await scene.kube.merge(UPGRADES, NAME, {"spec": {"action": "Pause"}})
+    for _ in range(4):
+        scene.now += timedelta(hours=2)
+        await looks(scene, 2)
+        assert not (await scene.upgrade()).status.holds(ConditionType.STALLED)
+    await scene.kube.merge(UPGRADES, NAME, {"spec": {"action": "Run"}})
+    scene.now += timedelta(hours=2)
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_the_budget_of_the_cluster_holds_over_all_rollouts() -> None:
+    """L5: each rollout had its own budget, and ten of them had ten."""
+    scene = await stage(*(f"{pool}-{number}" for pool in "abc" for number in range(3)))
+    for pool in "abc":
+        await scene.apply(pool, nodes={"names": [f"{pool}-{number}" for number in range(3)]})
+    scene.operator.snapshots.cluster_budget = ClusterBudget(max_in_flight=IntOrPercent(2))
+    highest = 0
+    for _ in range(150):
+        for pool in "abc":
+            await scene.look(pool)
+            slots = [len(await scene.in_flight(each)) for each in "abc"]
+            highest = max(highest, sum(slots))
+        await scene.fleet.tick()
+        scene.now += timedelta(seconds=1)
+    assert highest == 2
+    assert [(await scene.upgrade(pool)).status.phase for pool in "abc"] == ["Succeeded"] * 3
