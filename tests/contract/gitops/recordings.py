@@ -224,18 +224,20 @@ async def record(moment: Moment) -> Json:
     """Play up to a moment and return the NodeUpgrade, without what differs from run to run."""
     scene = await moment()
     body = await scene.kube.get(UPGRADES, NAME)
+    uid = body["metadata"]["uid"]
     metadata = {key: value for key, value in body["metadata"].items() if key not in VOLATILE}
     # The API server fills this in, and the one in memory knows no schema.
     status = body.get("status", {"observedGeneration": -1})
-    body = {**body, "metadata": {**metadata, "uid": str(UUID(int=1))}, "status": status}
-    return _with_steady_uids(body, [node["metadata"]["uid"] for node in await scene.kube.list(NODES)])
+    body = {**body, "metadata": metadata, "status": status}
+    return _with_steady_uids(body, [uid, *(node["metadata"]["uid"] for node in await scene.kube.list(NODES))])
 
 
 def _with_steady_uids(body: Json, uids: list[str]) -> Json:
-    """Name Nodes by their place in the list: their UIDs differ from run to run."""
+    """Name the NodeUpgrade and its Nodes by their place in the list: their UIDs, and IDs of runs, differ each time."""
     text = json.dumps(body)
-    for at, uid in enumerate(uids, start=2):
+    for at, uid in enumerate(uids, start=1):
         text = text.replace(uid, str(UUID(int=at)))
+    text = text.replace(f"{uids[0][:8]}-", f"{str(UUID(int=1))[:8]}-")
     steady: Json = json.loads(text)
     return steady
 
