@@ -26,7 +26,7 @@ from tests.scenario.rollout.harness import check_status, upgrade_object
 
 NODES = 5000
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-STATUS_LIMIT = 64 * 1024
+STATUS_LIMIT = 96 * 1024
 FEW = 500
 
 

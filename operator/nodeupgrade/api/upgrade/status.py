@@ -1,4 +1,4 @@
-"""The status of a NodeUpgrade: what the control plane reports. Bounds keep it below 64 KiB for any size of fleet."""
+"""The status of a NodeUpgrade: what the control plane reports. Bounds keep it below 96 KiB for any size of fleet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Slot:
     node: NameOfNode
     uid: Annotated[str, "UID of the Node.", Field(max_length=limits.UID_LENGTH)] = ""
     wave: Annotated[str, "The wave that the node is upgraded in.", Field(max_length=limits.LABEL_LENGTH)] = ""
-    run: Annotated[str, "ID of the run that the slot was given to.", Field(max_length=64)] = ""
+    run: Annotated[str, "ID of the run that the slot was given to.", Field(max_length=32)] = ""
     since: Annotated[datetime | None, "When the node took the slot."] = None
     missing_since: Annotated[datetime | None, "Since when the Node is missing. It may register again."] = None
 

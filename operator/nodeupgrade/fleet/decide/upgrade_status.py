@@ -89,7 +89,7 @@ def summarise(
         containers=tally.containers,
         in_flight=flying,
         leader=before.leader,
-        last_progress=progress.last_progress(before, state.phase, flying, counts, now) if started else None,
+        last_progress=progress.last_progress(before, state.phase, flying, counts, now),
         failures=tally.failures,
         skips=tally.skips,
         accepted=tally.accepted or None,
