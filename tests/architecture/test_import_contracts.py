@@ -54,7 +54,7 @@ def test_all_contracts_hold(package: Path) -> None:
         ("node/__init__.py", "import nodeupgrade.fleet.actions", SLICES),
         ("stray.py", '"""A module that no slice names."""', SLICES),
         ("node/plan/request.py", "import nodeupgrade.node.checks.registry", ("A node's rooms point downwards", CYCLES)),
-        ("fleet/backoff.py", "import nodeupgrade.fleet.decide.waves", ("A fleet's rooms point downwards", CYCLES)),
+        ("fleet/setbacks.py", "import nodeupgrade.fleet.decide.waves", ("A fleet's rooms point downwards", CYCLES)),
         ("findings/__init__.py", "import os", DECISIONS),
         ("kubelethash/__init__.py", "import time", DECISIONS),
         ("fleet/decide/gates.py", "import time", DECISIONS),

@@ -9,8 +9,8 @@ from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.fleet.actions import CreateAgent, WriteStatus
-from nodeupgrade.fleet.backoff import next_setback
 from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.fleet.setbacks import next_setback
 from tests.golden.cli.cluster import WORLD, Cluster, check
 
 ROLLOUT, NODE = "kubelet-1-33-13", "web-a-4"

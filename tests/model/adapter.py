@@ -25,7 +25,7 @@ from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, known_upgrade
 from nodeupgrade.fleet.controllers import rollout_controller
 from nodeupgrade.fleet.controllers.controllers import build_controllers
-from nodeupgrade.fleet.controllers.snapshots import RolloutMemory
+from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from tests.doubles.passes import snapshots_of
 from tests.model.canonical import LEADER, Object
 from tests.model.loop import run

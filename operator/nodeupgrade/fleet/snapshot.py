@@ -16,10 +16,10 @@ from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, GuardParameters, NodeAction, Wait
-from nodeupgrade.fleet.backoff import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, next_setback
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.hooks.hooks import HookJobs
+from nodeupgrade.fleet.setbacks import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, next_setback
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed

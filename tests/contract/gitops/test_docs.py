@@ -12,8 +12,8 @@ import yaml
 
 from nodeupgrade.api import upgrade
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.cli.inputs.lint import lint
 from nodeupgrade.cli.main import main
-from nodeupgrade.fleet.decide.lint import lint
 from tests.contract.gitops import reference
 from tests.contract.gitops.examples import WRITTEN, upgrades
 from tests.contract.gitops.recorded import conditions, load

@@ -7,7 +7,7 @@ from lupa.lua51 import LuaError
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade import object as upgrade
 from nodeupgrade.cli.commands.steering import MANAGER
-from nodeupgrade.fleet.decide.lint import lint
+from nodeupgrade.cli.inputs.lint import lint
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import EXAMPLES, HEALTH, WRITTEN, upgrades
 

@@ -21,9 +21,9 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import parse_spec, parse_upgrade
 from nodeupgrade.api.upgrade.spec import SPEC, RolloutAction
+from nodeupgrade.cli.inputs.lint import lint
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import ENDPOINTS, SERVICES, TASKS, UPGRADES, RejectedError
-from nodeupgrade.fleet.decide.lint import lint
 from tests.builders.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 from tests.builders.tasks import task_object, task_spec
 from tests.contract.conftest import serving

@@ -15,9 +15,9 @@ from nodeupgrade.api.schema.derive import Schema, Type
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.object import problems
 from nodeupgrade.api.upgrade.spec import SPEC
+from nodeupgrade.cli.inputs.lint import edits
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES, RejectedError
-from nodeupgrade.fleet.decide.lint import edits
 from tests.builders.specs import FULL, OTHER
 from tests.builders.variations import at, boundaries, places, replaced
 from tests.scenario.rollout.harness import upgrade_object

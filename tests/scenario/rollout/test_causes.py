@@ -14,7 +14,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import PODS, TASKS
 from nodeupgrade.fleet.actions import CreateAgent
 from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, ARTIFACT_CONTAINER, AgentViews
-from nodeupgrade.fleet.backoff import next_setback
+from nodeupgrade.fleet.setbacks import next_setback
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout import harness
 from tests.scenario.rollout.harness import NAMESPACE, START, Scene

@@ -12,7 +12,7 @@ from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.controllers import build_controllers
-from nodeupgrade.fleet.controllers.snapshots import RolloutMemory
+from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import decisions, snapshots_of
 from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.upgrade.status import Condition
 from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES, ForbiddenError, RejectedError, UnavailableError
 from nodeupgrade.fleet.actions import Cordon
-from nodeupgrade.fleet.backoff import LONGEST, SHORTEST, next_setback, retry_delay
+from nodeupgrade.fleet.setbacks import LONGEST, SHORTEST, next_setback, retry_delay
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import START, Scene
 

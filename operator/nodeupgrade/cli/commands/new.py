@@ -6,10 +6,10 @@ import click
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.console import write
+from nodeupgrade.cli.inputs.lint import lint
 from nodeupgrade.cli.output import in_yaml
 from nodeupgrade.cli.program import CannotError, command
 from nodeupgrade.cluster.kube_api import UPGRADES
-from nodeupgrade.fleet.decide.lint import lint
 
 IN_IMAGE = "/kubelet"
 

@@ -10,9 +10,9 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_spec
 from nodeupgrade.check_catalogue import invalid_accepted_checks
 from nodeupgrade.cli.inputs.documents import Document
+from nodeupgrade.cli.inputs.lint import is_valid, lint
 from nodeupgrade.cluster.kube_api import TASKS, UPGRADES
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.lint import is_valid, lint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from nodeupgrade.api.wording import sentence, with_remedy
 from nodeupgrade.cluster.agent_pods import AgentPodView, PodRole
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
-from nodeupgrade.fleet.backoff import Setback, retry_delay
+from nodeupgrade.fleet.setbacks import Setback, retry_delay
 from nodeupgrade.fleet.snapshot import LostAgents
 
 AGENT_MAY_TAKE = timedelta(minutes=3)

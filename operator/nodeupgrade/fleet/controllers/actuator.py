@@ -33,7 +33,8 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet import actions
 from nodeupgrade.fleet.agents.manifests import pod_for
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder, events
-from nodeupgrade.fleet.controllers.snapshots import RolloutMemory, Snapshots
+from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
+from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.cordons.cordons import cordon, uncordon
 from nodeupgrade.fleet.guard.lifecycle import decline, is_asked_for
 from nodeupgrade.fleet.hooks import hooks

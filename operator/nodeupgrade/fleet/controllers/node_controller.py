@@ -11,7 +11,8 @@ from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_keys import NodeKey
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.controllers.snapshots import RolloutMemory, Snapshots
+from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
+from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.decide.flight import advance, needs_pods
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 

@@ -20,7 +20,8 @@ from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.controllers.plan_writer import carry_out_plan
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.controllers.snapshots import RolloutMemory, Snapshots
+from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
+from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.controllers.sweep import Sweep
 from nodeupgrade.fleet.controllers.takeover import take_over
 from nodeupgrade.fleet.decide.conditions import of_internal_error

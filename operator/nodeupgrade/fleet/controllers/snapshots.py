@@ -3,38 +3,34 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
 from typing import Protocol
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.cluster.kube_api import PODS, UPGRADES, KubeApi, NotFoundError, NotLeadingError, RejectedError
+from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi, NotFoundError, NotLeadingError
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.cluster.typed_objects import TypedKube
-from nodeupgrade.fleet.actions import FreeSlot, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
+from nodeupgrade.fleet.controllers.api_servers import read_api_servers
+from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
 from nodeupgrade.fleet.hooks.hooks import may_have_begun
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs
 from nodeupgrade.fleet.leadership.term import supersedes, term_of
-from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
-from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed
 
 RECENT_SECONDS, GATHERING_SECONDS = 1.0, 0.2
 """What saves requests in a cluster: see ``Snapshots`` and ``GuardWriter``."""
-
-PODS_RECENT = timedelta(minutes=1)
-"""How old the pods may be for which a node is not admitted."""
 
 READS_AT_ONCE = 64
 """Nodes that are looked at at the same time; each look mostly waits for the API server's index to come up to date."""
@@ -51,35 +47,6 @@ class Term(Protocol):
     def step_down(self, term: int) -> None:
         """Learn that objects bear the mark of this term, which is not over for all we know."""
         ...
-
-
-@dataclass(slots=True)
-class RolloutMemory:
-    """What is kept of one NodeUpgrade; a new operator does without."""
-
-    # writes that failed lately, and agents that ended early
-    failures: FailureHistory = field(default_factory=FailureHistory)
-    # what nodes in flight waited for when they were reconciled last. One that waits for its slot to be freed is not
-    # touched any more: the slot may be gone at any moment.
-    waiting: dict[NodeName, Wait | FreeSlot] = field(default_factory=dict)
-    # nodes whose start was not answered: it may have taken effect, or may yet, until their task is written
-    starts_unanswered: set[NodeName] = field(default_factory=set)
-    # pods of nodes that were not admitted, with when they were read: they are not read again at once
-    pods: dict[NodeName, tuple[datetime, tuple[Pod, ...]]] = field(default_factory=dict)
-    # counts the beginnings and ends of writes of the status; what was read across one is not recent
-    status_writes: int = 0
-    recent: FleetSnapshot | None = None  # what was read last
-    read_at: float = 0.0  # when that was begun, on the monotonic clock
-    reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
-
-    def remember_pods(self, fleet: FleetSnapshot, now: datetime) -> None:
-        """Keep the pods of a plan's nodes, except those that are in flight by now."""
-        read = {name: self.pods.get(name, (now, pods)) for name, pods in fleet.pods.items()}
-        self.pods = {name: each for name, each in read.items() if name not in fleet.in_flight}
-
-    def recent_pods(self, now: datetime) -> dict[NodeName, tuple[Pod, ...]]:
-        """Return the pods that are kept and not older than ``PODS_RECENT``."""
-        return {name: pods for name, (read_at, pods) in self.pods.items() if now - read_at < PODS_RECENT}
 
 
 @dataclass(slots=True)
@@ -251,7 +218,7 @@ async def gather(
     everything that the slots are counted from is at least as new. For other arguments, see ``FleetSnapshot``.
     """
     objects, version, api_servers = await asyncio.gather(
-        source.read(upgrade), kube.server_version(), _read_api_servers(kube)
+        source.read(upgrade), kube.server_version(), read_api_servers(kube)
     )
     active, rivals = _others(upgrade, objects.upgrades)
     fleet = FleetSnapshot(
@@ -277,33 +244,3 @@ def _others(upgrade: Upgrade, known: Mapping[str, KnownUpgrade]) -> tuple[frozen
     others = [each for each in known.values() if each.uid != upgrade.uid and each.active]
     own = {upgrade.uid} if upgrade.active else set()
     return frozenset({each.uid for each in others} | own), tuple(o.upgrade for o in others if o.upgrade is not None)
-
-
-_SYSTEM = "kube-system"
-_API_SERVERS = {"component": "kube-apiserver"}
-"""Labels that kubeadm and most other installers give to their pods."""
-
-
-async def _read_api_servers(kube: KubeApi) -> tuple[KubeletVersion, ...]:
-    """Return the versions of the API servers that run as pods; empty if none is shown, as in a managed control plane.
-
-    What answers under one address may be any of several servers, and each may have another version.
-    """
-    try:
-        pods = await kube.list(PODS.within(_SYSTEM), labels=_API_SERVERS)
-    except RejectedError:  # somebody who may not see these pods can plan nevertheless
-        return ()
-    return tuple(version for pod in pods for version in _versions(pod))
-
-
-def _versions(pod: Json) -> Iterator[KubeletVersion]:
-    if (pod.get("metadata") or {}).get("deletionTimestamp") is not None:
-        return
-    for container in (pod.get("spec") or {}).get("containers") or ():
-        image, _, tag = str(container.get("image") or "").partition("@")[0].rpartition(":")
-        if "kube-apiserver" not in image:
-            continue
-        try:
-            yield KubeletVersion.parse(tag.replace("_", "+"))
-        except UnsupportedKubelet:
-            continue

@@ -18,7 +18,7 @@ from nodeupgrade.api.upgrade.hooks import Hooks
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.fleet.actions import GiveUp, NodeAction, RecordHook, StartHook, Wait
-from nodeupgrade.fleet.backoff import Setback
+from nodeupgrade.fleet.setbacks import Setback
 
 LOOK_AGAIN = timedelta(seconds=2)
 """How often a Job that runs is looked at; Jobs are not watched."""

@@ -12,8 +12,8 @@ from nodeupgrade.api.upgrade.object import NOTIFIED_PREFIX, Upgrade
 from nodeupgrade.cluster.kube_api import UPGRADES, NotFoundError
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.fleet.backoff import retry_delay
 from nodeupgrade.fleet.notices.notice import DeliveryError, Notice, NoticeSender, notice_of
+from nodeupgrade.fleet.setbacks import retry_delay
 
 MOST_WAITING = 500
 """Notices that wait for one receiver."""

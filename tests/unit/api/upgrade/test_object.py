@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.json import Json, MalformedObjectError, to_json
 from nodeupgrade.api.upgrade.object import parse_spec, parse_upgrade, problems
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
-from nodeupgrade.fleet.decide.lint import lint
+from nodeupgrade.cli.inputs.lint import lint
 from tests.builders.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 from tests.builders.variations import places, replaced
 from tests.scenario.rollout.harness import upgrade_object

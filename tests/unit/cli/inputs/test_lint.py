@@ -5,7 +5,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, PAUSE_ANNOTATION
-from nodeupgrade.fleet.decide.lint import lint
+from nodeupgrade.cli.inputs.lint import lint
 from tests.builders.specs import FULL, INVALID, MINIMAL, MISUNDERSTOOD, OTHER
 from tests.scenario.rollout.harness import upgrade_object
 
