@@ -178,6 +178,10 @@ def test_a_leader_that_meets_a_later_mark_leads_again_in_a_later_term() -> None:
         assert not first.may_write(), "at once"
         await works.wait()
         assert first.epoch == "42-first"
+        works.clear()
+        first.step_down(1_999_999_999)  # no leader has written that: the number must not run out
+        await works.wait()
+        assert first.epoch == "1043-first"
         leading.cancel()
         await asyncio.gather(leading, return_exceptions=True)
 

@@ -17,7 +17,9 @@ from nodeupgrade.fleet.actions import Admit, Cordon, FreeSlot, NodeAction, Resto
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
+from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import NAMESPACE, Scene
+from tests.scenario.rollout.terms import FixedTerm
 
 NAME = "to-1-33"
 HOLD = {"metadata": {"annotations": {"nodeupgrade.dev/hold": "backup"}}}
@@ -379,3 +381,47 @@ async def test_the_budget_of_the_cluster_holds_over_all_rollouts() -> None:
         scene.now += timedelta(seconds=1)
     assert highest == 2
     assert [(await scene.upgrade(pool)).status.phase for pool in "abc"] == ["Succeeded"] * 3
+
+
+async def test_a_retry_clears_the_failure_of_a_node_that_was_replaced_at_the_target() -> None:
+    """Nothing claims the new Node, which runs the target; the task of the old one goes with its failure."""
+    scene = await stage("node-0", parts={"node-0": Part.ROLL_BACK})
+    await scene.apply()
+    await scene.finish()
+    await scene.kube.delete(NODES, "node-0")
+    await scene.fleet.add_node("node-0", version="v1.33.13")
+    await looks(scene, 3)
+    assert (await scene.upgrade()).status.phase == "Failed"
+    await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/retry": "seen"}}})
+    await looks(scene, 4)
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.failures, status.counts.total) == ("Succeeded", (), 1)
+
+
+async def test_a_node_that_fails_again_under_another_uid_counts_twice() -> None:
+    """The same task records both, by the UIDs of the Nodes."""
+    scene = await stage("node-0", parts={"node-0": Part.ROLL_BACK})
+    await scene.apply(strategy={"failureThreshold": 5})
+    while not (await scene.upgrade()).status.failures:
+        await scene.step()
+    scene.parts["node-1"] = Part.HANG
+    await scene.fleet.add_node("node-1")
+    await scene.kube.delete(NODES, "node-0")
+    await scene.fleet.add_node("node-0")
+    await scene.kube.merge(UPGRADES, NAME, {"spec": {"timeouts": {"node": "2m"}}})
+    await scene.finish()
+    upgrade = await scene.upgrade()
+    assert upgrade.status.counts.rolled_back == len(upgrade.status.failures)
+    assert upgrade.status.phase == "Failed"
+
+
+async def test_no_annotation_of_a_nodeupgrade_moves_a_leader() -> None:
+    """H5: authors of NodeUpgrades could write the mark of a term far ahead, which stopped all rollouts for good."""
+    scene = await stage("node-0")
+    await scene.apply()
+    await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/epoch": "1999999999-x"}}})
+    agents = scene.operator.snapshots.agents
+    scene.operator = Passes(scene.kube, agents, term=FixedTerm("3-leader"))
+    await scene.finish()
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.leader) == ("Succeeded", "3-leader")

@@ -30,7 +30,10 @@ class LeftoverTasks:
 
         Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
         """
-        tasks, nodes = await self.source.get_tasks(), await self.source.get_nodes()
+        nodes = await self.source.get_nodes()
+        tasks = {name: task for name, task in (await self.source.get_tasks()).items() if task.open or name not in nodes}
+        if not tasks:
+            return ()
         known = {each.uid: each for each in (await self.source.list_upgrades()).values()}
         idle = [task for task in tasks.values() if _is_left(task, known)]
         gone = [task.name for task in idle if task.name not in nodes and not _is_counted(task, known)]

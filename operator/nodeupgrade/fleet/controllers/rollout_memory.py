@@ -35,7 +35,8 @@ class RolloutMemory:
     def remember_pods(self, fleet: FleetSnapshot, now: datetime) -> None:
         """Keep the pods of a plan's nodes, except those that are in flight by now."""
         read = {name: self.pods.get(name, (now, pods)) for name, pods in fleet.pods.items()}
-        self.pods = {name: each for name, each in read.items() if name not in fleet.in_flight}
+        slots = fleet.slots
+        self.pods = {name: each for name, each in read.items() if name not in slots}
 
     def recent_pods(self, now: datetime) -> dict[NodeName, tuple[Pod, ...]]:
         """Return the pods that are kept and not older than ``PODS_RECENT``."""

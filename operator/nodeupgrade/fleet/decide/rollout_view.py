@@ -111,12 +111,12 @@ class RolloutView:
 
     @property
     def stale(self) -> Iterator[Task]:
-        """The tasks of nodes that are not in flight, and whose Nodes are gone and not replaced by another member."""
+        """The tasks of nodes that are not in flight, whose Nodes are gone, and which no claim is about to take over."""
+        kept = {*self.flying, *self.fleet.unreadable, *(member.node for member in self.unclaimed)}
         for name, task in sorted(self.fleet.tasks.items()):
-            if task.spec.upgrade_ref.uid != self.upgrade.uid or name in self.flying or name in self.fleet.unreadable:
+            if task.spec.upgrade_ref.uid != self.upgrade.uid or name in kept:
                 continue
-            node = self.fleet.nodes.get(name)
-            if node is None or (node.uid != task.spec.node_uid and name not in self.members):
+            if (node := self.fleet.nodes.get(name)) is None or node.uid != task.spec.node_uid:
                 yield task
 
     @property
