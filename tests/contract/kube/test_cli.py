@@ -58,7 +58,7 @@ def test_approve_is_recorded_as_ours(api_server: ApiServer, rollout: str) -> Non
     metadata = read(api_server, rollout)["metadata"]
     assert metadata["annotations"] == {"nodeupgrade.dev/approve": "rest"}
     assert "nodeupgrade-cli" in {entry["manager"] for entry in metadata["managedFields"]}
-    assert "approved already, by nodeupgrade-cli" in run(api_server, "approve", rollout, "rest").output
+    assert "already approved, by nodeupgrade-cli" in run(api_server, "approve", rollout, "rest").output
     wrong = run(api_server, "approve", rollout, "rests")
     assert (wrong.exit_code, "has only: canary, rest, remainder" in wrong.output) == (1, True)
 

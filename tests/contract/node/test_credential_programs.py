@@ -88,7 +88,7 @@ def probed(place: Path, monkeypatch: pytest.MonkeyPatch, word: str, text: str = 
     monkeypatch.setattr("nodeupgrade.node.running_kubelet.credential_programs.shorten", lambda text, _: text)
     with pytest.raises(CredentialProgramError) as told:
         run(place, text, word, str(place), str(os.getpid()))
-    found: dict[str, object] = json.loads(str(told.value).partition("no file: ")[2])
+    found: dict[str, object] = json.loads(str(told.value).partition("no files): ")[2])
     return found
 
 
@@ -263,7 +263,7 @@ def test_its_own_tmp_is_bounded(place: Path) -> None:
 
 
 def test_it_may_be_no_program(place: Path) -> None:
-    with pytest.raises(CredentialProgramError, match=r"exit status 125, .*cannot run the program"):
+    with pytest.raises(CredentialProgramError, match=r"exit status 125 .*cannot run the program"):
         run(place, "#!/no/such/interpreter\n")
 
 
