@@ -425,3 +425,22 @@ async def test_no_annotation_of_a_nodeupgrade_moves_a_leader() -> None:
     await scene.finish()
     status = (await scene.upgrade()).status
     assert (status.phase, status.leader) == ("Succeeded", "3-leader")
+
+
+@pytest.mark.parametrize("phase", ["", "Staging"])
+async def test_a_node_that_is_deleted_before_anything_was_handed_over_is_not_lost(phase: str) -> None:
+    """Its task was deleted first, and then its slot looked like one whose run may continue."""
+    scene = await stage("node-0", "node-1")
+    await scene.apply()
+    if phase:
+        await until_reported(scene, phase)
+    else:
+        await until_in_flight(scene)
+        await looks(scene, 3)
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.collect_garbage()
+    await looks(scene, 6)
+    status = (await scene.upgrade()).status
+    assert ("node-0" in status.flying, status.failures) == (False, ())
+    await scene.finish()
+    assert (await scene.upgrade()).status.phase == "Succeeded"

@@ -61,8 +61,6 @@ def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
             return (event(rollout, warning=warning),)
         case actions.Refuse() | actions.Abort():
             return (event(rollout, warning=True),)
-        case actions.DropTask(task=task) if task.open:
-            return (event(rollout, warning=True),)
         case actions.Skip() | actions.ReportWave():
             return (event(rollout),)
         case actions.RaiseGuard(task=task) | actions.DeclineGuard(task=task) | actions.LiftGuard(task=task):

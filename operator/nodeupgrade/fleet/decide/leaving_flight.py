@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.nodes import NodeView
-from nodeupgrade.fleet.actions import DeleteAgent, DropTask, FreeSlot, NodeAction, ReleaseTask, RestoreCordon, StartHook
+from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, NodeAction, ReleaseTask, RestoreCordon, StartHook
 from nodeupgrade.fleet.guard import lifecycle
 from nodeupgrade.fleet.hooks import hooks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -47,17 +47,17 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
 def clear_away(
     fleet: FleetSnapshot, name: NodeName, message: str, now: datetime, failure: NodeFailure | None = None
 ) -> NodeAction:
-    """Delete agent and task of a node on which nothing can or need be done, then free its slot.
+    """Delete the agent of a node on which nothing can or need be done, release its task, then free its slot.
 
-    A task with a verdict stays: the write that frees the slot records it.
+    The task outlives the slot: without it, the slot would look like one whose run may continue.
     """
     if pods := pods_of(fleet, name):
         return DeleteAgent(pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
     task = fleet.own_task(name)
     if task is not None and (hook := _hook_after(fleet, task, now)) is not None:
         return hook
-    if task is not None and task.verdict is None:
-        return DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    if task is not None and task.open:
+        return ReleaseTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
     return FreeSlot(node=name, reason=reason, message=message, failure=failure)
 
