@@ -174,6 +174,9 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
         return
     for node in sorted(adapter.slots(look.before) - adapter.slots(look.after)):
         run = look.ghost["host"].get(node) or ""
+        verdict = ((look.get("nodeupgradetasks", node) or {}).get("spec") or {}).get("verdict") or {}
+        if verdict.get("reason") == "NodeLost":  # it was given up, and registered only afterwards
+            continue
         if run.startswith(_uid(look)[:8]) and look.get("nodes", node) is not None:
             yield f"{node} loses its slot, and its run goes on"
 
