@@ -119,15 +119,16 @@ def main() -> int:
     for name in [each for each in sys.argv[1:] if each != "--back"] or DEFECTS:
         began, hunt = time.process_time(), Hunt(DEFECTS[name])
         with pytest.MonkeyPatch.context() as patch:
-            if back and DEFECTS[name].switch is not None:
-                DEFECTS[name].switch(patch)
+            if back and (switch := DEFECTS[name].switch) is not None:
+                switch(patch)
             found = hunt.run()
+            words = "not found" if found is None else f"found after {len(found.path)} steps"
+            words = f"{words}, {hunt.seen} states, {time.process_time() - began:.0f} s"
+            print(f"{name} ({DEFECTS[name].what}): {words}\n", flush=True)
+            if found is not None:
+                model = Model(replace(hunt.defect.world, kinds=hunt.defect.kinds))
+                print(tell(model, found), end="\n\n\n", flush=True)
         missed += (found is None) is back
-        words = "not found" if found is None else f"found after {len(found.path)} steps"
-        words += f", {hunt.seen} states"
-        print(f"{name} ({DEFECTS[name].what}): {words}, {time.process_time() - began:.0f} s\n", flush=True)
-        if found is not None:
-            print(tell(Model(replace(hunt.defect.world, kinds=hunt.defect.kinds)), found), end="\n\n\n", flush=True)
     return 1 if missed else 0
 
 
