@@ -90,9 +90,9 @@ class Hunt:
 
     def run(self) -> Found | None:
         """Search until it is found."""
-        search = _Hunting(
-            Model(replace(self.defect.world, kinds=self.defect.kinds)), Bounds(1, self.states, stop=False)
-        )
+        every = Bounds().every if NEVER_ENDS in self.defect.rules else 0
+        model = Model(replace(self.defect.world, kinds=self.defect.kinds))
+        search = _Hunting(model, Bounds(1, self.states, every=every, stop=False))
         search.wanted = self.shows
         search.run()
         self.seen = search.states

@@ -29,7 +29,8 @@ class Bounds:
     disturbances: int = 1
     states: int = 1_000_000
     seconds: float = 1e9
-    every: int = 16  # one of so many states is let come to rest, with a turn for each, beside those just disturbed
+    # one of so many states is let come to rest, with a turn for each, beside those just disturbed; if 0, none is
+    every: int = 16
     stop: bool = True  # at the first broken rule; else it goes on elsewhere
 
 
@@ -112,7 +113,7 @@ class Search:
             if wrong := tuple((NEVER_ENDS, problem) for problem in silent(state)):
                 self._note(wrong, number, "", "")
                 return not self.bounds.stop
-        disturbed = bool(self._from[number][2]) or number % self.bounds.every == 0
+        disturbed = self.bounds.every and (self._from[number][2] or number % self.bounds.every == 0)
         if not still and disturbed and (problem := comes_to_rest(self.model, state, self._rests)):
             self._note(((NEVER_ENDS, problem),), number, "", "")
             return not self.bounds.stop

@@ -82,7 +82,7 @@ class Model:
                 yield self.deed(state, deed)
         if not moved and (passed := self.passed(state)) is not None:
             yield passed
-        if disturbed and self.passable(state):
+        if disturbed and self._happens("outage") and self.passable(state):
             yield Transition("seven hours pass", later(state, LADDER[-1]), 1, "outage")
 
     def passable(self, state: State) -> bool:

@@ -35,7 +35,7 @@ def test_undisturbed_every_order_of_steps_is_seen(world: World) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    ("world", "count"), [(ONE, 60), (TWO, 60), (THREE, 200)], ids=lambda each: getattr(each, "name", "")
+    ("world", "count"), [(ONE, 30), (TWO, 30), (THREE, 60)], ids=lambda each: getattr(each, "name", "")
 )
 def test_random_walks_break_no_rule(world: World, count: int) -> None:
     model = Model(world)
