@@ -209,6 +209,8 @@ def gates_asked(look: Look) -> Iterator[str]:
         return
     for each in sorted(taken(look)) or [node]:
         task = look.get("nodeupgradetasks", each)
+        if task is None and not taken(look):
+            continue  # the task of a run in progress is lost, and the run is taken up whatever gates say
         if task is None or task["spec"].get("action") == "Wait":
             began = look.started_with("nodeupgrades", upgrade["metadata"]["name"])
             if why := closed(began or upgrade, look.started_with("nodes", each), claimed=task is not None):
