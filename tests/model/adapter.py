@@ -13,7 +13,7 @@ from typing import Any
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.object import ABANDON_ANNOTATION, PAUSE_ANNOTATION, Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
@@ -78,6 +78,9 @@ class Sharing(FleetSource):
 
     async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return (await self.read(None)).nodes  # type: ignore[arg-type] # it is not looked at
+
+    async def get_tasks(self) -> Mapping[NodeName, Task]:
+        return (await self.read(None)).tasks  # type: ignore[arg-type] # likewise
 
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         read = await self.read(None)  # type: ignore[arg-type] # likewise
@@ -188,7 +191,13 @@ _EMPTY = number_of(RolloutMemory())
 def slots(upgrade: Json | None) -> frozenset[str]:
     """Return the nodes that hold a slot, according to the status."""
     listed = ((upgrade or {}).get("status") or {}).get("inFlight") or ()
-    return frozenset(each["node"] if isinstance(each, dict) else each for each in listed)
+    return frozenset(each["node"] for each in listed)
+
+
+def records(upgrade: Json | None) -> dict[str, Json]:
+    """Return the records of the slots, by node."""
+    listed = ((upgrade or {}).get("status") or {}).get("inFlight") or ()
+    return {each["node"]: each for each in listed}
 
 
 def wave_of(upgrade: Json, task: Json | None) -> str | None:

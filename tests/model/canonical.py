@@ -31,8 +31,12 @@ OLD, GRAIN = 10800, 30
 TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
 UID = re.compile(r"[a-z]\d\di\d\dzz")
 RUN = re.compile(r"([a-z]\d\di\d\dzz)-(\d{14})")
-INFORMATIVE = re.compile(r'("(?:lastTransitionTime|approvedAt|plannedAt|startedAt|completedAt)": )"[^"]*"')
-"""Times in a NodeUpgrade that nothing is decided by, as long as the model sets no timeouts for waves and rollouts."""
+INFORMATIVE = frozenset({"lastTransitionTime", "approvedAt", "plannedAt", "startedAt", "completedAt", "since"})
+"""Times in a NodeUpgrade that nothing is decided by, as long as the model sets no timeouts for waves and rollouts; the
+end of a wave is not one of them, since its soak is counted from there.
+"""
+PAST, FUTURE = "2025-06-01T00:00:00Z", "2027-06-01T00:00:00Z"
+"""What stands for such a time, and for that of the last progress where no silence is waited for."""
 LEADER = "leader"
 """The name of every leader; only its term differs, which is 2 at present and was 1 before."""
 
@@ -64,10 +68,36 @@ def interned(plural: str, text: str) -> Object:
     return known
 
 
-def settled(plural: str, body: Json, rename: Callable[[str], str]) -> Object:
-    """Return what a step has written as it is seen from the next step; ``rename`` gives new runs their names."""
-    text = TIME.sub(lambda found: aged(found[1], 1), written(plural, body))
+def settled(plural: str, body: Json, renaming: "Renaming") -> Object:
+    """Return what a step has written as it is seen from the next step; ``renaming`` gives new runs their names."""
+    text = TIME.sub(lambda found: aged(found[1], 1), written(plural, _renamed_slots(body, renaming)))
+    rename = renaming.of(node_of(body))
     return interned(plural, RUN.sub(lambda found: rename(found[0]), text))
+
+
+def node_of(body: Json) -> str:
+    """Return the node that an object is about; empty if it is about none, or about several."""
+    spec = body.get("spec")
+    return str(spec.get("nodeName", "")) if isinstance(spec, dict) else ""
+
+
+def runs_of_slots(body: Json, node: str) -> set[str]:
+    """Return the runs of a node that a NodeUpgrade has on record, except those that have not been renamed yet."""
+    listed = (body.get("status") or {}).get("inFlight") or ()
+    return {each["run"] for each in listed if each["node"] == node and each.get("run", "")[9:] < NEW_RUN} - {""}
+
+
+def _renamed_slots(body: Json, renaming: "Renaming") -> Json:
+    """Return a NodeUpgrade, or a late write of its status, with the runs of its slots renamed as those of tasks."""
+    where = "status" if "status" in body else "call"
+    held = body.get(where) or {}
+    status = held.get("body") if where == "call" else held
+    if not isinstance(status, dict) or not status.get("inFlight"):
+        return body
+    slots = [{**each, "run": renaming.of(each["node"])(each["run"])} if "run" in each else each
+             for each in status["inFlight"]]  # fmt: skip
+    renamed = {**status, "inFlight": slots}
+    return {**body, where: {**held, "body": renamed} if where == "call" else renamed}
 
 
 def shifted(plural: str, known: Object, seconds: int) -> Object:
@@ -83,8 +113,28 @@ def written(plural: str, body: Json) -> str:
         metadata["generation"] = 1
         if "observedGeneration" in body.get("status", {}):
             body["status"] = {**body["status"], "observedGeneration": 1}
-    text = json.dumps(body, sort_keys=True)
-    return INFORMATIVE.sub(r'\1"2025-06-01T00:00:00Z"', text) if plural == "nodeupgrades" else text
+    if plural == "nodeupgrades" and "status" in body:
+        body["status"] = _undated(body["status"], body["spec"])
+    return json.dumps(body, sort_keys=True)
+
+
+def _undated(status: Json, spec: Json) -> Json:
+    """Return the status of a NodeUpgrade without the times that do not matter."""
+    waves = [{**each, **dict.fromkeys(INFORMATIVE - {"completedAt"} & each.keys(), PAST)}
+             for each in status.get("waves", ())]  # fmt: skip
+    plain = {key: _without_times(each) for key, each in status.items() if key not in {"waves", "failures"}}
+    if "lastProgress" in plain and "noProgress" not in (spec.get("timeouts") or {}):
+        plain["lastProgress"] = FUTURE
+    kept = {key: status[key] for key in ("failures",) if key in status}
+    return {**plain, **kept, **({"waves": waves} if waves else {})}
+
+
+def _without_times(value: Any) -> Any:  # Any: whatever a status holds
+    if isinstance(value, dict):
+        return {key: PAST if key in INFORMATIVE else _without_times(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_times(each) for each in value]
+    return value
 
 
 def born(rank: int) -> str:
@@ -96,7 +146,12 @@ def born(rank: int) -> str:
 def aged(moment: str, seconds: int) -> str:
     """Return a time as it is seen after so many seconds."""
     at = datetime.fromisoformat(f"{moment}+00:00")
-    return timestamp(at if NOW - at > ANCIENT else NOW - timedelta(seconds=rounded(NOW - at, seconds)))
+    return timestamp(at if _stays(at) else NOW - timedelta(seconds=rounded(NOW - at, seconds)))
+
+
+def _stays(at: datetime) -> bool:
+    """Report whether a time is too far away to matter more or less after a while."""
+    return NOW - at > ANCIENT or at - NOW > timedelta(days=300)
 
 
 def rounded(age: timedelta, more: int = 0) -> int:
@@ -140,7 +195,7 @@ def settled_value(value: Any, seconds: int, runs: Callable[[str], str]) -> Any: 
     if isinstance(value, str) and type(value).__name__ == "str":
         return runs(TIME.sub(lambda found: aged(found[1], seconds), value))
     if isinstance(value, datetime):
-        return value if NOW - value > ANCIENT else NOW - timedelta(seconds=rounded(NOW - value, seconds))
+        return value if _stays(value) else NOW - timedelta(seconds=rounded(NOW - value, seconds))
     if isinstance(value, dict):
         return {key: settled_value(each, seconds, runs) for key, each in sorted(value.items(), key=repr)}
     if isinstance(value, tuple):

@@ -1,7 +1,8 @@
 """Defects that the search must find: where, among which disturbances, and by which rule.
 
 Each was in the fleet's code once. A switch puts it back; without one, it is looked for in the code as it is. By hand:
-``python -m tests.model.defects H1 M2``, which prints the stories.
+``python -m tests.model.defects H1 M2`` looks for them in the code as it is, with ``--back`` in the code into which they
+are put back; it prints the stories.
 """
 
 import sys
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from tests.model import switches
 from tests.model.search import NEVER_ENDS, Bounds, Found, Search
 from tests.model.steps import Model
 from tests.model.story import tell
@@ -31,21 +33,26 @@ class Defect:
     switch: Switch | None = None  # puts it back
 
 
-def _defect(what: str, world: World, kinds: str, *rules: str, words: str = "") -> Defect:
-    return Defect(what, world, frozenset(kinds.split(",")), frozenset(rules), words)
+def _defect(what: str, world: World, kinds: str, *rules: str, words: str = "", switch: Switch | None = None) -> Defect:
+    return Defect(what, world, frozenset(kinds.split(",")), frozenset(rules), words, switch)
 
 
 DEFECTS: Mapping[str, Defect] = {
     "H1": _defect(
-        "the wave of a slot is derived from a Node that is gone", ONE, "node", "no wave begins without its approval"
+        "the wave of a slot is derived from a Node that is gone",
+        ONE,
+        "node",
+        "no wave begins without its approval",
+        switch=switches.h1,
     ),
-    "H2": _defect("a node is cordoned and uncordoned for ever", ONE, "hold", NEVER_ENDS),
+    "H2": _defect("a node is cordoned and uncordoned for ever", ONE, "hold", NEVER_ENDS, switch=switches.h2),
     "H3": _defect(
         "the task of an abandoned rollout counts as being changed for ever",
         ONE,
         "abandon",
         NEVER_ENDS,
         words="somebody applies",
+        switch=switches.h3,
     ),
     "H4": _defect("a node's own report makes the status invalid", ONE, "nonsense", "every status is valid"),
     "M1": _defect(
@@ -55,14 +62,21 @@ DEFECTS: Mapping[str, Defect] = {
         "no rollout skips another's node",
         "one holder",
         "one run at a time on a node",
+        "one holder of a claim",
+        switch=switches.m1,
     ),
     "M2": _defect(
-        "a released claim of an active rollout is not free", TWO, "fail", NEVER_ENDS, words="somebody annotates retry"
+        "a released claim of an active rollout is not free",
+        TWO,
+        "fail",
+        NEVER_ENDS,
+        words="somebody annotates retry",
+        switch=switches.m2,
     ),
     "M4": _defect(
         "a claim that is refused for ever is told of and untold, again and again", ONE, "version", NEVER_ENDS
     ),
-    "M3": _defect("gates are not asked again at the start", ONE, "pause", "P4 no gate is passed"),
+    "M3": _defect("gates are not asked again at the start", ONE, "pause", "P4 no gate is passed", switch=switches.m3),
 }
 
 
@@ -72,14 +86,16 @@ class Hunt:
 
     defect: Defect
     states: int = 30_000
+    seen: int = 0
 
     def run(self) -> Found | None:
         """Search until it is found."""
-        search = _Hunting(
-            Model(replace(self.defect.world, kinds=self.defect.kinds)), Bounds(1, self.states, stop=False)
-        )
+        every = Bounds().every if NEVER_ENDS in self.defect.rules else 0
+        model = Model(replace(self.defect.world, kinds=self.defect.kinds))
+        search = _Hunting(model, Bounds(1, self.states, every=every, stop=False))
         search.wanted = self.shows
         search.run()
+        self.seen = search.states
         return next(filter(self.shows, search.found.values()), None)
 
     def shows(self, found: Found) -> bool:
@@ -99,15 +115,20 @@ class _Hunting(Search):
 
 def main() -> int:
     """Hunt the named defects, or all."""
-    missed = 0
-    for name in sys.argv[1:] or DEFECTS:
+    back, missed = "--back" in sys.argv, 0
+    for name in [each for each in sys.argv[1:] if each != "--back"] or DEFECTS:
         began, hunt = time.process_time(), Hunt(DEFECTS[name])
-        found = hunt.run()
-        missed += found is None
-        words = "not found" if found is None else f"found after {len(found.path)} steps"
-        print(f"{name} ({DEFECTS[name].what}): {words}, {time.process_time() - began:.0f} s\n", flush=True)
-        if found is not None:
-            print(tell(Model(replace(hunt.defect.world, kinds=hunt.defect.kinds)), found), end="\n\n\n", flush=True)
+        with pytest.MonkeyPatch.context() as patch:
+            if back and (switch := DEFECTS[name].switch) is not None:
+                switch(patch)
+            found = hunt.run()
+            words = "not found" if found is None else f"found after {len(found.path)} steps"
+            words = f"{words}, {hunt.seen} states, {time.process_time() - began:.0f} s"
+            print(f"{name} ({DEFECTS[name].what}): {words}\n", flush=True)
+            if found is not None:
+                model = Model(replace(hunt.defect.world, kinds=hunt.defect.kinds))
+                print(tell(model, found), end="\n\n\n", flush=True)
+        missed += (found is None) is back
     return 1 if missed else 0
 
 

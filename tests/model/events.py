@@ -94,7 +94,9 @@ def _forget(ghost: Json, name: str) -> None:
 def _deleted_task(name: str, task: Json) -> Deed:
     def delete(store: Store, ghost: Json) -> None:
         uid, node = task["spec"]["upgradeRef"]["uid"], task["spec"]["nodeUID"]
-        failed = {each: wave for each, wave in ghost["failed"].get(uid, {}).items() if each != node}
+        known = [each.body for key, each in store.objects.items() if key[0] == "nodeupgrades"]
+        listed = [f["uid"] for u in known for f in (u.get("status") or {}).get("failures", ()) if "outcome" in f]
+        failed = {each: wave for each, wave in ghost["failed"].get(uid, {}).items() if each != node or each in listed}
         ghost["failed"] = {**ghost["failed"], uid: failed}
         done(store.delete(TASKS, name))
 

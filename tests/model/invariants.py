@@ -86,6 +86,30 @@ def one_holder(look: Look) -> Iterator[str]:
                 yield f"{node} has a slot of {other['metadata']['name']} and gets one of {look.write.key[2]}"
 
 
+def claims_are_free(look: Look) -> Iterator[str]:
+    """A task changes hands only while no other rollout that may still touch the node has a slot for it."""
+    key, after = look.write.key, look.write.after
+    if key[0] != "nodeupgradetasks" or after is None:
+        return
+    uid = after["spec"]["upgradeRef"]["uid"]
+    if uid == look.before.get("spec", {}).get("upgradeRef", {}).get("uid"):
+        return
+    for other in look.all("nodeupgrades"):
+        if other["metadata"]["uid"] != uid and key[2] in adapter.slots(other) and not is_over(other):
+            yield f"{key[2]} has a slot of {other['metadata']['name']} and is claimed by another rollout"
+
+
+def record_stays(look: Look) -> Iterator[str]:
+    """What is on record of a slot never changes."""
+    if look.write.key[0] != "nodeupgrades" or look.write.after is None:
+        return
+    after = adapter.records(look.after)
+    for node, slot in adapter.records(look.before).items():
+        now = after.get(node, slot)
+        if changed := [each for each in ("uid", "wave", "run") if slot.get(each) != now.get(each)]:
+            yield f"the slot of {node} has another {', '.join(changed)}"
+
+
 def begun_waves(look: Look) -> Iterator[tuple[str, int, list[Json]]]:
     """Yield the nodes whose slots begin a wave, with its index and all waves."""
     for node in sorted(taken(look)):
@@ -150,6 +174,9 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
         return
     for node in sorted(adapter.slots(look.before) - adapter.slots(look.after)):
         run = look.ghost["host"].get(node) or ""
+        verdict = ((look.get("nodeupgradetasks", node) or {}).get("spec") or {}).get("verdict") or {}
+        if verdict.get("reason") == "NodeLost":  # it was given up, and registered only afterwards
+            continue
         if run.startswith(_uid(look)[:8]) and look.get("nodes", node) is not None:
             yield f"{node} loses its slot, and its run goes on"
 
@@ -182,6 +209,8 @@ def gates_asked(look: Look) -> Iterator[str]:
         return
     for each in sorted(taken(look)) or [node]:
         task = look.get("nodeupgradetasks", each)
+        if task is None and not taken(look):
+            continue  # the task of a run in progress is lost, and the run is taken up whatever gates say
         if task is None or task["spec"].get("action") == "Wait":
             began = look.started_with("nodeupgrades", upgrade["metadata"]["name"])
             if why := closed(began or upgrade, look.started_with("nodes", each), claimed=task is not None):
@@ -233,6 +262,8 @@ RULES: Mapping[str, Callable[[Look], Iterator[str]]] = {
     "P4 no gate is passed": gates_asked,
     "P6 only our cordons are undone, and after the run": own_cordon,
     "one holder": one_holder,
+    "one holder of a claim": claims_are_free,
+    "a slot is a record": record_stays,
     "one run at a time on a node": one_run,
     "no wave begins without its approval": approval,
     "no wave begins before the one before has soaked": soak,
@@ -248,6 +279,10 @@ def remembered(look: Look) -> Json:
     if look.write.key[0] == "nodeupgrades" and (new := taken(look)):
         waves = {wave: 1 for node in new if (wave := _wave(look, node)) is not None}
         ghost = {**ghost, "opened": {**ghost["opened"], uid: {**ghost["opened"].get(uid, {}), **waves}}}
+    for failure in _new_failures(look):
+        failed = {**ghost["failed"].get(uid, {}), failure["uid"]: failure.get("wave", "")}
+        ended = {**ghost["ended"].get(uid, {}), failure.get("wave") or "remainder": timestamp(PRESENT)}
+        ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}, "ended": {**ghost["ended"], uid: ended}}
     if look.write.key[0] == "nodeupgradetasks" and (verdict := _new_verdict(look)):
         task = look.after["spec"]
         uid, wave = task["upgradeRef"]["uid"], task.get("wave") or "remainder"
@@ -261,6 +296,17 @@ def remembered(look: Look) -> Json:
         kept = {word: {k: v for k, v in ghost[word].items() if k != gone} for word in ("failed", "ended", "opened")}
         ghost = {**ghost, **kept}
     return ghost
+
+
+def _new_failures(look: Look) -> list[Json]:
+    """Return the failures that a status puts on record and that no task shows: of Nodes that were lost."""
+    if look.write.key[0] != "nodeupgrades" or look.write.call["verb"] != "status":
+        return []
+    known = {each.get("uid") for each in (look.before.get("status") or {}).get("failures", ())}
+    shown = {each["spec"]["nodeUID"] for each in look.all("nodeupgradetasks")}
+    listed = look.after["status"].get("failures", ())
+    lost = [each for each in listed if each.get("outcome") in BAD and each["reason"] == "NodeLost"]
+    return [each for each in lost if each.get("uid") and each["uid"] not in known | shown]
 
 
 def _new_verdict(look: Look) -> str:

@@ -29,7 +29,8 @@ class Bounds:
     disturbances: int = 1
     states: int = 1_000_000
     seconds: float = 1e9
-    every: int = 16  # one of so many states is let come to rest, with a turn for each, beside those just disturbed
+    # one of so many states is let come to rest, with a turn for each, beside those just disturbed; if 0, none is
+    every: int = 16
     stop: bool = True  # at the first broken rule; else it goes on elsewhere
 
 
@@ -46,6 +47,7 @@ class Search:
     _index: dict[tuple[int, ...], int] = field(default_factory=dict)
     _from: list[tuple[int, str, str]] = field(default_factory=list)  # by state: parent, words, kind of disturbance
     _depth: list[int] = field(default_factory=list)
+    _cost: list[int] = field(default_factory=list)  # by state: the fewest disturbances on a way to it
     _moves: dict[int, list[int]] = field(default_factory=dict)  # by expanded state: where it goes by itself
     _ends: set[int] = field(default_factory=set)  # states in which nothing happens any more, and that say why
     _rests: set[tuple[int, ...]] = field(default_factory=set)  # states that come to rest
@@ -61,6 +63,8 @@ class Search:
                 if len(self._from) > self.bounds.states or time.process_time() - began > self.bounds.seconds:
                     return self._conclude()
                 number, state = level.popleft()
+                if self._cost[number] < cost:
+                    continue  # a way with fewer disturbances was found meanwhile
                 if not self._expand(number, state, cost) or self._is_enough():
                     return None
             self.report(f"{cost} disturbances: {len(self._index)} states, {self.transitions} transitions, "
@@ -109,7 +113,7 @@ class Search:
             if wrong := tuple((NEVER_ENDS, problem) for problem in silent(state)):
                 self._note(wrong, number, "", "")
                 return not self.bounds.stop
-        disturbed = bool(self._from[number][2]) or number % self.bounds.every == 0
+        disturbed = self.bounds.every and (self._from[number][2] or number % self.bounds.every == 0)
         if not still and disturbed and (problem := comes_to_rest(self.model, state, self._rests)):
             self._note(((NEVER_ENDS, problem),), number, "", "")
             return not self.bounds.stop
@@ -121,6 +125,11 @@ class Search:
             known = self._index[state.key] = len(self._from)
             self._from.append((parent, words, kind))
             self._depth.append(self._depth[parent] + 1 if parent >= 0 else 0)
+            self._cost.append(cost)
+            self._levels[cost].append((known, state))
+        elif cost < self._cost[known]:
+            self._from[known], self._cost[known] = (parent, words, kind), cost
+            self._depth[known] = self._depth[parent] + 1
             self._levels[cost].append((known, state))
         return known
 

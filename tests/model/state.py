@@ -5,7 +5,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from nodeupgrade.api.json import Json
-from tests.model.canonical import Key, Object, Renaming, born, interned, settled, settled_value, shifted, written
+from tests.model.canonical import (
+    Key,
+    Object,
+    Renaming,
+    born,
+    interned,
+    node_of,
+    runs_of_slots,
+    settled,
+    settled_value,
+    shifted,
+    written,
+)
 from tests.model.store import Store, Write
 
 GHOST: Key = ("ghost", None, "ghost")
@@ -82,14 +94,15 @@ def settle(written_to: Mapping[Key, Object], memory: Mapping[str, Any], known: M
     """
 
     def used(node: str) -> set[str]:
-        kept = (each.runs for each in written_to.values() if each.number >= 0 and _node(each.body) == node)
+        kept = (each.runs for each in written_to.values() if each.number >= 0 and node_of(each.body) == node)
+        slots = (runs_of_slots(each.body, node) for key, each in written_to.items() if key[0] == UPGRADE)
         host = written_to[GHOST].body["host"].get(node)
-        return {*set[str]().union(*kept), *([host] if host else [])}
+        return {*set[str]().union(*kept, *slots), *([host] if host else [])}
 
     renaming, objects = Renaming(used), dict(written_to)
     for key, each in written_to.items():
         if each.number < 0:
-            objects[key] = settled(key[0], each.body, renaming.of(_node(each.body)))
+            objects[key] = settled(key[0], each.body, renaming)
     if LATE in objects and "key" not in objects[LATE].body:
         del objects[LATE]
     _rank(objects)
@@ -115,11 +128,6 @@ def _rank(objects: dict[Key, Object]) -> None:
 
 
 UPGRADE = "nodeupgrades"
-
-
-def _node(body: Json) -> str:
-    spec = body.get("spec")
-    return str(spec.get("nodeName", "")) if isinstance(spec, dict) else ""
 
 
 def collect(store: Store) -> None:

@@ -11,6 +11,7 @@ from tests.model.adapter import CORDON_ANNOTATION, TERM, Operator, is_abandoned,
 from tests.model.canonical import LEADER, Key, Object, interned
 from tests.model.events import event_deeds
 from tests.model.invariants import RULES, Look, remembered
+from tests.model.liveness import is_over
 from tests.model.nodeside import Deed, agent_deeds
 from tests.model.state import GHOST, LATE, NOT_SERVED, State, collect, later, make_state, settle
 from tests.model.store import Store, Write, done
@@ -81,7 +82,7 @@ class Model:
                 yield self.deed(state, deed)
         if not moved and (passed := self.passed(state)) is not None:
             yield passed
-        if disturbed and self.passable(state):
+        if disturbed and self._happens("outage") and self.passable(state):
             yield Transition("seven hours pass", later(state, LADDER[-1]), 1, "outage")
 
     def passable(self, state: State) -> bool:
@@ -108,7 +109,7 @@ class Model:
 
     def _is_to_sweep(self, state: State) -> bool:
         marked = (CORDON_ANNOTATION in (n["metadata"].get("annotations") or {}) for n in state.all("nodes"))
-        return any(marked) or any(map(is_agent, state.all("pods")))
+        return any(marked) or any(map(is_agent, state.all("pods"))) or any(_is_leftover(state))
 
     def called(self, state: State, words: str, call: Callable[[], None]) -> Done:
         """Let a controller be called once; what comes of it is known for a while."""
@@ -256,6 +257,13 @@ class Model:
             ):
                 return Transition(f"{seconds} seconds pass", after, progress=True)
         return None
+
+
+def _is_leftover(state: State) -> Iterator[bool]:
+    """Yield whether the Node of a task or the rollout for which it was made is gone, or has ended."""
+    active = {each["metadata"]["uid"] for each in state.all("nodeupgrades") if not is_over(each)}
+    for task in state.all("nodeupgradetasks"):
+        yield task["spec"]["upgradeRef"]["uid"] not in active or state.body("nodes", task["metadata"]["name"]) is None
 
 
 def _slots_of_runs(state: State, ghost: Json) -> Iterator[tuple[str, str]]:

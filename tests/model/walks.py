@@ -36,7 +36,8 @@ def walk(model: Model, seed: int) -> Walk:
     chance, state, gone = random.Random(seed), model.world.start(), list[Transition]()  # noqa: S311 - it walks
     kinds = list[str]()
     for _ in range(STEPS):
-        each = _step(model, state, chance, disturbed=len(kinds) < MOST_DISTURBANCES)
+        may = len(kinds) < MOST_DISTURBANCES
+        each = _step(model, state, chance, disturbed=may) or (_disturbance(model, state, chance) if may else None)
         if each is None:
             break
         gone.append(each)
@@ -55,9 +56,8 @@ def _found(gone: list[Transition], kinds: list[str], rule: str, problem: str) ->
 def _step(model: Model, state: State, chance: random.Random, *, disturbed: bool) -> Transition | None:
     """Take one step; most go on with what happens by itself."""
     dice = chance.random()
-    deeds = [each for each in (*agent_deeds(state), *event_deeds(model.world, state)) if each.cost]
-    if dice < DISTURBED and disturbed and deeds:
-        return model.deed(state, chance.choice(deeds))
+    if dice < DISTURBED and disturbed and (each := _disturbance(model, state, chance)) is not None:
+        return each
     if dice < DISTURBED + INTERRUPTED and disturbed:
         words, call = chance.choice([*model.calls(state)] or [("", lambda: None)])
         if words and (ways := [*model.interrupted(state, model.called(state, words, call))]):
@@ -66,6 +66,11 @@ def _step(model: Model, state: State, chance: random.Random, *, disturbed: bool)
     if dice > 1 - ANSWERED and answers:
         return model.deed(state, chance.choice(answers))
     return _goes_on(model, state, chance)
+
+
+def _disturbance(model: Model, state: State, chance: random.Random) -> Transition | None:
+    deeds = [each for each in (*agent_deeds(state), *event_deeds(model.world, state)) if each.cost]
+    return model.deed(state, chance.choice(deeds)) if deeds else None
 
 
 def _goes_on(model: Model, state: State, chance: random.Random) -> Transition | None:

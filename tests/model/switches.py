@@ -1,0 +1,103 @@
+"""Switches that put defects back into the fleet's code, each as small as the defect was; see ``defects``."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.api.upgrade.status import Slot
+from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet import holder as holders
+from nodeupgrade.fleet.actions import NodeAction, Wait
+from nodeupgrade.fleet.controllers import node_controller
+from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
+from nodeupgrade.fleet.decide import claims, flight, gates, membership, state_checks
+from nodeupgrade.fleet.decide.assignment import Unassigned
+from nodeupgrade.fleet.holder import HeldBy, Holder, holder
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+Patch = pytest.MonkeyPatch
+
+
+def h1(patch: Patch) -> None:
+    """The wave of a slot is worked out anew from claim and labels."""
+    original = membership._unassigned
+
+    def derived(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, slot: Slot | None) -> Unassigned:
+        del slot
+        return original(fleet, spec, name, None)
+
+    patch.setattr(membership, "_unassigned", derived)
+
+
+def h2(patch: Patch) -> None:
+    """Pods are read only after the cordon, and a node is turned back one write at a time."""
+    needs, begin, turn = flight.needs_pods, flight._begin, flight._turn_back
+
+    def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
+        node = fleet.nodes.get(name)
+        return needs(fleet, name, now) and (node is None or node.unschedulable)
+
+    def cordon_first(
+        fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec | None, node: NodeView, now: datetime
+    ) -> tuple[NodeAction, ...]:
+        actions = begin(fleet, slot, spec, node, now)
+        unread = isinstance(actions[0], Wait) and node.name not in fleet.pods and not node.unschedulable
+        return (flight._cordon(fleet, node, "it is cordoned before its pods are read"),) if unread else actions
+
+    def turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding) -> tuple[NodeAction, ...]:
+        return turn(fleet, node, obstacle)[:1]
+
+    patch.setattr(node_controller, "needs_pods", needs_pods)
+    patch.setattr(flight, "_begin", cordon_first)
+    patch.setattr(flight, "_turn_back", turn_back)
+
+
+def h3(patch: Patch) -> None:
+    """The task of a rollout that is gone holds its node as long as it is open, and nobody releases it."""
+
+    async def never(_self: LeftoverTasks, _name: NodeName, _known: object) -> bool:
+        return False
+
+    patch.setattr(holders, "is_over", lambda task: not task.open)
+    patch.setattr(LeftoverTasks, "_release", never)
+
+
+def m1(patch: Patch) -> None:
+    """Neither slots and cordons of other rollouts hold a node, nor their tasks once the Node has registered anew."""
+
+    def blind(fleet: FleetSnapshot, name: NodeName) -> Holder:
+        node, task = fleet.nodes.get(name), fleet.tasks.get(name)
+        known = {} if task is None or (node is not None and task.spec.node_uid != node.uid) else {name: task}
+        return holder(replace(fleet, rivals=(), tasks=known), name)
+
+    _answer(patch, blind)
+
+
+def m2(patch: Patch) -> None:
+    """A claim that was given back holds its node as long as its rollout is active."""
+
+    def strict(fleet: FleetSnapshot, name: NodeName) -> Holder:
+        task: Task | None = fleet.tasks.get(name)
+        if task is not None and task.released and task.spec.upgrade_ref.uid in fleet.active_upgrades:
+            ref = task.spec.upgrade_ref
+            return Holder(by=HeldBy.OURS if ref.uid == fleet.upgrade.uid else HeldBy.RIVAL, upgrade=ref.name)
+        return holder(fleet, name)
+
+    _answer(patch, strict)
+
+
+def m3(patch: Patch) -> None:
+    """Neither gates nor the selection are asked again before a node that has a slot is touched."""
+    patch.setattr(gates, "BEFORE_START", ())
+    patch.setattr(flight, "selects", lambda _selection, _node: True)
+
+
+def _answer(patch: Patch, answer: object) -> None:
+    """Let all who ask who holds a node get this answer."""
+    for module in (state_checks, claims):
+        patch.setattr(module, "holder", answer)
