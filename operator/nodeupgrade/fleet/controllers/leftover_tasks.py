@@ -14,7 +14,7 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
-from nodeupgrade.fleet.decide.failures import RECORDED
+from nodeupgrade.fleet.decide.failures import records_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +86,7 @@ def _is_left(task: Task, known: dict[str, KnownUpgrade]) -> bool:
 
 def _is_counted(task: Task, known: dict[str, KnownUpgrade]) -> bool:
     """Report whether the task records a failure of a rollout that can be retried."""
-    failed = task.verdict is not None and task.verdict.outcome in RECORDED
-    return failed and task.spec.upgrade_ref.uid in known
+    return records_failure(task) and task.spec.upgrade_ref.uid in known
 
 
 def _has_slot(name: NodeName, known: Iterable[KnownUpgrade]) -> bool:

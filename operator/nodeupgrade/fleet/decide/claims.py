@@ -32,7 +32,7 @@ from nodeupgrade.fleet.actions import (
 from nodeupgrade.fleet.decide.admission import warnings
 from nodeupgrade.fleet.decide.candidate import Candidate, past_runs, task_spec
 from nodeupgrade.fleet.decide.events import accepted_events, impediment_events, reported
-from nodeupgrade.fleet.decide.failures import without_slots
+from nodeupgrade.fleet.decide.failures import records_failure, without_slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.start_decision import StartDecision
@@ -73,9 +73,8 @@ def _hold_notes(rollout: RolloutView) -> Iterable[RecordHold]:
 
 def _drops(rollout: RolloutView) -> Iterable[DropTask]:
     """Return the deletions of tasks whose Nodes are gone; a failure stays until a retry."""
-    retried = frozenset(task.name for task in rollout.stale_failures)
-    for task in rollout.stale:
-        if rollout.upgrade.retry_requested or task.name not in retried:
+    for task in sorted(rollout.stale, key=lambda task: task.name):
+        if rollout.upgrade.retry_requested or not records_failure(task):
             message = f"node {task.name} does not exist any more"
             yield DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
 

@@ -77,7 +77,7 @@ def _shown_by(task: Task, retry: str) -> Iterator[NodeFailure]:
         passing = past.result is Verdict.REFUSED and known_reason(past.reason) in PASSING
         if uid != task.spec.node_uid and past.retry == retry and past.result in RECORDED and not passing:
             yield _of_earlier_node(task, past)
-    if task.kind is RunKind.UPGRADE and task.verdict is not None and task.verdict.outcome in RECORDED:
+    if records_failure(task):
         yield failure_of(task)
 
 
@@ -94,6 +94,11 @@ def _of_earlier_node(task: Task, past: PastRun) -> NodeFailure:
         outcome=past.result,
         restarted=None if past.reason == Reason.NODE_LOST.value else past.restarted,
     )
+
+
+def records_failure(task: Task) -> bool:
+    """Report whether the verdict of a task counts until a retry."""
+    return task.kind is RunKind.UPGRADE and task.verdict is not None and task.verdict.outcome in RECORDED
 
 
 def failure_of(task: Task) -> NodeFailure:

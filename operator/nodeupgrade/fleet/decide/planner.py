@@ -81,7 +81,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
 
     flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
     later = view_members(rollout.fleet, spec, now, {**rollout.members, **flying}, counted=rollout.failures)
-    reopened = rollout.is_retried or rollout.is_called_off
+    reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
     status = summarise(fleet, later, tally(later), decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade, status, events))

@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.failures import FAILURES, RECORDED
+from nodeupgrade.fleet.decide.failures import FAILURES, records_failure
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WavePosition, WaveRoster
 from nodeupgrade.fleet.health import checks
@@ -107,23 +107,20 @@ class RolloutView:
         """Whether the retry is handled: every node that it concerns is claimed (again) and waits for its turn."""
         without_task = (member.node for member in self.unclaimed if member.record is not None)
         handled = self.freed.issuperset(without_task) and not any(map(self.reopening, self.waiting))
-        return handled and not self.stale_failures and not self.is_called_off
+        return handled and not any(map(records_failure, self.stale)) and not self.is_called_off
 
     @property
-    def stale(self) -> Iterator[Task]:
+    def stale(self) -> list[Task]:
         """The tasks of nodes that are not in flight, whose Nodes are gone, and which no claim is about to take over."""
+        nodes, uid = self.fleet.nodes, self.upgrade.uid
         kept = {*self.flying, *self.fleet.unreadable, *(member.node for member in self.unclaimed)}
-        for name, task in sorted(self.fleet.tasks.items()):
-            if task.spec.upgrade_ref.uid != self.upgrade.uid or name in kept:
-                continue
-            if (node := self.fleet.nodes.get(name)) is None or node.uid != task.spec.node_uid:
-                yield task
-
-    @property
-    def stale_failures(self) -> tuple[Task, ...]:
-        """Those of them that record a failure; a retry drops them."""
-        tasks = (task for task in self.stale if task.kind is RunKind.UPGRADE and task.verdict is not None)
-        return tuple(task for task in tasks if task.verdict is not None and task.verdict.outcome in RECORDED)
+        return [
+            task
+            for name, task in self.fleet.tasks.items()
+            if ((node := nodes.get(name)) is None or node.uid != task.spec.node_uid)
+            and task.spec.upgrade_ref.uid == uid
+            and name not in kept
+        ]
 
     def reopening(self, member: NodeState) -> tuple[str, str] | None:
         """Return the retry to record in a waiting member's task, and why it is reopened; None if it is not.

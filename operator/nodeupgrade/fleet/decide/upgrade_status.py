@@ -66,7 +66,7 @@ def summarise(
     Args:
         fleet: The input as it is now.
         rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
-        reopened: Whether every node that a retry was requested for is queued again.
+        reopened: Whether a retry is requested, and every node that it concerns is queued again.
     """
     upgrade, spec, now = rollout.upgrade, rollout.spec, rollout.now
     counts, current, before = tally.counts, _current_wave(rollout, tally.waves), fleet.upgrade.status
@@ -81,7 +81,7 @@ def summarise(
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
-        last_handled_retry=upgrade.retry if reopened and upgrade.retry_requested else before.last_handled_retry,
+        last_handled_retry=upgrade.retry if reopened else before.last_handled_retry,
         phase=state.phase.value,
         progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
         failed=counts.all_failed,
