@@ -278,7 +278,7 @@ def _started(
     wanted = probe_delay.is_guarded(spec.verify, KubeletVersion.parse(spec.version))
     return replace(
         fresh,
-        run_id=of_kind(RunId(slot.run), RunKind.PRECHECK if precheck else RunKind.UPGRADE),
+        run_id=of_kind(RunId(slot.run) or fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
         order=fresh.order if own is None else own.spec.order,
         retry=fresh.retry if own is None else own.spec.retry,
         action=action,
