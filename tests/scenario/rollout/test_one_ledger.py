@@ -459,3 +459,34 @@ async def test_what_impedes_is_what_is_in_flight() -> None:
     await scene.look(NAME)
     assert (await scene.upgrade()).status.fails(ConditionType.IMPEDED)
     assert await scene.kube.list(PODS.within(NAMESPACE)) == [], "it has not waited for its agent yet"
+
+
+@pytest.mark.parametrize("how", ["its agent is lost", "it was just taken up"])
+async def test_a_run_that_nobody_looks_after_is_named_and_is_over_once_somebody_says_so(how: str) -> None:
+    """H3: its agent and its rollout are gone, so only a person can tell whether it goes on."""
+    scene = await stage("node-0", parts={"node-0": Part.HANG})
+    await scene.apply()
+    await until_reported(scene, "Running")
+    if how == "it was just taken up":
+        await scene.kube.delete(TASKS, "node-0")
+        while not [task for task in await scene.kube.list(TASKS) if task["spec"].get("resumes")]:
+            await scene.look(NAME)
+    await abandon(scene)
+    for pod in await scene.kube.list(PODS.within(NAMESPACE)):
+        await scene.kube.delete(PODS.within(NAMESPACE), pod["metadata"]["name"])
+    await scene.apply("later", timeouts={"noProgress": "1h"})
+    await looks(scene, 3, "later")
+    await scene.operator.sweep()
+    status = (await scene.upgrade("later")).status
+    ready = next(each for each in status.conditions if each.type == "Ready")
+    assert status.phase == "Queued"
+    assert "uncordon it, or delete its NodeUpgradeTask" in ready.message
+    scene.now += timedelta(hours=2)
+    await looks(scene, 2, "later")
+    stalled = next(each for each in (await scene.upgrade("later")).status.conditions if each.type == "Stalled")
+    assert (stalled.status, stalled.reason) == ("True", "NoProgress")
+    await scene.kube.merge(NODES, "node-0", {"spec": {"unschedulable": None}}, field_manager="kubectl")
+    scene.parts["node-0"] = Part.SUCCEED
+    await scene.operator.sweep()
+    await scene.finish("later")
+    assert (await scene.upgrade("later")).status.phase == "Succeeded"

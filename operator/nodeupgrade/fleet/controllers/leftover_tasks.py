@@ -1,4 +1,4 @@
-"""Tasks that no rollout looks after any more: their Nodes are gone, or nothing was begun for a rollout that is gone."""
+"""Tasks that no rollout looks after any more: their Nodes are gone, or their rollout is, and nothing goes on."""
 
 import contextlib
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, ConflictError, NotFoundError, RejectedError
+from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
@@ -26,7 +27,7 @@ class LeftoverTasks:
     namespace: str
 
     async def clean(self) -> tuple[NodeName, ...]:
-        """Delete the tasks whose Nodes are gone, release those that were never begun, and return their nodes.
+        """Delete the tasks whose Nodes are gone, release those of which nothing goes on, and return their nodes.
 
         Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
         """
@@ -38,9 +39,9 @@ class LeftoverTasks:
         idle = [task for task in tasks.values() if _is_left(task, known)]
         gone = [task.name for task in idle if task.name not in nodes and not _is_counted(task, known)]
         ownerless = (task for task in idle if task.spec.upgrade_ref.uid not in known)
-        unbegun = [task.name for task in ownerless if task.name in nodes and task.open and task.untouched]
+        over = [task.name for task in ownerless if task.name in nodes and _is_over(task, nodes[task.name])]
         deleted = [name for name in gone if await self._delete(name, known)]
-        released = [name for name in unbegun if await self._release(name, known)]
+        released = [name for name in over if await self._release(name, known)]
         return (*deleted, *released)
 
     async def _delete(self, name: NodeName, known: dict[str, KnownUpgrade]) -> bool:
@@ -59,12 +60,13 @@ class LeftoverTasks:
     async def _release(self, name: NodeName, known: dict[str, KnownUpgrade]) -> bool:
         """Release a task that has no agent; the agent of a late write finds it released."""
         agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
-        task = await self._task(name)
-        if task is None or not (_is_left(task, known) and task.open and task.untouched):
-            return False
         if any(pod.node == name and not pod.over for pod in map(view_agent, agents)):
             return False
+        task = await self._task(name)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
+            node = view_node(await self.kube.get(NODES, name))
+            if task is None or not (_is_left(task, known) and _is_over(task, node)):
+                return False
             released = {"spec": {"action": TaskAction.RELEASE.value}}
             await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
             return True
@@ -82,6 +84,15 @@ def _is_left(task: Task, known: dict[str, KnownUpgrade]) -> bool:
     if (owner is not None and owner.active) or any(each.upgrade is None for each in known.values()):
         return False
     return not _has_slot(task.name, known.values())
+
+
+def _is_over(task: Task, node: NodeView) -> bool:
+    """Report whether an open run is over that nobody looks after.
+
+    Nothing was begun, or a person has uncordoned the node, as the event about a cordon that was left behind says.
+    """
+    ours = node.unschedulable and node.cordoned_by == task.spec.upgrade_ref.uid
+    return task.open and (task.untouched or (task.spec.cordon.by_us and not ours))
 
 
 def _is_counted(task: Task, known: dict[str, KnownUpgrade]) -> bool:

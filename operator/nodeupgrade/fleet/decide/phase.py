@@ -33,7 +33,8 @@ def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Rol
     """Return the state of the rollout, given which nodes may start or why none may."""
     counts, done = tally.counts, _done(rollout, tally)
     state = _state(rollout, decision, tally, done)
-    if state.stalled or state.over or state.ready or state.phase in progress.PLANNED_WAITS:
+    queued = state.phase is RolloutPhase.QUEUED and not rollout.fleet.rivals  # behind a run that nobody looks after
+    if state.stalled or state.over or state.ready or (state.phase in progress.PLANNED_WAITS and not queued):
         return state
     silent = progress.silence(rollout.fleet.upgrade.status, rollout.spec, counts, rollout.now)
     if silent is None:

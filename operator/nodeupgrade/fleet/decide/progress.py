@@ -28,7 +28,7 @@ def last_progress(
     """Return when the rollout last made progress, given the next status."""
     runs = [(slot.node, slot.run) for slot in slots]
     changed = runs != [(slot.node, slot.run) for slot in before.in_flight] or counts != before.counts
-    waited = before.phase in PLANNED_WAITS and phase not in PLANNED_WAITS
+    waited = before.phase in PLANNED_WAITS and phase not in {*PLANNED_WAITS, RolloutPhase.STALLED}
     return now if before.last_progress is None or changed or waited else before.last_progress
 
 
@@ -38,7 +38,7 @@ def silence(status: UpgradeStatus, spec: UpgradeSpec, counts: Counts, now: datet
     A node may take as long as ``timeouts.node`` allows, and the next one starts after ``strategy.nodeInterval``.
     """
     since, limit = status.last_progress, spec.timeouts.no_progress
-    if since is None or status.phase in PLANNED_WAITS or counts != status.counts:
+    if since is None or counts != status.counts:
         return None
     if now <= since + max(limit, spec.timeouts.node * 2) + spec.strategy.node_interval:
         return None

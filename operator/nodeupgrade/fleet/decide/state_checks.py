@@ -15,7 +15,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned
 from nodeupgrade.fleet.decide.candidate import Candidate, named
-from nodeupgrade.fleet.holder import holder
+from nodeupgrade.fleet.holder import HeldBy, holder
 from nodeupgrade.kubelet import history
 
 PATIENCE = timedelta(minutes=5)
@@ -30,6 +30,11 @@ REMOVERS = {
     "karpenter.sh/disruption": "Karpenter replaces it",
 }
 """Keys of taints that announce the end of a node, and their meanings."""
+
+_OF_A_RUN_LEFT_BEHIND = (
+    "wait until it is; if no process or unit of nodeupgrade runs on the node any more, uncordon it, or delete its "
+    "NodeUpgradeTask"
+)
 
 _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 """The writes that begin the upgrade of a node."""
@@ -46,6 +51,9 @@ def task_is_readable(candidate: Candidate) -> Found | None:
 def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
     held = holder(candidate.fleet, candidate.node.name)
+    if held.by is HeldBy.GONE:
+        detail = f"{named(candidate)}: a run of NodeUpgrade {held.upgrade}, which has ended or is gone, is not over"
+        return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail, remedy=_OF_A_RUN_LEFT_BEHIND)
     return f"{named(candidate)} is held by NodeUpgrade {held.upgrade}" if held.other else None
 
 
