@@ -2,7 +2,8 @@
 
 ``python -m tests.model --world one --disturbances 1`` searches one; ``make model`` both, to the end.
 ``python -m tests.model.walks --seed 1 --count 100`` walks at random through a larger one.
-``python -m tests.model.defects H1`` looks for one known defect, and tells its story.
+``python -m tests.model.defects H1`` looks for one known defect and tells its story; with ``--back``, it is put back
+first (``switches``).
 
 A state is a dictionary of shared objects (``store``) with a canonical text each (``canonical``), and what the operator
 remembers. Only ``adapter`` knows the operator. ``steps`` has the transitions, ``nodeside`` and ``events`` what happens

@@ -184,8 +184,15 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
 def one_run(look: Look) -> Iterator[str]:
     uid, node = _touches(look)
     run = look.ghost["host"].get(node) or ""
-    if uid and run and not run.startswith(uid[:8]):
+    if uid and run and not run.startswith(uid[:8]) and not _is_given_up(look, node, run):
         yield f"{node} is touched, and another NodeUpgrade's run goes on there"
+
+
+def _is_given_up(look: Look, node: str, run: str) -> bool:
+    """Report whether the rollout of a run has ended it as lost: only an agent on the node can see that it goes on."""
+    owners = (each for each in look.all("nodeupgrades") if run.startswith(each["metadata"]["uid"][:8]))
+    failures = (failure for each in owners for failure in (each.get("status") or {}).get("failures", ()))
+    return any(each["node"] == node and each["reason"] == "NodeLost" for each in failures)
 
 
 def own_cordon(look: Look) -> Iterator[str]:
