@@ -52,9 +52,17 @@ def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
     held = holder(candidate.fleet, candidate.node.name)
     if held.by is HeldBy.GONE:
-        detail = f"{named(candidate)}: a run of NodeUpgrade {held.upgrade}, which has ended or is gone, is not over"
-        return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail, remedy=_OF_A_RUN_LEFT_BEHIND)
+        return _left_behind(candidate, held.upgrade)
     return f"{named(candidate)} is held by NodeUpgrade {held.upgrade}" if held.other else None
+
+
+def _left_behind(candidate: Candidate, upgrade: str) -> Finding:
+    """Say what is left of a rollout that nobody looks after any more, and what a person can do about it."""
+    going_on = candidate.task is not None and candidate.task.open
+    what = "is not over" if going_on else "could not be rolled back"
+    remedy = _OF_A_RUN_LEFT_BEHIND if going_on else "repair the node, then delete its NodeUpgradeTask"
+    detail = f"{named(candidate)}: a run of NodeUpgrade {upgrade}, which has ended or is gone, {what}"
+    return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail, remedy=remedy)
 
 
 @check(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
