@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,13 +12,13 @@ from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet import holder as holders
 from nodeupgrade.fleet.actions import NodeAction, Wait
 from nodeupgrade.fleet.controllers import node_controller
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.decide import claims, flight, gates, membership, state_checks
+from nodeupgrade.fleet.decide import holder as holders
 from nodeupgrade.fleet.decide.assignment import Unassigned
-from nodeupgrade.fleet.holder import HeldBy, Holder, holder
+from nodeupgrade.fleet.decide.holder import HeldBy, Holder, holder
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 Patch = pytest.MonkeyPatch
@@ -93,7 +94,8 @@ def m2(patch: Patch) -> None:
 
 def m3(patch: Patch) -> None:
     """Neither gates nor the selection are asked again before a node that has a slot is touched."""
-    patch.setattr(gates, "BEFORE_START", ())
+    asked = SimpleNamespace(GATES=(), PRECHECK_GATES=(), of_slot=gates.of_slot, closed=gates.closed)
+    patch.setattr(flight, "gates", asked)
     patch.setattr(flight, "selects", lambda _selection, _node: True)
 
 

@@ -13,6 +13,11 @@ class ClusterBudget:
     max_in_flight: IntOrPercent | None = None  # nodes in flight; None for no limit
     max_unavailable: IntOrPercent | None = None  # nodes in flight, cordoned by anyone or not Ready; None for no limit
 
+    @property
+    def unlimited(self) -> bool:
+        """Whether it limits nothing."""
+        return self.max_in_flight is None and self.max_unavailable is None
+
 
 def room(budget: ClusterBudget, nodes_total: int, in_flight_total: int, unavailable_total: int) -> int | None:
     """Return how many more nodes may be started, whatever the budgets of their rollouts; None for no limit.

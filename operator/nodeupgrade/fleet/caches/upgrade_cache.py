@@ -6,13 +6,15 @@ that it missed nor how far its watch has come, so a caller that needs a complete
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi
 from nodeupgrade.fleet.caches.object_cache import ObjectCache, Reduced
 
@@ -41,6 +43,13 @@ def known_upgrade(read_upgrade: ReadUpgrade, body: Json) -> KnownUpgrade:
         return KnownUpgrade(uid, read_upgrade(body))
     except (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError):
         return KnownUpgrade(uid, None)  # never omitted: a NodeUpgrade that is not cached would not count as active
+
+
+def nodes_in_flight(listed: Iterable[KnownUpgrade]) -> frozenset[NodeName] | None:
+    """Return the nodes in flight of all rollouts; None if that is not known of one, which cannot be parsed."""
+    known = [each.upgrade for each in listed]
+    slots = (upgrade.status.flying for upgrade in known if upgrade is not None)
+    return None if None in known else frozenset(chain.from_iterable(slots))
 
 
 class UpgradeCache(ObjectCache[KnownUpgrade]):

@@ -152,8 +152,15 @@ class Actuator:
         try:
             await self.kube.replace_status(UPGRADES, upgrade.name, to_json(status), resource_version=version)
         except InvalidError:
-            kept = ("failures", "skips", "accepted", "containers", "preview")
-            least = replace(status, **{name: getattr(upgrade.status, name) for name in kept})
+            before = upgrade.status
+            least = replace(
+                status,
+                failures=before.failures,
+                skips=before.skips,
+                accepted=before.accepted,
+                containers=before.containers,
+                preview=before.preview,
+            )
             await self.kube.replace_status(UPGRADES, upgrade.name, to_json(least), resource_version=version)
 
     async def _merge_task(self, task: Task, patch: Json) -> None:

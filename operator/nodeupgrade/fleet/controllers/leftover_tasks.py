@@ -1,7 +1,7 @@
 """Tasks that no rollout looks after any more: their Nodes are gone, or their rollout is, and nothing goes on."""
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import MalformedObjectError
@@ -14,7 +14,7 @@ from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
-from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, nodes_in_flight
 from nodeupgrade.fleet.decide.failures import records_failure
 
 
@@ -44,7 +44,7 @@ class LeftoverTasks:
         released = [name for name in over if await self._release(name, known)]
         return (*deleted, *released)
 
-    async def _delete(self, name: NodeName, known: dict[str, KnownUpgrade]) -> bool:
+    async def _delete(self, name: NodeName, known: Mapping[str, KnownUpgrade]) -> bool:
         """Delete a task after another look at it and at its Node."""
         task = await self._task(name)
         if task is None or not _is_left(task, known) or _is_counted(task, known):
@@ -57,7 +57,7 @@ class LeftoverTasks:
             return True
         return False
 
-    async def _release(self, name: NodeName, known: dict[str, KnownUpgrade]) -> bool:
+    async def _release(self, name: NodeName, known: Mapping[str, KnownUpgrade]) -> bool:
         """Release a task that has no agent; the agent of a late write finds it released."""
         agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
         if any(pod.node == name and not pod.over for pod in map(view_agent, agents)):
@@ -78,12 +78,10 @@ class LeftoverTasks:
         return None
 
 
-def _is_left(task: Task, known: dict[str, KnownUpgrade]) -> bool:
+def _is_left(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
     """Report whether no rollout may still act on the task's node: its own has ended or is gone, no other has a slot."""
-    owner = known.get(task.spec.upgrade_ref.uid)
-    if (owner is not None and owner.active) or any(each.upgrade is None for each in known.values()):
-        return False
-    return not _has_slot(task.name, known.values())
+    owner, slots = known.get(task.spec.upgrade_ref.uid), nodes_in_flight(known.values())
+    return (owner is None or not owner.active) and slots is not None and task.name not in slots
 
 
 def _is_over(task: Task, node: NodeView) -> bool:
@@ -95,10 +93,6 @@ def _is_over(task: Task, node: NodeView) -> bool:
     return task.open and (task.untouched or (task.spec.cordon.by_us and not ours))
 
 
-def _is_counted(task: Task, known: dict[str, KnownUpgrade]) -> bool:
+def _is_counted(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
     """Report whether the task records a failure of a rollout that can be retried."""
     return records_failure(task) and task.spec.upgrade_ref.uid in known
-
-
-def _has_slot(name: NodeName, known: Iterable[KnownUpgrade]) -> bool:
-    return any(each.upgrade is not None and each.upgrade.status.slot(name) is not None for each in known)

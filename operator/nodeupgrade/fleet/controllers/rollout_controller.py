@@ -14,7 +14,6 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, Event, NotFoundError
 from nodeupgrade.fleet.actions import NodeAction, WriteStatus
 from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
-from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
@@ -73,8 +72,7 @@ class RolloutController:
 
     def _turn(self) -> contextlib.AbstractAsyncContextManager[object]:
         """Return what one rollout at a time holds if they share a budget: each must see the slots of the others."""
-        shared = self.snapshots.cluster_budget != ClusterBudget()
-        return self._alone if shared else contextlib.nullcontext()
+        return contextlib.nullcontext() if self.snapshots.cluster_budget.unlimited else self._alone
 
     async def _reconcile(self, name: str) -> Result:
         memory, kube = self.snapshots.memory(name), self.snapshots.kube

@@ -6,7 +6,6 @@ its Node was deleted during the run.
 
 import contextlib
 from collections.abc import Iterable
-from itertools import chain
 
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
@@ -19,7 +18,7 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
-from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
+from nodeupgrade.fleet.caches.upgrade_cache import nodes_in_flight
 from nodeupgrade.fleet.cordons.cordons import cordon_patch, uncordon, withdraw
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned, restore_or_wait
 from nodeupgrade.fleet.guard.parameters import GuardWriter
@@ -50,7 +49,7 @@ class Sweep:
             return ()
         listed = (await self._fleet.list_upgrades()).values()
         active = frozenset(each.uid for each in listed if each.active)
-        await self._withdraw(announced, _slots(listed))
+        await self._withdraw(announced, nodes_in_flight(listed))
         for node in marked:
             if node.stale_mark not in active:
                 await self._unmark(node)
@@ -69,7 +68,7 @@ class Sweep:
         parameters = await guard.read()
         if parameters is None or not parameters.data:
             return ()
-        slots = _slots((await self._fleet.list_upgrades()).values())
+        slots = nodes_in_flight((await self._fleet.list_upgrades()).values())
         if slots is None or not unused_keys(parameters, slots, (), self._kube.utcnow()):
             return ()
         opened = await self._fleet.get_open_tasks(int(parameters.resource_version))
@@ -139,10 +138,3 @@ class Sweep:
     async def _pods(self, node: NodeView) -> list[AgentPodView]:
         listed = await self._kube.list(self._agents, labels=AGENT_LABELS)
         return [pod for pod in map(view_agent, listed) if pod.node == node.name]
-
-
-def _slots(listed: Iterable[KnownUpgrade]) -> frozenset[NodeName] | None:
-    """Return the nodes in flight; None if that is not known of one NodeUpgrade, which cannot be parsed."""
-    known = [each.upgrade for each in listed]
-    slots = (upgrade.status.flying for upgrade in known if upgrade is not None)
-    return None if None in known else frozenset(chain.from_iterable(slots))

@@ -132,6 +132,8 @@ def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
 def cluster(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply the operator's own limits for the whole cluster, over all rollouts."""
     fleet = rollout.fleet
+    if fleet.cluster_budget.unlimited:
+        return StartDecision(nodes=nodes)
     flying = {*rollout.flying, *(slot.node for rival in fleet.rivals for slot in rival.status.in_flight)}
     away = {name for name, node in fleet.nodes.items() if node.unschedulable or not node.ready}
     free = room(fleet.cluster_budget, len(fleet.nodes), len(flying), len(away | flying))

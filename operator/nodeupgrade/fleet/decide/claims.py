@@ -33,11 +33,11 @@ from nodeupgrade.fleet.decide.admission import warnings
 from nodeupgrade.fleet.decide.candidate import Candidate, past_runs, task_spec
 from nodeupgrade.fleet.decide.events import accepted_events, impediment_events, reported
 from nodeupgrade.fleet.decide.failures import records_failure, without_slots
+from nodeupgrade.fleet.decide.holder import holder
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.decide.upgrade_status import rejected, retry_refused
-from nodeupgrade.fleet.holder import holder
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 WRITES_AT_ONCE = 250

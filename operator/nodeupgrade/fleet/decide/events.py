@@ -45,7 +45,7 @@ def _news(before: UpgradeStatus, after: UpgradeStatus, kind: ConditionType, bad:
 
 
 def _retries(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
-    """Report that a retry was carried out, and how many failures do not count any more."""
+    """Report that a retry was carried out."""
     if after.last_handled_retry == before.last_handled_retry:
         return ()
     return (Report(reason=Reason.RETRIED, message=f"retry {after.last_handled_retry} is carried out"),)

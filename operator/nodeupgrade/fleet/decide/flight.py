@@ -256,7 +256,7 @@ def _obstacle(fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec, node: NodeVie
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
     if not selects(spec.nodes, node):
         return Finding(reason=Reason.NOT_SELECTED, detail=f"node {node.name} is not selected any more", remedy="")
-    due = gates.PRECHECK_GATES if spec.action is RolloutAction.PLAN else gates.BEFORE_START
+    due = gates.PRECHECK_GATES if spec.action is RolloutAction.PLAN else gates.GATES
     closed = gates.closed(due, gates.of_slot(fleet, spec, slot, now))
     return closed or judge(Candidate(fleet=fleet, spec=spec, node=node, now=now))
 

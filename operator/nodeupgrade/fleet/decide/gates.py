@@ -203,20 +203,7 @@ GATES: tuple[Gate, ...] = (
     window_is_open,
     health_checks_have_held,
 )
-"""Gates for upgrades; if several are closed, the first one is reported."""
-
-BEFORE_START: tuple[Gate, ...] = (
-    not_ended_by_a_check,
-    no_node_is_lost,
-    threshold,
-    wave_threshold,
-    causes_differ,
-    not_paused,
-    in_time,
-    no_health_check_fails,
-    window_is_open,
-)
-"""Gates that are asked once more before a node that has a slot is touched."""
+"""Gates for upgrades, asked before a node takes a slot and again before it is touched; the first closed one decides."""
 
 PRECHECK_GATES: tuple[Gate, ...] = (object_stays, not_paused)
 """Gates for ``action: Plan``, which changes nothing."""

@@ -12,7 +12,6 @@ from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.nodes import NodeView
-from nodeupgrade.fleet.decide.failures import FAILURES
 
 WAITED_FOR = frozenset(
     {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_VERSIONS_DIFFER}
@@ -91,11 +90,6 @@ class NodeState:
         """Whether it was upgraded, or ran the target before."""
         already = self.place is Place.SKIPPED and self.reason is Reason.ALREADY_AT_TARGET
         return already or self.outcome is Verdict.SUCCEEDED
-
-    @property
-    def failed(self) -> bool:
-        """Whether it counts against the failure threshold."""
-        return self.judged in FAILURES
 
     @property
     def blocks(self) -> bool:

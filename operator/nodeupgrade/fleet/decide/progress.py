@@ -1,6 +1,6 @@
 """Whether a rollout makes progress, and since when it does not."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
@@ -42,9 +42,5 @@ def silence(status: UpgradeStatus, spec: UpgradeSpec, counts: Counts, now: datet
         return None
     if now <= since + max(limit, spec.timeouts.node * 2) + spec.strategy.node_interval:
         return None
-    detail = f"nothing has changed since {timestamp(since)}, for more than {render_duration(_whole(limit))}"
+    detail = f"nothing has changed since {timestamp(since)}, for more than {render_duration(limit)}"
     return Finding(reason=Reason.NO_PROGRESS, detail=detail)
-
-
-def _whole(limit: timedelta) -> timedelta:
-    return limit - timedelta(microseconds=limit.microseconds)

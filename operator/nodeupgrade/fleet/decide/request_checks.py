@@ -10,8 +10,8 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.decide.candidate import Candidate, named, unsupported_version
+from nodeupgrade.fleet.decide.holder import holder
 from nodeupgrade.fleet.guard import requirement
-from nodeupgrade.fleet.holder import holder
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 

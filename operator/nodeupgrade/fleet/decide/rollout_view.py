@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.failures import FAILURES, records_failure
+from nodeupgrade.fleet.decide.failures import records_failure
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WavePosition, WaveRoster
 from nodeupgrade.fleet.health import checks
@@ -48,11 +48,6 @@ class RolloutView:
     def total(self) -> int:
         """Number of members."""
         return len(self.members)
-
-    @property
-    def failed(self) -> int:
-        """Number of nodes that count against the failure threshold."""
-        return sum(failure.outcome in FAILURES for failure in self.failures)
 
     @property
     def planned(self) -> bool:

@@ -15,7 +15,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned
 from nodeupgrade.fleet.decide.candidate import Candidate, named
-from nodeupgrade.fleet.holder import HeldBy, holder
+from nodeupgrade.fleet.decide.holder import HeldBy, holder
 from nodeupgrade.kubelet import history
 
 PATIENCE = timedelta(minutes=5)

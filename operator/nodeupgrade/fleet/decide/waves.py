@@ -22,9 +22,7 @@ class WaveRoster:
     terms: Wave
     members: tuple[NodeState, ...]
     departed: tuple[NodeFailure, ...] = ()
-    before: WaveStatus | None = (
-        None  # what is on record of it, which stays true when its nodes are gone; None if nothing
-    )
+    before: WaveStatus | None = None  # its status so far, which stays true when its nodes are gone
 
     @property
     def name(self) -> str:

@@ -36,7 +36,7 @@ class Holder:
 
     @property
     def other(self) -> bool:
-        """Whether it is not this rollout that holds the node, and not nobody."""
+        """Whether another rollout holds the node."""
         return self.by in {HeldBy.RIVAL, HeldBy.GONE}
 
 
