@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,9 +12,13 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, InvalidError, Resource
-from nodeupgrade.fleet.actions import Admit, Cordon, FreeSlot, NodeAction, RestoreCordon
+from nodeupgrade.fleet.actions import Admit, Claim, Cordon, FreeSlot, NodeAction, RestoreCordon
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
+from nodeupgrade.fleet.controllers import rollout_controller
+from nodeupgrade.fleet.decide.planner import Plan, plan
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import Passes
@@ -145,13 +149,14 @@ async def test_what_was_abandoned_before_an_agent_was_made_is_released() -> None
     assert (await scene.upgrade()).status.phase == "Succeeded"
 
 
-async def test_hazards_that_nobody_accepted_are_not_counted() -> None:
+@pytest.mark.parametrize("number", [3, 17], ids=["a few", "more than the schema allows"])
+async def test_hazards_that_nobody_accepted_are_not_counted(number: int) -> None:
     """H4: seventeen invented names made the whole status invalid, and every write of it was refused."""
     scene = await stage("node-0", "node-1")
     await scene.apply()
     await until_reported(scene, "Running")
     task = await scene.kube.get(TASKS, "node-0")
-    hazards = [{"check": f"invented-{n}", "reason": "PodInTransition", "accepted": True} for n in range(17)]
+    hazards = [{"check": f"invented-{n}", "reason": "PodInTransition", "accepted": True} for n in range(number)]
     await scene.kube.replace_status(TASKS, "node-0", {**task["status"], "hazards": hazards})
     await scene.finish()
     status = (await scene.upgrade()).status
@@ -160,7 +165,7 @@ async def test_hazards_that_nobody_accepted_are_not_counted() -> None:
 
 @dataclass
 class Stricter(InMemoryKube):
-    """An API server that takes no status with a message about progress: as if it were invalid."""
+    """An API server that takes no status with skipped nodes: as if it were invalid."""
 
     refused: list[str] = field(default_factory=list)
 
@@ -184,39 +189,48 @@ async def test_slots_are_written_even_if_the_rest_of_the_status_is_invalid() -> 
     assert (await scene.node("node-0"))["status"]["nodeInfo"]["kubeletVersion"] == "v1.33.13"
 
 
-async def overlapping(*names: str, **older: Any) -> Scene:
-    scene = await stage(*names)
-    await scene.apply("older", **older)
-    scene.now += scene.idle_time
+async def moved(part: Part) -> Scene:
+    """A node of the pool web, whose rollout is at work on it, moves to the pool db, whose rollout has long begun."""
+    scene = await stage("node-0", "node-1", parts={"node-0": part, "node-2": Part.HANG})
+    await scene.fleet.add_node("node-2", overrides={"metadata": {"labels": {"pool": "db"}}})
+    pool = {"selector": {"matchLabels": {"pool": "db"}}, "membership": "Continuous"}
+    await scene.apply("db", nodes=pool, strategy={"maxConcurrent": 2})
+    await until_in_flight(scene, "node-2", "db")
+    await scene.apply("web")
     return scene
 
 
 async def test_a_slot_of_another_rollout_holds_its_node_even_without_a_task() -> None:
-    """M1: a Node that registers anew in mid-run was claimed and started by another rollout."""
-    scene = await overlapping("node-0", "node-1")
-    await until_reported(scene, "Running", "older")
-    await scene.apply("younger", nodes={"names": ["node-0"]})
+    """M1: a Node that registered anew in mid-run was claimed and started by another rollout."""
+    scene = await moved(Part.SUCCEED)
+    await until_reported(scene, "Running", "web")
     await scene.kube.delete(NODES, "node-0")
     await scene.kube.delete(TASKS, "node-0")
     await scene.kube.collect_garbage()
-    await scene.fleet.add_node("node-0")
-    admitted = of_kind(await looks(scene, 3, "younger", "older"), Admit)
-    assert "younger" not in {action.reason for action in admitted}
+    await scene.fleet.add_node("node-0", overrides={"metadata": {"labels": {"pool": "db"}}})
+    assert await scene.in_flight("web") == ("node-0",)
+    assert [
+        each for each in of_kind(await looks(scene, 3, "db"), Claim, Admit) if getattr(each, "node", "") == "node-0"
+    ] == []
+    assert {each.reason for each in (await scene.upgrade("db")).status.failures} == {Reason.OVERLAP_CONFLICT.value}
     for _ in range(60):
-        await looks(scene, 1, "younger", "older")
-        holders = [n for n in ("older", "younger") if "node-0" in await scene.in_flight(n)]
+        await looks(scene, 1, "db", "web")
+        holders = [name for name in ("db", "web") if "node-0" in await scene.in_flight(name)]
         assert len(holders) <= 1, "one node has two holders"
 
 
 async def test_the_cordon_of_another_rollout_is_a_conflict_and_no_reason_to_skip() -> None:
-    scene = await overlapping("node-0", "node-1")
-    await until_reported(scene, "Running", "older")
+    """M1: the node could not be rolled back, so its rollout, which has not ended, keeps it cordoned."""
+    scene = await moved(Part.FAIL_TO_ROLL_BACK)
+    await until_reported(scene, "RollbackFailed", "web")
+    await looks(scene, 6, "web")
+    assert await scene.in_flight("web") == ()
     await scene.kube.delete(TASKS, "node-0")
-    await scene.apply("younger", nodes={"names": ["node-0"]}, overlapPolicy="Fail")
-    await looks(scene, 2, "younger")
-    upgrade = await scene.upgrade("younger")
-    assert "CordonedByOthers" not in (upgrade.status.skips or {})
-    assert {each.reason for each in upgrade.status.conditions} & {Reason.OVERLAP_CONFLICT.value, Reason.QUEUED.value}
+    await scene.kube.merge(NODES, "node-0", {"metadata": {"labels": {"pool": "db"}}})
+    await looks(scene, 2, "db")
+    status = (await scene.upgrade("db")).status
+    assert not status.skips
+    assert [(each.node, each.reason) for each in status.failures] == [("node-0", Reason.OVERLAP_CONFLICT.value)]
 
 
 async def test_a_claim_that_was_given_back_is_free() -> None:
@@ -285,9 +299,15 @@ class Counting(InMemoryKube):
         return await InMemoryKube.list(self, resource, **more)
 
 
-async def test_pods_that_object_are_read_together_and_remembered() -> None:
+async def test_pods_that_object_are_read_together_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """M5: each plan read the pods of one node after the other, and each look began anew."""
-    scene = Scene(kube_type=Counting)
+    scene, planned = Scene(kube_type=Counting), list[datetime]()
+
+    def counted(fleet: FleetSnapshot, now: datetime) -> Plan:
+        planned.append(now)
+        return plan(fleet, now)
+
+    monkeypatch.setattr(rollout_controller, "plan", counted)
     for number in range(40):
         await scene.fleet.add_node(f"node-{number}", overrides=NO_EXECUTE)
         await scene.fleet.add_pod(f"web-{number}", f"node-{number}")
@@ -296,11 +316,10 @@ async def test_pods_that_object_are_read_together_and_remembered() -> None:
     assert isinstance(kube, Counting)
     for _ in range(4):
         await scene.look(NAME)
-    assert kube.listed <= 80
-    first = kube.listed
+    assert (kube.listed, len(planned)) == (40, 6), "one node first, and then all others"
     for _ in range(10):
         await scene.look(NAME)
-    assert kube.listed == first
+    assert kube.listed == 40
     assert len((await scene.upgrade()).status.failures) == 20
 
 
@@ -398,21 +417,23 @@ async def test_a_retry_clears_the_failure_of_a_node_that_was_replaced_at_the_tar
     assert (status.phase, status.failures, status.counts.total) == ("Succeeded", (), 1)
 
 
-async def test_a_node_that_fails_again_under_another_uid_counts_twice() -> None:
-    """The same task records both, by the UIDs of the Nodes."""
-    scene = await stage("node-0", parts={"node-0": Part.ROLL_BACK})
+async def test_the_task_of_a_node_keeps_the_failure_of_an_earlier_node_of_its_name() -> None:
+    """By UID, whatever the status still lists: it has room for twenty."""
+    scene = await stage("node-0", "node-1", parts={"node-0": Part.ROLL_BACK, "node-1": Part.HANG})
     await scene.apply(strategy={"failureThreshold": 5})
-    while not (await scene.upgrade()).status.failures:
+    while await scene.in_flight() != ("node-1",):
         await scene.step()
-    scene.parts["node-1"] = Part.HANG
-    await scene.fleet.add_node("node-1")
     await scene.kube.delete(NODES, "node-0")
     await scene.fleet.add_node("node-0")
-    await scene.kube.merge(UPGRADES, NAME, {"spec": {"timeouts": {"node": "2m"}}})
-    await scene.finish()
-    upgrade = await scene.upgrade()
-    assert upgrade.status.counts.rolled_back == len(upgrade.status.failures)
-    assert upgrade.status.phase == "Failed"
+    await looks(scene, 3)
+    task = await scene.kube.get(TASKS, "node-0")
+    assert (task["spec"]["action"], len(task["spec"]["history"])) == ("Wait", 1)
+    upgrade = await scene.kube.get(UPGRADES, NAME)
+    await scene.kube.replace_status(UPGRADES, NAME, {**upgrade["status"], "failures": []})
+    await looks(scene, 1)
+    status = (await scene.upgrade()).status
+    assert [(each.node, each.outcome) for each in status.failures] == [("node-0", Verdict.ROLLED_BACK)]
+    assert status.counts.rolled_back == 1
 
 
 async def test_no_annotation_of_a_nodeupgrade_moves_a_leader() -> None:
@@ -490,3 +511,37 @@ async def test_a_run_that_nobody_looks_after_is_named_and_is_over_once_somebody_
     await scene.operator.sweep()
     await scene.finish("later")
     assert (await scene.upgrade("later")).status.phase == "Succeeded"
+
+
+async def test_a_soak_is_not_forgotten_with_the_nodes_of_its_wave() -> None:
+    """A canary that succeeded and was then deleted took the soak with it, and production started."""
+    scene = await stage("node-0", "node-1")
+    await scene.kube.merge(NODES, "node-0", {"metadata": {"labels": {"tier": "canary"}}})
+    canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "soak": "9h"}
+    await scene.apply(waves=[canary])
+    while (await scene.upgrade()).status.phase != "Soaking":
+        await scene.step()
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.delete(TASKS, "node-0")
+    assert of_kind(await looks(scene, 5), Admit) == []
+    assert (await scene.upgrade()).status.phase == "Soaking"
+
+
+async def test_a_node_that_registers_again_as_it_is_given_up_keeps_its_slot() -> None:
+    """Its slot was freed by what was decided before, and its run went on without one."""
+    scene = await stage("node-0", parts={"node-0": Part.HANG})
+    await scene.apply(timeouts={"node": "1m"})
+    await until_reported(scene, "Running")
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.delete(TASKS, "node-0")
+    await looks(scene, 2)
+    scene.now += timedelta(hours=1)
+    for _ in range(3):
+        scene.operator.renew(NAME)
+        await scene.operator.nodes.reconcile(NAME, NodeName("node-0"))
+    assert isinstance(scene.operator.snapshots.memory(NAME).waiting[NodeName("node-0")], FreeSlot)
+    await scene.fleet.add_node("node-0")
+    scene.operator.renew(NAME)
+    await scene.operator.rollouts.reconcile(NAME)
+    status = (await scene.upgrade()).status
+    assert (status.flying, status.failures) == (("node-0",), ())
