@@ -75,7 +75,7 @@ LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 NUMBER, ARCHITECTURE, FAMILY, TYPE = 0, 4, 16, 24
 CALLS = {"x86_64": (0xC000003E, 41, 53), "aarch64": (0xC00000B7, 198, 199)}
 IO_URING, FOREIGN_CALLS = 425, 0x40000000
-UNIX, DATAGRAMS, TYPES = 1, 2, 0xF
+UNIX, STREAMS, PACKETS, TYPES = 1, 1, 5, 0xF
 CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -251,14 +251,15 @@ def _forbid_unix_sockets() -> None:
         (EQUAL, 1, 0, architecture),
         (RETURN, 0, 0, unknown),
         (LOAD, 0, 0, NUMBER),
-        (EQUAL, 10, 0, IO_URING),  # it makes sockets, too
-        (AT_LEAST, 9, 0, FOREIGN_CALLS),
-        (EQUAL, 5, 0, socket),
-        (EQUAL, 0, 6, pair),
+        (EQUAL, 11, 0, IO_URING),  # it makes sockets, too
+        (AT_LEAST, 10, 0, FOREIGN_CALLS),
+        (EQUAL, 6, 0, socket),
+        (EQUAL, 0, 7, pair),
         (LOAD, 0, 0, TYPE),
         (AND, 0, 0, TYPES),
-        (EQUAL, 0, 3, DATAGRAMS),  # one of a pair can send to others
-        (RETURN, 0, 0, refused),
+        (EQUAL, 4, 0, STREAMS),
+        (EQUAL, 3, 0, PACKETS),
+        (RETURN, 0, 0, refused),  # one of a pair of datagram sockets, as the kernel makes for SOCK_RAW too, can send on
         (LOAD, 0, 0, FAMILY),
         (EQUAL, 2, 0, UNIX),
         (RETURN, 0, 0, allowed),
