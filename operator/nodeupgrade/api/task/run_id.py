@@ -56,3 +56,9 @@ def attempt_of(run: RunId, number: int) -> RunId:
 def task_run(attempt: RunId) -> RunId:
     """Return the run that an attempt belongs to."""
     return RunId(attempt.rpartition(".")[0])
+
+
+def attempt_number(attempt: RunId) -> int:
+    """Return which attempt at its run this is; 0 for an ID of another form."""
+    number = attempt.rpartition(".")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
