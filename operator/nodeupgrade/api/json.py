@@ -23,6 +23,7 @@ from nodeupgrade.api.duration import parse_duration, render_duration
 from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.field import Field
 from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.text import parse_json
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -126,7 +127,7 @@ def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = Fal
 def read_record(data: bytes | None, otherwise: T) -> T:
     """Decode a file on a node in which a program remembers something; what cannot be read proves nothing."""
     try:
-        return otherwise if data is None else from_json(type(otherwise), json.loads(data), strict=True)
+        return otherwise if data is None else from_json(type(otherwise), parse_json(data), strict=True)
     except (ValueError, MalformedFileError):
         return otherwise
 

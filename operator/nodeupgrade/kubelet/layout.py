@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from nodeupgrade.kubelet.built_in_runtime import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
 from nodeupgrade.kubelet.settings import Configured, configured
+from nodeupgrade.text import number, trimmed
 
 DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
@@ -128,7 +129,7 @@ def _gates(settings: Configured) -> dict[str, bool]:
         raise ValueError(f"the kubelet's featureGates are not a map: {written!r}")
     gates = {str(name): value is True for name, value in (written or {}).items()}
     for pair in (pair for value in settings.flags("feature-gates") for pair in value.split(",")):
-        name, equals, value = pair.strip().partition("=")
+        name, equals, value = trimmed(pair).partition("=")
         if equals:
             gates[name] = value.lower() in {"true", "t", "1"}
     return gates
@@ -142,9 +143,9 @@ def _socket(endpoint: str) -> str:
 
 
 def _healthz(address: str, port: str) -> str | None:
-    if not port.isdecimal():
+    if (found := number(port)) is None:
         raise ValueError(f"the kubelet's healthz port {port} is not a number")
-    return None if int(port) == 0 else f"http://{_reachable(address)}:{int(port)}/healthz"
+    return None if found == 0 else f"http://{_reachable(address)}:{found}/healthz"
 
 
 def _reachable(address: str) -> str:

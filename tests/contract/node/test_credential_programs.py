@@ -285,6 +285,20 @@ def test_what_lies_below_a_mount_is_gone_with_it(place: Path) -> None:
             subprocess.run(["umount", "--lazy", share], check=True)
 
 
+@pytest.mark.parametrize("odd", ["\u3000", "\v", "\x85", "\u2028", "\r", " ", "\n"])
+def test_no_name_of_a_mount_keeps_it_writable(place: Path, odd: str) -> None:
+    """Any pod chooses such names, by its subPath and its volumes."""
+    source, point = (place / f"{name}{odd}- tmpfs{odd}b" for name in ("source", "point"))
+    source.mkdir()
+    point.mkdir()
+    subprocess.run(["mount", "--bind", source, point], check=True)
+    try:
+        wrote = f"#!/bin/sh\ntouch '{point}/x' 2> /dev/null && exit 3\necho '{ANSWER}'\n"
+        assert run(place, wrote) == b"t"
+    finally:
+        subprocess.run(["umount", point], check=True)
+
+
 STAYS = f"""#!{PYTHON} -I
 import ctypes, time
 ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)

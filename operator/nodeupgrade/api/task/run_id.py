@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from nodeupgrade.api.values import RunId
+from nodeupgrade.text import number
 
 _PRECHECK = "-plan"
 
@@ -60,5 +61,4 @@ def task_run(attempt: RunId) -> RunId:
 
 def attempt_number(attempt: RunId) -> int:
     """Return which attempt at its run this is; 0 for an ID of another form."""
-    number = attempt.rpartition(".")[2]
-    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+    return number(attempt.rpartition(".")[2]) or 0

@@ -20,6 +20,7 @@ from nodeupgrade.kubelet.state_files.fields import fields
 from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.resources import CPU, HUGE_PAGES, MEMORY, PODS, STORAGE
+from nodeupgrade.text import integer, number
 
 
 def devices(facts: Admission) -> frozenset[str]:
@@ -128,7 +129,7 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
                 f"so do init containers of it, for which kubelet {version} allocates devices again ({defect.reference})"
             )
         counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
-        restarted = any(int(count) > 0 for count in counts)
+        restarted = any(integer(count) > 0 for count in counts)
         if (defect := known_defects.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} considers it not running ({defect.reference})"
     return None
@@ -158,7 +159,7 @@ def asked(container: PodContainer) -> dict[str, Any]:
 
 def has_whole_cpus(container: PodContainer) -> bool:
     """Report whether a container asks for whole CPUs."""
-    return str(asked(container).get("cpu", "m")).isdecimal()
+    return number(str(asked(container).get("cpu", "m"))) is not None
 
 
 def is_guaranteed(facts: Admission, pod: Pod) -> bool:

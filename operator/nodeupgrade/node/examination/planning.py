@@ -50,6 +50,7 @@ from nodeupgrade.node.plan.static_pod_uids import (
 )
 from nodeupgrade.node.run.report import census
 from nodeupgrade.node.verification.ended_pods import completing
+from nodeupgrade.text import integer
 
 GRACE_MORE = 5
 """Seconds that a call may take beyond a pod's grace period."""
@@ -276,8 +277,8 @@ def _is_shielded(facts: NodeFacts) -> bool:
 
 def _longest_grace(facts: NodeFacts) -> float:
     graces = (pod.spec.get("terminationGracePeriodSeconds") for pod in facts.pods)
-    longest = max((30 if grace is None else int(grace) for grace in graces), default=0)
-    return float(min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST))
+    longest = max((30 if grace is None else integer(grace) for grace in graces), default=0)
+    return min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST)
 
 
 def _static_sources(examination: Examination) -> Iterator[StaticSource]:

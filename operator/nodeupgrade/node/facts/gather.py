@@ -280,7 +280,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
     )
 
 
-VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
+VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.ASCII | re.MULTILINE)
 
 
 def version_of(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:

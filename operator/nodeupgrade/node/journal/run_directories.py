@@ -21,6 +21,7 @@ from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, loc
 from nodeupgrade.node.journal.messages import JOURNAL, Messages
 from nodeupgrade.node.journal.run_store import BusyError
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
+from nodeupgrade.text import parse_json
 
 PLAN = "plan.json"
 UNREPORTED = "untold"
@@ -45,7 +46,7 @@ class RunStore(Messages):
 
     def read_plan(self, run: RunId) -> RunPlan | None:
         try:
-            sealed = json.loads(self._read(self._directory(run) / PLAN))
+            sealed = parse_json(self._read(self._directory(run) / PLAN))
         except FileNotFoundError:
             return None
         except ValueError as error:

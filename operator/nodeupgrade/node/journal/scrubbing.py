@@ -40,6 +40,6 @@ def without_images(data: bytes) -> bytes:
     rest = scrubbed(journal)
     if rest == journal:
         return data
-    lines = data[:length].splitlines(keepends=True)
+    lines = [line + b"\n" for line in data[:length].split(b"\n")[:-1]]
     both = zip(lines, journal.records, rest.records, strict=True)
     return b"".join(line if new is old else render(new) for line, old, new in both)

@@ -9,6 +9,7 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.node.running_kubelet.requests import KubeletLease
+from nodeupgrade.text import integer
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
@@ -30,7 +31,7 @@ class Staleness:
         spec = lease["spec"]
         if spec["renewTime"] != self.renewed:
             self.renewed, self.since = spec["renewTime"], monotonic
-        return monotonic - self.since >= STALE * spec["leaseDurationSeconds"]
+        return monotonic - self.since >= STALE * integer(spec["leaseDurationSeconds"])
 
 
 def renewed(lease: Json, now: datetime) -> Json:

@@ -1,6 +1,5 @@
 """Accesses a node's Lease from the node. Imports no runtime adapters, nor anything that they need."""
 
-import json
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -11,6 +10,7 @@ from nodeupgrade.kubelet.kubeconfig import inlined, parse
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.node.running_kubelet.isolation import INTERPRETER
 from nodeupgrade.node.running_kubelet.requests import KubeletLease
+from nodeupgrade.text import parse_json
 
 
 def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> KubeletLease:
@@ -34,5 +34,5 @@ def lease_of(node: str, kubeconfig: PurePosixPath, environment: Path) -> Kubelet
 
 
 def _read(environment: Path) -> Mapping[str, str]:
-    variables: dict[str, str] = json.loads(environment.read_bytes())
+    variables: dict[str, str] = parse_json(environment.read_bytes())
     return variables

@@ -7,6 +7,7 @@ and updated before the first hash is written. See docs/decisions/rescue.md.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from math import trunc
 from pathlib import PurePosixPath
 from shlex import quote
 
@@ -20,6 +21,7 @@ from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.runtimes.runtime import RescueFragment
+from nodeupgrade.text import trimmed
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
@@ -58,7 +60,7 @@ def script(
         "before": plan.swap.before,
         "flag": str(fence.flag(unit)),
         "drop_in": str(fence.drop_in(unit)),
-        "drop_in_text": fence.drop_in_text(unit).strip(),
+        "drop_in_text": trimmed(fence.drop_in_text(unit)),
         "look_timer": TIMER,
         "script": str(SCRIPT),
         **_shield(plan),
@@ -71,7 +73,7 @@ def script(
         "absent_seconds": str(ABSENT_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "most_deaths": str(DEATHS),
-        "runtime_seconds": str(int(plan.limits.runtime_restart)),
+        "runtime_seconds": str(trunc(plan.limits.runtime_restart)),
     }
     lines = [
         "#!/bin/sh",

@@ -16,6 +16,7 @@ from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
+from nodeupgrade.text import trimmed
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 ELF = b"\x7fELF"
@@ -112,7 +113,7 @@ class HostKubelet:
             raise StepFailed(f"{binary} could not be tried: {error.strerror or error}") from error
         output = done.stdout.decode(errors="replace")
         if done.returncode == isolation.CANNOT:
-            raise StepFailed(f"{binary} could not be tried: {output.strip()[-200:]}")
+            raise StepFailed(f"{binary} could not be tried: {trimmed(output)[-200:]}")
         if done.returncode < 0:
             raise StepFailed(f"{binary} did not end within {SECONDS} s")
         return output

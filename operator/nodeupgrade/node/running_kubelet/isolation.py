@@ -54,6 +54,8 @@ SCRATCH = 16 * 1024**2
 DEVICES = ("null", "zero", "full", "random", "urandom")
 ABSENT = frozenset({"9p", "afs", "autofs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"})
 """Filesystems of other machines, besides those that begin with ``fuse``, and what would mount something."""
+ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\", "\\043": "#"}
+"""What the kernel escapes in a mount table, all else being written as it is."""
 CANNOT = 125
 """Exit status if the program was not started; standard error says why."""
 
@@ -186,14 +188,14 @@ def _make_read_only(point: Path) -> None:
 def _mounts() -> dict[Path, list[str]]:
     """Return the types of the filesystems that are mounted at a path, by path; several may be, one upon the other."""
     found: dict[Path, list[str]] = {}
-    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
-        words = line.split()
-        found.setdefault(Path(_unescaped(words[4])), []).append(words[words.index("-") + 1])
+    for line in os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).split("\n")[:-1]:
+        mount, _, filesystem = line.partition(" - ")  # neither is in a name
+        found.setdefault(Path(_unescaped(mount.split(" ")[4])), []).append(filesystem.split(" ")[0])
     return found
 
 
 def _unescaped(path: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), path)
+    return re.sub("|".join(map(re.escape, ESCAPES)), lambda found: ESCAPES[found[0]], path)
 
 
 def _flags(point: Path) -> int:

@@ -13,6 +13,7 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
+from nodeupgrade.text import parse_json, trimmed
 
 CLOCK = SystemClock(ProcessTable())
 
@@ -97,21 +98,21 @@ class ShieldRecords:
     def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
         """Return the containers that a kubelet was allowed to restart, oldest first."""
         try:
-            lines = self._by_rule.read_bytes().splitlines()
+            lines = self._by_rule.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
             return ()
         restarts = []
         for line in lines:
             with suppress(ValueError, MalformedFileError):
-                restarts.append(from_json(RuleRestart, json.loads(line), strict=True))
+                restarts.append(from_json(RuleRestart, parse_json(line), strict=True))
         return tuple(restarts)
 
     def _parsed(self, line: bytes) -> RefusedCall:
         """Parse a line; one that cannot be read still proves that something was refused, some time before now."""
         try:
-            return from_json(RefusedCall, json.loads(line), strict=True)
+            return from_json(RefusedCall, parse_json(line), strict=True)
         except (ValueError, MalformedFileError):
-            text = line.decode(errors="replace").strip()
+            text = trimmed(line.decode(errors="replace"))
             why = f"the record cannot be read: {text}" if text else "there was no space for more"
             now, label = self._now().seconds, f"something ({why})"
             return RefusedCall(at="", monotonic=now, method="", instance="", label=label, wanted="end")
