@@ -28,6 +28,7 @@ from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"
+_OTHER_FORMAT = KubeletVersion.parse("v1.31.0")
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
 UNKNOWN_GATE, REJECTED_SETTING = "NoSuchGate", "runOnce: true"
@@ -48,8 +49,9 @@ def stamp_of(data: bytes) -> str:
 
 
 def state(version: str) -> bytes:
-    """Return the state file as a version writes it."""
-    return json.dumps({"writer": version, "checksum": 1}).encode()
+    """Return the state file as a version writes it: from 1.31 on in a format that older kubelets refuse."""
+    later: dict[str, object] = {"podEntries": {}} if KubeletVersion.parse(version) >= _OTHER_FORMAT else {}
+    return json.dumps({"policyName": "none", "defaultCpuSet": "", "checksum": 1353318690, **later}).encode()
 
 
 def version_of(data: bytes) -> KubeletVersion:
@@ -286,11 +288,8 @@ class SimulatedKubelet:
         return known
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
-        """Whether it refuses the state file: kubelets before 1.18 refuse that of later ones (kubernetes #84462)."""
-        if (kept := self._disk.get(STATE)) is None:
-            return False
-        writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return history.CPU_STATE_V2.begins_between(version, writer)
+        """Whether it refuses the state file."""
+        return version < _OTHER_FORMAT and b"podEntries" in self._disk.get(STATE, b"")
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

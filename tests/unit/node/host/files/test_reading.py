@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath, PurePosixPath
 
 import pytest
@@ -58,7 +58,7 @@ def listening(path: Path) -> None:
         own.bind(str(path))
 
 
-ODD = {
+ODD: dict[str, tuple[Callable[[Path], None], str]] = {
     "a link to a secret": (lambda path: path.symlink_to("../../secret"), "it is a symbolic link"),
     "a link to itself": (lambda path: path.symlink_to("state"), "it is a symbolic link"),
     "a pipe": (os.mkfifo, "it is not a regular file"),
@@ -73,10 +73,10 @@ ODD = {
 
 @pytest.mark.parametrize(("put", "why"), ODD.values(), ids=ODD.keys())
 def test_where_others_can_write_only_a_file_of_ones_own_is_read(
-    root: Path, path: Path, put: object, why: str, monkeypatch: pytest.MonkeyPatch
+    root: Path, path: Path, put: Callable[[Path], None], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(path.parent)  # since the path of a socket must not be long
-    put(Path("state"))  # type: ignore[operator]
+    put(Path("state"))
 
     with pytest.raises(StepFailed, match=rf"^cannot read {STATE} because .*{why}"):
         HostFiles(root).read_state(STATE)
