@@ -14,6 +14,8 @@ from nodeupgrade.api.values import PodRef
 from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import CPU_STATE
+from nodeupgrade.kubelet.state_files.formats import unreadable
 from nodeupgrade.kubelet.trial_command import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
@@ -28,7 +30,6 @@ from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
 STATE = "/var/lib/kubelet/cpu_manager_state"
-_OTHER_FORMAT = KubeletVersion.parse("v1.31.0")
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
 UNKNOWN_GATE, REJECTED_SETTING = "NoSuchGate", "runOnce: true"
@@ -49,9 +50,9 @@ def stamp_of(data: bytes) -> str:
 
 
 def state(version: str) -> bytes:
-    """Return the state file as a version writes it: from 1.31 on in a format that older kubelets refuse."""
-    later: dict[str, object] = {"podEntries": {}} if KubeletVersion.parse(version) >= _OTHER_FORMAT else {}
-    return json.dumps({"policyName": "none", "defaultCpuSet": "", "checksum": 1353318690, **later}).encode()
+    """Return the state file as a version writes it; the two checksums are known from countless nodes."""
+    checksum = 1353318690 if history.CPU_STATE_V2.applies_to(KubeletVersion.parse(version)) else 3242152201
+    return json.dumps({"policyName": "none", "defaultCpuSet": "", "checksum": checksum}).encode()
 
 
 def version_of(data: bytes) -> KubeletVersion:
@@ -112,6 +113,7 @@ class SimulatedKubelet:
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet met a container with another era's hash, or was started with files
             other than its own.
+        writes: by version, files that a kubelet writes when it starts.
         reads: by version, the files that a kubelet is to be started with; ``None`` for a file that must not be there.
     """
 
@@ -137,6 +139,7 @@ class SimulatedKubelet:
         self.replaced: list[str] = []
         self.violations: list[str] = []
         self.reads: dict[str, dict[str, bytes | None]] = {}
+        self.writes: dict[str, dict[str, bytes]] = {}
         self._disk = disk
         self._runtime = runtime
         self._shield = shield
@@ -236,7 +239,7 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
             self._later(process, EXIT_SECONDS, self._exit)
             return
-        self._disk[STATE] = state(str(version))
+        self._disk.update({STATE: state(str(version)), **self.writes.get(str(version), {})})
         self._later(process, SYNC_SECONDS, self._sync)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
@@ -289,7 +292,7 @@ class SimulatedKubelet:
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
         """Whether it refuses the state file."""
-        return version < _OTHER_FORMAT and b"podEntries" in self._disk.get(STATE, b"")
+        return (kept := self._disk.get(STATE)) is not None and bool(unreadable(CPU_STATE, kept, version, version))
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:
