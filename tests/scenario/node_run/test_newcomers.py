@@ -217,6 +217,38 @@ def test_what_a_pod_has_put_in_place_of_its_record_does_not_end_the_rollback(sav
     assert it.tell().outcome is Outcome.ROLLED_BACK
     record = parse(it.node.journal.data)[0].first(Step.SAVE_STATE, Mark.UNDONE)
     assert record is not None
-    became = "replaced by what was there before the new kubelet" if saved else "left as it is"
+    became = "replaced by what was there before the new kubelet" if saved else "removed"
     assert record.error == f"cannot read {DEVICES} because it is a symbolic link; it was {became}"
-    assert (DEVICES in it.node.files.odd) is not saved
+    assert it.node.files.odd == {}
+
+
+@pytest.mark.parametrize("behaviour", [Behaviour.WELL, Behaviour.SICKENS])
+@pytest.mark.parametrize("saved", [True, False], ids=["was there", "was not there"])
+def test_what_a_pod_puts_in_place_of_its_record_once_the_kubelet_is_stopped_meets_no_kubelet(
+    saved: bool, behaviour: Behaviour
+) -> None:
+    """A kubelet that opens a pipe waits for ever."""
+    it, _ = joined(behaviour)
+    before = devices("was") if saved else None
+    if before is not None:
+        it.node.disk[DEVICES] = before
+    it.node.kubelet.reads = {version: {DEVICES: before} for version in ("v1.30.14", "v1.33.13")}
+    it.node.calls.before(
+        "services.stop kubelet.service", lambda: it.node.files.odd.update({DEVICES: "it is not a regular file"})
+    )
+
+    ended = it.tell().outcome
+
+    assert ended is (Outcome.UPGRADED if behaviour is Behaviour.WELL else Outcome.ROLLED_BACK)
+    assert (it.node.files.odd, it.node.kubelet.violations) == ({}, [])
+
+
+def test_what_lies_in_place_of_its_record_before_the_kubelet_is_stopped_stops_the_run() -> None:
+    it = story()
+    it.node.files.odd[DEVICES] = "it is a symbolic link"
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert f"cannot read {DEVICES} because it is a symbolic link" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects

@@ -4,7 +4,7 @@ What the new kubelet recorded about pods that came, such as their devices, then 
 """
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -18,14 +18,41 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.steps.actions import Payload
 
 
-def save(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+def save(node: Node, plan: RunPlan, earlier: Payload) -> dict[str, JsonValue]:
     """Return the content of each state file as base64 text; ``None`` if there is no such file.
 
+    Args:
+        node: the node.
+        plan: the plan of the run.
+        earlier: what this returned earlier; it counts for a file in whose place something else lies by now.
+
     Raises:
-        StepFailed: something else lies there.
+        StepFailed: something else lies in the place of a file, of which nothing is known.
     """
-    contents = _contents(node, plan.state_files)
-    return {path: None if data is None else base64.b64encode(data).decode("ascii") for path, data in contents}
+    saved: dict[str, JsonValue] = {}
+    for path in plan.state_files:
+        try:
+            data = node.files.read_state(PurePosixPath(path))
+        except StepFailed:
+            if path not in earlier:
+                raise
+            saved[path] = earlier[path]
+        else:
+            saved[path] = None if data is None else base64.b64encode(data).decode("ascii")
+    return saved
+
+
+def put_right(node: Node, saved: Payload) -> None:
+    """Restore or remove each file in whose place something else lies, since a kubelet may not start with it.
+
+    Raises:
+        StepFailed: a directory lies there, or the file cannot be written.
+    """
+    for path, content in saved.items():
+        try:
+            node.files.read_state(PurePosixPath(path))
+        except StepFailed:
+            _write(node, path, _decoded(content))
 
 
 def to_break(node: Node, plan: RunPlan) -> Iterator[tuple[str, bytes | None]]:
@@ -35,7 +62,8 @@ def to_break(node: Node, plan: RunPlan) -> Iterator[tuple[str, bytes | None]]:
         StepFailed: something else lies there.
     """
     old, new = _versions(plan)
-    return _contents(node, (path for path in plan.state_files if breaks(state_name(path), old, new)))
+    changed = (path for path in plan.state_files if breaks(state_name(path), old, new))
+    return ((path, node.files.read_state(PurePosixPath(path))) for path in changed)
 
 
 def restore(node: Node, plan: RunPlan, payload: Payload) -> str | None:
@@ -44,12 +72,11 @@ def restore(node: Node, plan: RunPlan, payload: Payload) -> str | None:
     Raises:
         StepFailed: a file cannot be restored, and the old kubelet could not start with it.
     """
-    told = [_restore(node, plan, path, None if saved is None else str(saved)) for path, saved in payload.items()]
+    told = [_restore(node, plan, path, _decoded(saved)) for path, saved in payload.items()]
     return "; ".join(filter(None, told)) or None
 
 
-def _restore(node: Node, plan: RunPlan, path: str, saved: str | None) -> str | None:
-    before = None if saved is None else base64.b64decode(saved)
+def _restore(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str | None:
     try:
         now = node.files.read_state(PurePosixPath(path))
     except StepFailed as odd:
@@ -57,30 +84,26 @@ def _restore(node: Node, plan: RunPlan, path: str, saved: str | None) -> str | N
     old, new = _versions(plan)
     if now == before or (now is not None and unreadable(state_name(path), now, old, new) is None):
         return None
-    if before is None:
-        node.files.remove(PurePosixPath(path))
-    else:
-        _write(node, path, with_newcomers(before, now) if path.endswith(DEVICE_STATE) else before)
+    merged = with_newcomers(before, now) if before is not None and path.endswith(DEVICE_STATE) else before
+    _write(node, path, merged)
     return None
 
 
 def _replace(node: Node, path: str, before: bytes | None) -> str:
     """Replace what is not a file of the kubelet's, which may not start with it; return what became of it."""
-    if before is None:
-        return "left as it is"
     try:
         _write(node, path, before)
     except StepFailed as error:
         return f"left as it is ({error})"
-    return "replaced by what was there before the new kubelet"
+    return "removed" if before is None else "replaced by what was there before the new kubelet"
 
 
-def _write(node: Node, path: str, data: bytes) -> None:
+def _decoded(content: JsonValue) -> bytes | None:
+    return None if content is None else base64.b64decode(str(content))
+
+
+def _write(node: Node, path: str, data: bytes | None) -> None:
     node.files.write_state(PurePosixPath(path), data, state_place(path).parent)
-
-
-def _contents(node: Node, paths: Iterable[str]) -> Iterator[tuple[str, bytes | None]]:
-    return ((path, node.files.read_state(PurePosixPath(path))) for path in paths)
 
 
 def _versions(plan: RunPlan) -> tuple[KubeletVersion, KubeletVersion]:

@@ -42,13 +42,16 @@ class SimulatedFiles:
             raise StepFailed(f"cannot read {path} because {why}")
         return self.read(path)
 
-    def write_state(self, path: PurePosixPath, data: bytes, place: PurePosixPath) -> None:
-        """Replace the file, or what lies there instead, unless it is a directory."""
+    def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
+        """Replace or remove the file, or what lies there instead, unless it is a directory."""
         with self._calls.effect(f"files.write_state {path}"):
             if self._is_directory(path):
                 raise StepFailed(f"cannot write {path} because Is a directory")
             self.odd.pop(str(path), None)
-            self._disk[str(path)] = data
+            if data is None:
+                self._disk.pop(str(path), None)
+            else:
+                self._disk[str(path)] = data
 
     def digest(self, path: PurePosixPath) -> Digest | None:
         """SHA-256 of the content; ``None`` if there is no such file."""

@@ -108,11 +108,11 @@ class Files(FilesView, Protocol):
         An existing file keeps its mode, owner and extended attributes. Missing parent directories are created.
         """
 
-    def write_state(self, path: PurePosixPath, data: bytes, place: PurePosixPath) -> None:
+    def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
         """Replace whatever is at ``path``, in a directory that others may write, by a file that only root may read.
 
         It is made in ``place``, a directory on the same filesystem that nobody else may write. A link is not followed,
-        and replaced like anything but a directory.
+        but replaced, like anything but a directory. ``None`` removes what is there.
         """
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:

@@ -98,12 +98,16 @@ class HostFiles:
                 if atomic.exists(target, self.disk):
                     atomic.carry_attributes(target, fresh, disk=self.disk)
 
-    def write_state(self, path: PurePosixPath, data: bytes, place: PurePosixPath) -> None:
-        with (
-            translate_errors(f"cannot write {path}"),
-            atomic.fresh_beside(self._unfollowed(path), mode=0o600, place=self.seen(place), disk=self.disk) as fresh,
-        ):
-            atomic.write_all(fresh, data, disk=self.disk)
+    def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
+        with translate_errors(f"cannot write {path}"):
+            target = self._unfollowed(path)
+            if data is None:
+                with contextlib.suppress(FileNotFoundError):
+                    self.disk.unlink(target)
+                atomic.sync_directory(target.parent, self.disk)
+                return
+            with atomic.fresh_beside(target, mode=0o600, place=self.seen(place), disk=self.disk) as fresh:
+                atomic.write_all(fresh, data, disk=self.disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         with translate_errors(f"cannot copy {source} to {target}"):
@@ -117,15 +121,14 @@ class HostFiles:
                 atomic.carry_attributes(origin, fresh, disk=self.disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
-        with translate_errors(f"cannot give {target} the attributes of {pattern}"):
-            descriptor = self.disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                atomic.carry_attributes(self._required(pattern), descriptor, disk=self.disk)
-                if mode is not None:
-                    self.disk.fchmod(descriptor, mode)
-                self.disk.fsync(descriptor)
-            finally:
-                self.disk.close(descriptor)
+        with (
+            translate_errors(f"cannot give {target} the attributes of {pattern}"),
+            reading.opened(self._required(target), disk=self.disk) as descriptor,
+        ):
+            atomic.carry_attributes(self._required(pattern), descriptor, disk=self.disk)
+            if mode is not None:
+                self.disk.fchmod(descriptor, mode)
+            self.disk.fsync(descriptor)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         with translate_errors(f"cannot put {source} at {target}"):
@@ -175,7 +178,9 @@ class HostFiles:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
         with translate_errors(f"cannot read the attributes of {path}"):
             try:
-                descriptor = os.open(resolve(self.root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(
+                    resolve(self.root, path, follow_last=True), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+                )
             except (FileNotFoundError, NotADirectoryError):
                 return False
             try:

@@ -23,21 +23,21 @@ LARGEST_PROGRAM = 1024 * CHUNK
 """Bytes. Far above any kubelet (70 to 120 MB), far below what fills a node's disk."""
 
 
-def read_file(path: Path, *, limit: int = LARGEST_FILE, disk: Disk = os) -> bytes:
-    """Return the content of a regular file.
+def read_file(path: Path, *, limit: int = LARGEST_FILE, follow: bool = False, disk: Disk = os) -> bytes:
+    """Return the content of a regular file; ``follow`` also reads what a link at the end of the path leads to.
 
     Raises:
         OSError: there is none, something else lies there (EINVAL), or it is larger than ``limit`` bytes (EFBIG).
     """
-    with opened(path, disk=disk) as file:
+    with opened(path, follow=follow, disk=disk) as file:
         return b"".join(chunks_of(file, limit, disk=disk))
 
 
 def digest_of(path: Path, *, follow: bool = False, disk: Disk = os) -> Digest:
-    """Return the SHA-256 of the content of a regular file; ``follow`` also reads what a link of the kernel leads to.
+    """Return the SHA-256 of the content of a regular file of at most LARGEST_PROGRAM bytes; otherwise as read_file().
 
     Raises:
-        OSError: as read_file(); the limit is LARGEST_PROGRAM.
+        OSError: as read_file().
     """
     digest = hashlib.sha256()
     with opened(path, follow=follow, disk=disk) as file:
@@ -94,7 +94,7 @@ def require_regular(mode: int, path: PurePath) -> None:
         OSError: it is that of something else (EINVAL).
     """
     if stat.S_ISLNK(mode):
-        raise OSError(errno.EINVAL, "it is a symbolic link; name the file it points to", str(path))
+        raise OSError(errno.EINVAL, "it is a symbolic link", str(path))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 

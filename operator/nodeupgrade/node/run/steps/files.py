@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.node import Node
@@ -24,10 +25,11 @@ class SaveState(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the content of the files, which is kept in the journal."""
-        return kubelet_state.save(node, plan)
+        return kubelet_state.save(node, plan, node.recorded(Step.STOP_KUBELET) or {})
 
-    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Update the rescue script with the present files and hashes; the journal has the files."""
+    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+        """Replace what is no file, and update the rescue script with the present files and hashes."""
+        kubelet_state.put_right(node, payload)
         write_script(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
