@@ -29,6 +29,7 @@ from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
+FIRST_WITH_STATE = 8
 STATE = "/var/lib/kubelet/cpu_manager_state"
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
@@ -239,7 +240,9 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
             self._later(process, EXIT_SECONDS, self._exit)
             return
-        self._disk.update({STATE: state(str(version)), **self.writes.get(str(version), {})})
+        if version.minor >= FIRST_WITH_STATE:
+            self._disk[STATE] = state(str(version))
+        self._disk.update(self.writes.get(str(version), {}))
         self._later(process, SYNC_SECONDS, self._sync)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
