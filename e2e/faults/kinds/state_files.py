@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from e2e.faults.fault import BACK, Fault
+from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
@@ -34,8 +34,8 @@ def sparse(path: Path) -> None:
     os.truncate(path, 400 * 1024**2)
 
 
-def swapped(put: Put, moment: Failpoint, *, restored: bool) -> Harm:
-    """Exchange the record at a moment at which no kubelet runs; by the way back it is restored, or left as it is."""
+def swapped(put: Put, moment: Failpoint) -> Harm:
+    """Exchange the record at a moment at which no kubelet runs; no kubelet may meet what was put there."""
 
     def harm(run: FaultRun) -> Iterator[None]:
         node = run.cluster.node
@@ -51,7 +51,7 @@ def swapped(put: Put, moment: Failpoint, *, restored: bool) -> Harm:
                 put(record)
                 run.release(moment)
                 wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
-                _judge(run, record, restored=restored)
+                _judge(run, record)
                 yield
         finally:
             with suppress(FileNotFoundError):
@@ -61,29 +61,27 @@ def swapped(put: Put, moment: Failpoint, *, restored: bool) -> Harm:
     return harm
 
 
-def _judge(run: FaultRun, record: Path, *, restored: bool) -> None:
+def _judge(run: FaultRun, record: Path) -> None:
     time.sleep(LOOK_SECONDS)
-    found = run.journal()
-    said = next((r.error for r in found.records if r.step is Step.SAVE_STATE and r.mark is Mark.UNDONE and r.error), "")
-    run.notes.append(said or "nothing said")
-    if RECORD not in said:
-        raise LabError(f"the journal says nothing about {RECORD}")
+    undone = run.journal().first(Step.SAVE_STATE, Mark.UNDONE)
+    if undone is not None:
+        run.notes.append(undone.error or "nothing said")
+        if RECORD not in (undone.error or ""):
+            raise LabError(f"the journal says nothing about {RECORD}")
     now = record.read_text() if record.is_file() and not record.is_symlink() else None
-    if restored and (now != SOUND or record.lstat().st_mode & 0o7777 != 0o600):
+    if now != SOUND or record.lstat().st_mode & 0o7777 != 0o600:
         raise LabError(f"the record is not what it was: {now!r}")
-    if not restored and now is not None:
-        raise LabError("the record was exchanged")
     for each in record.parent.rglob("*"):
         if each.is_file() and not each.is_symlink() and WORDS.encode() in each.read_bytes()[:4096]:
             raise LabError(f"{each} has the secret")
 
 
-WHEN_SAVED, ON_THE_WAY_BACK = at(Step.STOP_KUBELET, When.DONE), at(Step.SAVE_STATE, When.UNDOING)
+STOPPED, ON_THE_WAY_BACK = at(Step.STOP_KUBELET, When.DONE), at(Step.SAVE_STATE, When.UNDOING)
 
 FAULTS = (
-    Fault("state/link-when-saved", swapped(link, WHEN_SAVED, restored=False), BACK),
-    Fault("state/link-on-the-way-back", swapped(link, ON_THE_WAY_BACK, restored=True), BACK),
-    Fault("state/pipe-when-saved", swapped(os.mkfifo, WHEN_SAVED, restored=False), BACK),
-    Fault("state/pipe-on-the-way-back", swapped(os.mkfifo, ON_THE_WAY_BACK, restored=True), BACK),
-    Fault("state/sparse-on-the-way-back", swapped(sparse, ON_THE_WAY_BACK, restored=True), BACK),
+    Fault("state/link-once-stopped", swapped(link, STOPPED), UP),
+    Fault("state/link-on-the-way-back", swapped(link, ON_THE_WAY_BACK), BACK),
+    Fault("state/pipe-once-stopped", swapped(os.mkfifo, STOPPED), UP),
+    Fault("state/pipe-on-the-way-back", swapped(os.mkfifo, ON_THE_WAY_BACK), BACK),
+    Fault("state/sparse-on-the-way-back", swapped(sparse, ON_THE_WAY_BACK), BACK),
 )
