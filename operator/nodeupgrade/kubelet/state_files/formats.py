@@ -35,7 +35,7 @@ BREAKS: Mapping[str, tuple[MinorChange, ...]] = {
     CLAIM_STATE: (history.DRA_STATE_HANDLES, history.DRA_STATE_EXTENDED, history.DRA_STATE_CHANGED),
     STATUS_STATE: (history.STATUS_STATE_CHANGED,),
 }
-"""The changes after which older kubelets cannot read what newer ones write, by the name of the file."""
+"""The changes of format that some kubelet cannot read, by the name of the file."""
 
 
 def read_by(version: KubeletVersion, layout: KubeletLayout) -> tuple[str, ...]:
@@ -53,8 +53,8 @@ def read_by(version: KubeletVersion, layout: KubeletLayout) -> tuple[str, ...]:
 
 
 def breaks(name: str, reader: KubeletVersion, writer: KubeletVersion) -> bool:
-    """Report whether ``writer`` writes a state file in a format that came after ``reader``."""
-    return any(change.begins_between(reader, writer) for change in BREAKS.get(name, ()))
+    """Report whether ``writer`` writes a state file in a format that ``reader`` may be unable to read."""
+    return any(change.applies_to(reader) is not change.applies_to(writer) for change in BREAKS.get(name, ()))
 
 
 def unreadable(name: str, data: bytes, reader: KubeletVersion, writer: KubeletVersion) -> str | None:
