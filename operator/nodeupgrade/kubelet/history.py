@@ -269,7 +269,7 @@ POD_STATE = MinorChange(
     33,
     pull(130599),
     "With `InPlacePodVerticalScaling`, on by default, the kubelet exits if it cannot read `allocated_pods_state` "
-    "or `actuated_pods_state`.",
+    "or `actuated_pods_state`; it ignores fields that came later.",
 )
 POD_LEVEL_STATE = MinorChange(
     36,

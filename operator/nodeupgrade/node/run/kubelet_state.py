@@ -4,7 +4,7 @@ What the new kubelet recorded about pods that came, such as their devices, then 
 """
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -15,10 +15,9 @@ from nodeupgrade.kubelet.state_files.formats import breaks, unreadable
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run.steps.actions import Payload
 
 
-def save(node: Node, plan: RunPlan, earlier: Payload) -> dict[str, JsonValue]:
+def save(node: Node, plan: RunPlan, earlier: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the content of each state file as base64 text; ``None`` if there is no such file.
 
     Args:
@@ -42,7 +41,7 @@ def save(node: Node, plan: RunPlan, earlier: Payload) -> dict[str, JsonValue]:
     return saved
 
 
-def put_right(node: Node, saved: Payload) -> None:
+def put_right(node: Node, saved: Mapping[str, JsonValue]) -> None:
     """Restore or remove each file in whose place something else lies, since a kubelet may not start with it.
 
     Raises:
@@ -66,7 +65,7 @@ def to_break(node: Node, plan: RunPlan) -> Iterator[tuple[str, bytes | None]]:
     return ((path, node.files.read_state(PurePosixPath(path))) for path in changed)
 
 
-def restore(node: Node, plan: RunPlan, payload: Payload) -> str | None:
+def restore(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str | None:
     """Restore each file that the old kubelet could not read; return a sentence about what lay there in place of a file.
 
     Raises:

@@ -10,8 +10,6 @@ any space, so it works where ``/run`` is full. A reboot clears ``/run``. See doc
 import contextlib
 from pathlib import Path, PurePosixPath
 
-from nodeupgrade.node.host.files.reading import read_file
-
 
 class Fence:
     """The files that fence one unit.
@@ -29,7 +27,7 @@ class Fence:
 
     def prepare(self) -> bool:
         """Write the drop-in; report whether that needs a daemon-reload."""
-        if self._drop_in_file.exists() and read_file(self._drop_in_file) == self._text.encode():
+        if self._drop_in_file.exists() and self._drop_in_file.read_text(encoding="ascii") == self._text:
             return False
         self._drop_in_file.parent.mkdir(parents=True, exist_ok=True)
         new = self._drop_in_file.with_suffix(".new")
