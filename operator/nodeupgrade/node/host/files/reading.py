@@ -64,7 +64,7 @@ def opened(path: Path, *, follow: bool = False, disk: Disk = os) -> Iterator[int
 def reopened(found: int, path: PurePath, *, disk: Disk = os) -> Iterator[int]:
     """Open what a descriptor of O_PATH refers to for reading, wherever its name leads by now; see opened()."""
     require_regular(disk.fstat(found).st_mode, path)
-    again = disk.open(Path(f"/proc/self/fd/{found}"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    again = disk.open(Path(f"/proc/self/fd/{found}"), os.O_RDONLY | os.O_CLOEXEC)
     with closing(again, disk) as file:
         yield file
 
