@@ -71,13 +71,16 @@ def with_newcomers(saved: bytes, written: bytes | None) -> bytes:
         written: as the newer one wrote it since; ``None`` if there is none.
     """
     older, newer = read_devices(saved), read_devices(written)
-    if older is None or newer is None or not (came := newer.holdings - older.holdings):
+    if older is None or newer is None or newer.flat or not (came := newer.holdings - older.holdings):
         return saved
-    content = json.loads(saved)["Data"]
-    listed = [entry for entry in json.loads(written or b"")["Data"]["PodDeviceEntries"] if _holding(entry) in came]
-    flat = [{**entry, "DeviceIDs": [id_ for ids in entry["DeviceIDs"].values() for id_ in ids]} for entry in listed]
-    content["PodDeviceEntries"] = [*(content["PodDeviceEntries"] or ()), *flat]
-    return json.dumps({"Data": content, "Checksum": device_checksum(content)}, separators=(",", ":")).encode()
+    try:
+        content = fields(saved)["data"]
+        listed = [entry for entry in fields(written)["data"]["PodDeviceEntries"] if _holding(entry) in came]
+        flat = [{**entry, "DeviceIDs": [id_ for ids in entry["DeviceIDs"].values() for id_ in ids]} for entry in listed]
+        both = {**content, "PodDeviceEntries": [*(content["PodDeviceEntries"] or ()), *flat]}
+        return json.dumps({"Data": both, "Checksum": device_checksum(both)}, separators=(",", ":")).encode()
+    except (KeyError, TypeError, AttributeError, ValueError):  # which no kubelet writes
+        return saved
 
 
 def _holding(entry: Mapping[str, Any]) -> Holding:

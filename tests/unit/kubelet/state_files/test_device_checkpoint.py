@@ -46,7 +46,14 @@ def test_devices_of_others_are_added_in_the_old_format() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [None, b"{", checkpoint({"PodDeviceEntries": None, **GPUS}), checkpoint({"PodDeviceEntries": [OLD], **GPUS})],
+    [
+        None,
+        b"{",
+        *(checkpoint({"PodDeviceEntries": entries, **GPUS}) for entries in (None, [OLD], [{**OLD, "PodUID": "came"}])),
+        checkpoint({"PodDeviceEntries": [{**CAME, "DeviceIDs": None}], **GPUS}),
+        checkpoint({"PodDeviceEntries": [{**CAME, "DeviceIDs": {"0": None}}], **GPUS}),
+        json.dumps({"Data": {"PodDeviceEntries": [{**CAME, "Later": 1}], **GPUS}, "Checksum": 1}).encode(),
+    ],
 )
 def test_without_others_it_is_what_it_was(written: bytes | None) -> None:
     saved = checkpoint({"PodDeviceEntries": [OLD], **GPUS})

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nodeupgrade.kubelet.layout import (
     CLAIM_STATE,
@@ -15,10 +17,15 @@ from nodeupgrade.kubelet.layout import (
     STATUS_STATE,
     read_layout,
 )
+from nodeupgrade.kubelet.state_files.device_checkpoint import with_newcomers
 from nodeupgrade.kubelet.state_files.formats import breaks, read_by, unreadable
 from nodeupgrade.kubelethash import KubeletVersion
 
 V = KubeletVersion.parse
+KEYS = (
+    "policyName", "defaultCpuSet", "entries", "checksum", "data", "Data", "Checksum", "PodDeviceEntries", "DeviceIDs",
+    "RegisteredDevices", "PodUID", "ContainerName", "ResourceName", "machineState", "dataChecksum", "0",
+)  # fmt: skip
 WRITTEN = [
     json.loads(line) for line in (Path(__file__).parents[3] / "golden" / "state-files.jsonl").read_text().splitlines()
 ]
@@ -70,3 +77,17 @@ def test_nothing_but_a_change_of_format_makes_state_files_unreadable() -> None:
         (17, CPU_STATE), (19, DEVICE_STATE), (27, CLAIM_STATE), (29, CLAIM_STATE), (30, CLAIM_STATE),
         (31, STATUS_STATE),
     ]  # fmt: skip
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=40), st.sampled_from(READ_AT_START))
+def test_whatever_somebody_wrote_there_is_judged(data: bytes, name: str) -> None:
+    for reader, writer in (("v1.17.17", "v1.20.15"), ("v1.31.1", "v1.32.0"), ("v1.36.1", "v1.37.0")):
+        unreadable(name, data, V(reader), V(writer))
+        with_newcomers(data, data)
