@@ -64,8 +64,6 @@ READS: dict[str, dict[str, bytes | None]] = {
     OLD: {CONFIG: OLD_CONFIG, LIMITS_DROP_IN: None},
     NEW: {file.path: file.content for file in NEW_FILES},
 }
-WRITES = {NEW: {STATE: state(NEW)[:-1] + b',"podEntries":{}}'}}
-"""The new kubelet writes its state in a format that the old one would refuse."""
 
 PACKAGE = Package(manager="dpkg", name="kubelet", version="1.17.17-00", architecture="amd64")
 PACKAGES = b"""\
@@ -153,7 +151,6 @@ def world(
     node.shield.plan = plan
     node.disk[STAGED] = program(NEW)
     node.disk.update({staged_path(file.path): file.content for file in NEW_FILES})
-    node.kubelet.writes = WRITES
     if turns_back:
         node.kubelet.behaviour[NEW] = Behaviour.SICKENS
     if loses:
@@ -340,7 +337,7 @@ def _differing_files(after: World, *, upgraded: bool) -> list[str]:
     wanted = dict(after.disk)
     if upgraded:
         wanted |= {pin.path: pin.content for pin in plan.pins}
-        wanted |= {PROGRAM: program(NEW), **WRITES[NEW]}
+        wanted |= {PROGRAM: program(NEW), STATE: state(NEW)}
         assert swap.arguments is not None
         wanted[swap.arguments.path] = swap.arguments.content
         wanted |= {file.path: file.content for file in NEW_FILES}

@@ -20,7 +20,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
 from nodeupgrade.node.runtimes.inventory import SandboxInstance
-from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, WRITES, World, mixtures, node_of, plan_of
+from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, World, mixtures, node_of, plan_of
 from tests.doubles.node import Behaviour, Moment, SimulatedNode
 from tests.doubles.node.containers.records import Stored
 from tests.doubles.node.kubelet import PROGRAM, program
@@ -58,7 +58,6 @@ class Machine:
         self.disk.put(PROGRAM, program(OLD), PROGRAM_MODE)
         self.disk.put(ARTIFACT, program(NEW), PROGRAM_MODE)
         self.disk.put(CONFIG, OLD_CONFIG, CONFIG_MODE)
-        self.node.kubelet.writes = WRITES
         if turns_back:
             self.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
         self.plan: RunPlan = plan_of(small=True)

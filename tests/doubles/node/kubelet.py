@@ -114,7 +114,6 @@ class SimulatedKubelet:
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet met a container with another era's hash, or was started with files
             other than its own.
-        writes: by version, files that a kubelet writes when it starts.
         reads: by version, the files that a kubelet is to be started with; ``None`` for a file that must not be there.
     """
 
@@ -140,7 +139,6 @@ class SimulatedKubelet:
         self.replaced: list[str] = []
         self.violations: list[str] = []
         self.reads: dict[str, dict[str, bytes | None]] = {}
-        self.writes: dict[str, dict[str, bytes]] = {}
         self._disk = disk
         self._runtime = runtime
         self._shield = shield
@@ -242,7 +240,6 @@ class SimulatedKubelet:
             return
         if version.minor >= FIRST_WITH_STATE:
             self._disk[STATE] = state(str(version))
-        self._disk.update(self.writes.get(str(version), {}))
         self._later(process, SYNC_SECONDS, self._sync)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
