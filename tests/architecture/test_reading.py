@@ -1,125 +1,75 @@
-"""Text of others is read by nodeupgrade.text: Python's own methods follow Unicode, which others may write."""
+"""Files of a node are read through one module, which reads regular files only, and never more than a limit."""
 
 import ast
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.builders.checkout import CHECKOUT
+from tests.architecture.test_the_house import SOURCE_ROOT, modules
 
-PACKAGE = CHECKOUT / "operator" / "nodeupgrade"
-EXEMPT = ("text.py", "cli", "kubelethash")
-"""What offers the right methods; what people type and see; what may be published alone, and knows no text of nodes."""
-READS_THE_NODE = ("node", "kubelet", "cluster")
-WITHOUT_ARGUMENTS = {
-    **dict.fromkeys(("split", "rsplit"), "words() of nodeupgrade.text"),
-    **dict.fromkeys(("strip", "lstrip", "rstrip"), "trimmed() of nodeupgrade.text"),
+NODE = SOURCE_ROOT / "nodeupgrade" / "node"
+EXEMPT = {
+    "host/files/reading.py": "reads, for all others",
+    "host/processes/processes.py": "reads a fixed amount of what the kernel says of each of hundreds of processes",
+    "host/packages/package_holds.py": "locks a file and reads nothing of it",
+    "host/files/host_files.py": "asks for attributes of directories too",
+    "host/systemd/fence.py": "compares its own file, which is in memory and root's alone",
+    "journal/journal_file.py": "writes",
+    "shield/socket_exchange.py": "locks",
+    "bundle/build.py": "reads the agent's own image",
+    "bundle/image_root.py": "reads the agent's own image",
+    "bundle/store.py": "reads a bundle, which is root's alone",
+    "failpoints/interruption.py": "reads what tests write",
+    "running_kubelet/isolation.py": "runs without this package, and reads what the kernel says",
+    "running_kubelet/credential_programs.py": "reads from pipes",
 }
-ALWAYS = {
-    "splitlines": "lines() of nodeupgrade.text",
-    "read_text": "read_bytes(): this one makes line feeds of carriage returns",
-    **dict.fromkeys(("isdigit", "isdecimal", "isnumeric", "isspace", "isalpha", "isalnum"), "number(), or a pattern"),
-}
-OF_THE_NODE = {
-    "json.loads": "parse_json() of nodeupgrade.text: this one raises RecursionError, too",
-    "tomllib.loads": "parse_toml() of nodeupgrade.text: this one raises RecursionError, too",
-    "int": "number() or integer() of nodeupgrade.text, or math.trunc(): this one reads ٣ and 1_0",
-    "float": "a pattern: this one reads ٣, 1_0 and nan",
-}
-UNICODE_CLASSES = re.compile(r"(?<!\\)(?:\\\\)*\\[swdbSWDB]")
+"""Modules that open or read something in another way, and why."""
+_READING = frozenset(
+    {"read_bytes", "read_text", "readlines", "readline", "copyfile", "copy2", "copytree", "copyfileobj"}
+)
 
 
-MODULES = [
-    path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.relative_to(PACKAGE).parts[0] not in EXEMPT and "_pb" not in path.parts
-]
+def reading(source: str) -> Iterator[str]:
+    """Calls that may read a file, of whatever kind and size, or wait for one."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Name(id="open" | "read_text" | "read_bytes")):
+                yield "open"
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _READING:
+                yield name
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr="read")):
+                yield "os.read"
+            case ast.Call(func=ast.Attribute(attr="open"), args=[*_, ast.Constant(value=str(mode))]) if "r" in mode:
+                yield f"open for {mode}"
+            case ast.Call(func=ast.Attribute(attr="open")) if _is_to_be_read(node):
+                yield "open"
+            case _:
+                pass
 
 
-def misreadings(text: str, *, of_the_node: bool) -> Iterator[str]:
-    """Yield the calls that read text by Unicode, with what to use instead."""
-    for node in (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)):
-        called = ast.unparse(node.func)
-        name = called.rpartition(".")[2]
-        instead = ""
-        if isinstance(node.func, ast.Attribute) and name in WITHOUT_ARGUMENTS and not _separator(node):
-            instead = WITHOUT_ARGUMENTS[name]
-        elif isinstance(node.func, ast.Attribute) and name in ALWAYS:
-            instead = ALWAYS[name]
-        elif (
-            any(key.arg in {"text", "universal_newlines", "encoding"} for key in node.keywords)
-            and "subprocess" in called
-        ):
-            instead = "bytes: in text, carriage returns become line feeds"
-        elif of_the_node and called in OF_THE_NODE and not _is_a_comparison(node):
-            instead = OF_THE_NODE[called]
-        elif of_the_node and called.startswith("re.") and _is_unicode(node):
-            instead = "re.ASCII, or classes of characters"
-        if instead:
-            yield f"{ast.unparse(node)}: use {instead}"
+def _is_to_be_read(call: ast.Call) -> bool:
+    return bool({each.attr for each in ast.walk(call) if isinstance(each, ast.Attribute)} & {"O_RDONLY", "O_RDWR"})
 
 
-def _separator(node: ast.Call) -> bool:
-    return bool(node.args) and not (isinstance(node.args[0], ast.Constant) and node.args[0].value is None)
+SOURCES = {str(path.relative_to(NODE)): path for path in modules() if path.is_relative_to(NODE)}
 
 
-def _is_a_comparison(node: ast.Call) -> bool:
-    return bool(node.args) and isinstance(node.args[0], ast.Compare)
+@pytest.mark.parametrize("name", sorted(SOURCES.keys() - EXEMPT.keys()))
+def test_no_other_module_opens_a_file_to_read_it(name: str) -> None:
+    assert list(reading(SOURCES[name].read_text())) == []
 
 
-def _is_unicode(node: ast.Call) -> bool:
-    if not node.args or "ASCII" in ast.unparse(node):
-        return False
-    constants = [each.value for each in ast.walk(node.args[0]) if isinstance(each, ast.Constant)]
-    text = "".join(each for each in constants if isinstance(each, str))
-    return UNICODE_CLASSES.search(text) is not None and not text.startswith("(?a")
+@pytest.mark.parametrize("name", EXEMPT)
+def test_every_exemption_is_needed(name: str) -> None:
+    assert list(reading(SOURCES[name].read_text()))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_no_text_of_others_is_read_by_unicode(path: Path) -> None:
-    of_the_node = path.relative_to(PACKAGE).parts[0] in READS_THE_NODE
-    assert list(misreadings(path.read_text(encoding="utf-8"), of_the_node=of_the_node)) == []
-
-
-READ_BY_UNICODE = r"""
-a.split()
-a.split(None, 1)
-a.split(maxsplit=1)
-a.strip()
-b''.rstrip()
-a.splitlines()
-p.read_text()
-p.read_text(encoding='ascii')
-a.isdigit()
-int(a)
-int(a, 16)
-float('inf')
-json.loads(a)
-tomllib.loads(a)
-re.compile('\\d')
-re.compile(r'\w+', re.M)
-re.compile(f'{a}\\s')
-re.match('a\\b', b)
-subprocess.run(a, text=True)
-subprocess.Popen(a, encoding='utf-8')
-"""
-READ_WELL = r"""
-a.split(',')
-a.strip('[]')
-lines(a)
-int(a in b)
-re.compile(rb'\d')
-re.compile('\\d', re.ASCII)
-re.compile('(?a)\\d')
-re.compile('\\\\d')
-re.compile('[0-9]')
-run(a, text=b'')
-parse_json(a)
-"""
-
-
-def test_each_of_these_is_noticed_and_no_other() -> None:
-    assert [len(list(misreadings(code, of_the_node=True))) for code in READ_BY_UNICODE.split("\n")[1:-1]] == [1] * 20
-    assert list(misreadings(READ_WELL, of_the_node=True)) == []
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Path(x).read_bytes()", "path.read_text()", "open(x)", "path.open('rb')", "shutil.copy2(a, b)",
+        "os.open(x, os.O_RDONLY | os.O_CLOEXEC)", "disk.open(x, os.O_RDWR)", "os.read(fd, 1)",
+    ],
+)  # fmt: skip
+def test_it_would_be_noticed(source: str) -> None:
+    assert list(reading(source))

@@ -11,6 +11,7 @@ import ssl
 from pathlib import Path
 
 from nodeupgrade.errors import Transient
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint
 from nodeupgrade.node.running_kubelet.requests import TIMEOUT_SECONDS
 from nodeupgrade.text import trimmed
@@ -28,7 +29,7 @@ def fetch_configz(where: ServingEndpoint, token: Path) -> Answer:
         Transient: there is no answer, or the server does not present one of the known certificates.
     """
     try:
-        bearer = trimmed(token.read_bytes().decode("ascii"))
+        bearer = trimmed(read_file(token, follow=True).decode("ascii"))
         with _connected(where) as connected:
             connection = http.client.HTTPConnection(where.address, where.port)
             connection.sock = connected

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.text import lines, number, trimmed
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -21,7 +22,7 @@ def memory_in_use(pid: int, name: str, proc: Path = Path("/proc"), cgroups: Path
         ``None`` if it is unknown.
     """
     try:
-        groups = [line.split(":", 2) for line in lines(os.fsdecode((proc / str(pid) / "cgroup").read_bytes()))]
+        groups = [line.split(":", 2) for line in lines(os.fsdecode(read_file(proc / str(pid) / "cgroup")))]
         paths = {controller: path for _, controllers, path in groups for controller in controllers.split(",")}
         if "memory" in paths:
             group = _group(cgroups / "memory", paths["memory"], name)
@@ -41,8 +42,8 @@ def _group(root: Path, path: str, name: str) -> Path:
 
 
 def _working_set(group: Path, usage: str, cache: str) -> int:
-    statistics = dict(line.split(" ") for line in lines((group / "memory.stat").read_bytes().decode()))
-    return max(0, _number((group / usage).read_bytes().decode()) - _number(statistics.get(cache, "0")))
+    statistics = dict(line.split(" ") for line in lines(read_file(group / "memory.stat").decode()))
+    return max(0, _number(read_file(group / usage).decode()) - _number(statistics.get(cache, "0")))
 
 
 def _number(text: str) -> int:

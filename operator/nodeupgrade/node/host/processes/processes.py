@@ -4,11 +4,12 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.atomic import digest_of
+from nodeupgrade.node.host.files.reading import digest_of, read_file
 from nodeupgrade.node.host.files.system_calls import stamp
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.text import lines, number, words
@@ -112,7 +113,7 @@ class ProcessTable:
 
     def program_digest(self, pid: int) -> Digest | None:
         """Return the SHA-256 of a process's program, even if its file was deleted; ``None`` if it has none."""
-        return self._of_program(pid, digest_of)
+        return self._of_program(pid, partial(digest_of, follow=True))
 
     def _of_program(self, pid: int, look: Callable[[Path], T]) -> T | None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
@@ -122,7 +123,7 @@ class ProcessTable:
     def units(self, pid: int) -> tuple[str, ...]:
         """Return the systemd units that a process belongs to, by its control group, the innermost last."""
         with contextlib.suppress(OSError):
-            content = (self.root / str(pid) / "cgroup").read_bytes().decode(errors="replace")
+            content = read_file(self.root / str(pid) / "cgroup").decode(errors="replace")
             groups = [line.split(":", 2) for line in lines(content) if line.count(":") >= 2]
             path = next((path for _, names, path in groups if names in {"", "name=systemd"} and path != "/"), "")
             return tuple(part for part in path.split("/") if part.endswith(UNITS))
@@ -160,7 +161,7 @@ class ProcessTable:
     def text(self, pid: int, name: str) -> str:
         """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file."""
         try:
-            return (self.root / str(pid) / name).read_bytes().decode(errors="surrogateescape")
+            return read_file(self.root / str(pid) / name).decode(errors="surrogateescape")
         except OSError:
             return ""
 
@@ -179,7 +180,7 @@ class ProcessTable:
             pid: its PID in our namespace. A node may have a PID namespace of its own.
         """
         try:
-            status = Path(f"/proc/{pid}/status").read_bytes().decode(errors="replace")
+            status = read_file(Path(f"/proc/{pid}/status")).decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             return None
         return number(words(next((line for line in lines(status) if line.startswith("NSpid:")), str(pid)))[-1])
@@ -193,7 +194,7 @@ class ProcessTable:
 
     def _content(self, pid: int, name: str) -> bytes | None:
         try:
-            return (self.root / str(pid) / name).read_bytes()
+            return read_file(self.root / str(pid) / name)
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -207,4 +208,4 @@ class ProcessTable:
 
     def boot_id(self) -> str:
         """Return the kernel's random identifier of this boot."""
-        return (self.root / "sys/kernel/random/boot_id").read_bytes().decode("ascii").removesuffix("\n")
+        return read_file(self.root / "sys/kernel/random/boot_id").decode("ascii").removesuffix("\n")
