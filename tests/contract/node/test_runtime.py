@@ -168,6 +168,16 @@ def test_another_hash_than_the_one_read_is_a_conflict_but_can_be_restored(runtim
     assert image_of(runtime_world, container_id) == image
 
 
+def test_what_is_no_hash_is_not_stored(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    image = image_of(runtime_world, container_id)
+
+    with pytest.raises(MetadataConflict):
+        runtime_world.runtime.rewrite([(image, StoredHashes(container=HashValue('b1","x":"')))])
+
+    assert image_of(runtime_world, container_id) == image
+
+
 def test_what_runs_and_is_taken_for_ended_is_shown_again(runtime_world: RuntimeWorld) -> None:
     first, second = runtime_world.start_container(OLD), runtime_world.start_container(OLD)
     runtime, before = runtime_world.runtime, runtime_world.runtime.inventory(full=True)

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import ClassVar, Self, TypeAlias
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.errors import ContainerGone, MetadataConflict
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH, HASH_KEYS, hash_changes
 from nodeupgrade.node.runtimes.cri.json_places import Places, Tree, find
@@ -23,7 +23,7 @@ Spans: TypeAlias = "Mapping[str, tuple[slice, ...]]"
 LONGEST_SHOWN = 40
 
 
-class UnexpectedMetadata(StepFailed):
+class UnexpectedMetadata(MetadataConflict):
     """Stored metadata has an unknown form and must not be changed."""
 
 
