@@ -1,13 +1,13 @@
-"""Restore the old kubelet's hash of one container after the other; one for which that fails keeps none of the others.
+"""Restore the old kubelet's hashes, whatever became of the metadata of one of the containers.
 
-Stored metadata may have been written by another process since. Then only the hash in it is put back; if it cannot be
-found there, the container is left as it is.
+Another process may have written it since. Then only the hash in it is put back; if that cannot be found there, the
+container is left as it is, and the others are restored.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.errors import ContainerGone, MetadataConflict
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import FIRST_RESTORED
 from nodeupgrade.node.node import Node
@@ -19,7 +19,7 @@ from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 
 def restore_images(
     node: Node, images: Mapping[ContainerId, BeforeImage], after: Mapping[ContainerId, HashValue | None]
-) -> frozenset[ContainerId]:
+) -> tuple[ContainerId, ...]:
     """Restore every image, and return the containers whose hash could not be restored; try these for a moment.
 
     Args:
@@ -28,29 +28,25 @@ def restore_images(
         after: the hashes of the new kubelet.
 
     Raises:
-        StepFailed: writing failed; the other containers have been restored.
+        StepFailed: writing failed, which is no matter of one container.
     """
-    left, deadline = frozenset(images), node.clock.awake() + EXCUSE_SECONDS
-    while True:
-        failures: list[StepFailed] = []
-        left = frozenset(i for i in left if not _restored(node, images[i], after.get(i), failures.append))
-        if failures:
-            raise failures[0]
-        if not left or node.clock.awake() >= deadline:
-            return left
+    left, deadline = tuple(images), node.clock.awake() + EXCUSE_SECONDS
+    while left := tuple(i for i in left if not _restored(node, images[i], after.get(i))):
+        if node.clock.awake() >= deadline:
+            break
         node.clock.sleep(LOOK_SECONDS)
+    return left
 
 
-def _restored(node: Node, image: BeforeImage, after: HashValue | None, failed: Callable[[StepFailed], None]) -> bool:
+def _restored(node: Node, image: BeforeImage, after: HashValue | None) -> bool:
     try:
         node.runtime.restore(image)
-        node.failpoint(FIRST_RESTORED)
     except ContainerGone:
         return True
     except MetadataConflict:
         return store_hash(node, image.container_id, image.hashes, instead_of=after)
-    except StepFailed as error:
-        failed(error)
+    finally:
+        node.failpoint(FIRST_RESTORED)
     return True
 
 
