@@ -10,7 +10,7 @@ from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Behaviour
-from tests.scenario.node_run.test_newcomers import LATE, joined, undone
+from tests.scenario.node_run.test_newcomers import undone
 from tests.scenario.node_run.test_node_run import START, Story, story
 from tests.scenario.node_run.test_shield import journal_of
 
@@ -100,20 +100,6 @@ def test_metadata_that_is_being_written_is_waited_for() -> None:
 
     assert it.nothing_restarted()
     assert undone(it) is None
-
-
-def test_a_container_of_the_new_kubelet_that_cannot_be_read_is_named_as_well() -> None:
-    it, _ = joined()
-
-    def garble() -> None:
-        it.node.runtime.troubles.garbled |= {c.id for c in it.node.inventory().containers if c.pod == LATE.ref}
-
-    it.node.calls.before("journal.append rewrite-hashes undoing", garble)
-
-    assert it.tell().outcome is Outcome.ROLLED_BACK
-
-    assert it.node.kubelet.replaced == ["default/late/app"]
-    assert "default/late/app" in str(undone(it))
 
 
 def test_a_container_that_the_new_kubelet_created_in_a_planned_pod_is_named_as_well() -> None:

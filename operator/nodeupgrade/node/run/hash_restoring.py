@@ -7,7 +7,7 @@ container is left as it is, and the others are restored.
 from collections.abc import Mapping
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import ContainerGone, MetadataConflict
+from nodeupgrade.errors import ContainerGone, MetadataConflict, StepFailed
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import FIRST_RESTORED
 from nodeupgrade.node.node import Node
@@ -60,6 +60,9 @@ def store_hash(node: Node, container: ContainerId, before: StoredHashes, *, inst
     """
     try:
         image = node.runtime.before_images([container]).get(container)
+    except StepFailed:  # it cannot be read, or has no known form
+        return False
+    try:
         if image is not None and image.hashes.container == instead_of:
             node.runtime.rewrite([(image, before)])
     except ContainerGone:

@@ -4,8 +4,6 @@ The executor cannot compute them, since it has no pods. It uses the agent's repo
 neither its content nor its absence stops a rollback.
 """
 
-from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
@@ -30,7 +28,7 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
         expected = expectations.get((container.pod.uid, container.name))
         if expected is None:
             doubtful += [container.label] if container.pod.uid not in report.pods else []
-        elif _stored(node, container.id, expected):
+        elif store_hash(node, container.id, StoredHashes(container=expected.before), instead_of=expected.after):
             restored.append(expected)
         else:
             doubtful.append(container.label)
@@ -45,11 +43,3 @@ def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:
         node.clock.sleep(LOOK_SECONDS)
         report = node.newcomers() or report
     return report
-
-
-def _stored(node: Node, container: ContainerId, expected: AwaitedContainer) -> bool:
-    before = StoredHashes(container=expected.before)
-    try:
-        return store_hash(node, container, before, instead_of=expected.after)
-    except StepFailed:
-        return False

@@ -97,6 +97,15 @@ def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
         StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue('b","x":"')))
 
 
+def test_a_replacement_that_changes_another_byte_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof stands apart from the replacement."""
+    damage = lambda text, *_: text.data.replace(b"aaaa0000", b"b1").replace(b"/x", b"/y")  # noqa: E731
+    monkeypatch.setattr(StoredMetadata, "_with", damage)
+
+    with pytest.raises(UnexpectedMetadata, match="more than the hash"):
+        StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue("b1")))
+
+
 def test_a_container_without_hashes_is_left_as_it_is() -> None:
     data = document({"io.kubernetes.container.restartCount": "0"})
     assert StoredMetadata(ID, data, TYPE_URL).hashes() == StoredHashes(container=None)

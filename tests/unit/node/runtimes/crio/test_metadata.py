@@ -107,6 +107,17 @@ def test_anything_odd_is_refused(data: bytes, why: str) -> None:
         StoredSpecification(ID, data).rewritten(StoredHashes(container=HashValue("b1")))
 
 
+def test_an_annotation_of_the_pod_is_not_taken_for_the_copy_of_a_hash() -> None:
+    """CRI-O keeps the pod's annotations beside the kubelet's."""
+    data = changed(GOOD, lambda w: w["annotations"].update({HASH_WITHOUT_RESOURCES_KEY: "aaaa0000"}))
+    stored = StoredSpecification(ID, data)
+
+    result = stored.rewritten(StoredHashes(container=HashValue("b1"), without_resources=HashValue("c2")))
+
+    assert stored.hashes() == StoredHashes(container=HashValue("aaaa0000"))
+    assert json.loads(result)["annotations"][HASH_WITHOUT_RESOURCES_KEY] == "aaaa0000"
+
+
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
     with pytest.raises(UnexpectedMetadata, match="is not a hash"):
         StoredSpecification(ID, GOOD).rewritten(StoredHashes(container=HashValue('b","x":"')))

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.cri.hash_annotations import served_hashes
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
-from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, StoredConfig
+from nodeupgrade.node.runtimes.docker.metadata import (
+    HASH_LABEL,
+    HASH_LABELS,
+    HASH_WITHOUT_RESOURCES_LABEL,
+    StoredConfig,
+)
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.builders.docker_files import ID, OTHER, content
 
@@ -45,6 +51,17 @@ def test_both_labels_are_changed_independently(
 
     assert stored.hashes() == StoredHashes(container=old, without_resources=second)
     assert StoredConfig(ID, result).hashes() == StoredHashes(container=new, without_resources=second_new)
+
+
+def test_a_label_of_the_image_that_no_kubelet_writes_is_no_hash() -> None:
+    labels = {HASH_LABEL: "aaaa0000", HASH_WITHOUT_RESOURCES_LABEL: "whatever the image says"}
+    stored = StoredConfig.of(ID, content(labels))
+    new = StoredHashes(container=HashValue("b1"), without_resources=HashValue("c2"))
+
+    result = stored.rewritten(new)
+
+    assert stored.hashes() == served_hashes(labels, HASH_LABELS) == StoredHashes(container=HashValue("aaaa0000"))
+    assert result == stored.data.replace(b"aaaa0000", b"b1")
 
 
 def test_what_dockerd_notes_meanwhile_is_not_part_of_what_is_compared() -> None:
