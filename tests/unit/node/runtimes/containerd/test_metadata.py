@@ -78,7 +78,7 @@ GOOD = document({HASH_KEY: "aaaa0000"})
         (TYPE_URL, GOOD.replace(b"cd293f00", b"other"), "belongs to container other"),
         (TYPE_URL, document({HASH_KEY: "XYZ"}), "not a hash"),
         (TYPE_URL, document({HASH_KEY: "0" * 17}), "not a hash"),
-        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"7"), "not a hash"),
+        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"71234"), "not a hash"),
         (TYPE_URL, GOOD.replace(b"aaaa", rb"\u0061aaa"), "not a hash"),
         (TYPE_URL, GOOD.replace(b'"annotations"', b'"annotations":{},"annotations"'), "annotations occurs twice"),
         (TYPE_URL, b"[" * 100_000, "not a JSON object"),

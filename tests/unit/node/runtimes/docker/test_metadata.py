@@ -100,7 +100,7 @@ def test_a_file_of_another_form_is_unexpected(data: bytes, why: str) -> None:
         (b"[]", "not a JSON object"),
         (b'{"Labels":[]}', "labels are not an object"),
         (f'{{"Labels":{{"{HASH_LABEL}":"XYZ"}}}}'.encode(), "not a hash"),
-        (f'{{"Labels":{{"{HASH_LABEL}":7}}}}'.encode(), "not a hash"),
+        (f'{{"Labels":{{"{HASH_LABEL}":71234}}}}'.encode(), "not a hash"),
         (f'{{"Labels":{{"{HASH_LABEL}":"a1","{HASH_LABEL}":"a1"}}}}'.encode(), "occurs twice"),
     ],
 )
