@@ -97,7 +97,9 @@ def without(name: str) -> bytes:
         (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: "bbbb"})), "in one place and bbbb in the other"),
         (document({HASH_KEY: "XYZ"}), "not a hash"),
         (document({HASH_KEY: "0" * 17}), "not a hash"),
-        (GOOD.replace(b"aaaa0000", rb"\u0061aaa0000"), "escapes|not a hash"),
+        (GOOD.replace(b"aaaa0000", rb"\u0061aaa0000"), "escapes"),
+        (document({HASH_KEY: "a1"}, outside=False).replace(b"a1", rb"\u00611"), "escapes"),
+        (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: 7123})), "not a hash"),
     ],
 )
 def test_anything_odd_is_refused(data: bytes, why: str) -> None:
