@@ -302,6 +302,9 @@ class Reason(StrEnum):
         "read the message and the journal on the node, fix the cause, and retry")
     KUBELET_DID_NOT_START = ("KubeletDidNotStart", "the new kubelet exited or never became healthy",
         "look at the kubelet's log on the node")
+    KUBELET_NOT_SHOWN = ("KubeletNotShown",
+        "the new kubelet is healthy, but the API server, which answers the agent, does not show its version",
+        "look at the kubelet's log on the node for errors of its connection: TLS, proxy, credentials")
     VERIFICATION_FAILED = ("VerificationFailed", "the node is not in the expected state after the swap",
         "look at the message, the node and its pods")
     RUNTIME_DID_NOT_ANSWER = ("RuntimeDidNotAnswer", "the container runtime did not answer in time",

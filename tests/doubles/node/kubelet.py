@@ -19,6 +19,7 @@ from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
+from tests.doubles.node.api_server import SimulatedApiServer
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
 from tests.doubles.node.containers.rules import restarts_all
@@ -35,6 +36,8 @@ UNKNOWN_GATE, REJECTED_SETTING = "NoSuchGate", "runOnce: true"
 EXIT_SECONDS, SYNC_SECONDS, HEALTHY_SECONDS = 0.05, 0.1, 0.2
 SYNC_PERIOD_SECONDS = 1.0
 SICKENS_SECONDS = 1.5
+REPORT_SECONDS = 0.6
+"""After its start, a kubelet writes its version into the status of its Node."""
 
 
 def program(version: str) -> bytes:
@@ -80,6 +83,7 @@ class KubeletProcess:
     stamp: str | None = None
     healthy: bool = False
     started: float = 0.0
+    knows_pods: bool = False  # whether it has had the node's pods from the API server
     # the hashes that it accepts, by namespace, pod and container
     expected: dict[tuple[str, str, str], frozenset[HashValue]] = field(default_factory=dict)
 
@@ -101,6 +105,7 @@ class SimulatedKubelet:
 
     Attributes:
         pods: the node's pods as the API server has them.
+        api: the API server.
         behaviour: of kubelets that misbehave, by version, for example ``v1.33.13``.
         also_accepts: of patched kubelets, by version, those whose hashes they accept besides their own.
         exited: called when the process exits by itself.
@@ -125,6 +130,7 @@ class SimulatedKubelet:
     ) -> None:
         self.node = node
         self.pods: list[Pod] = []
+        self.api = SimulatedApiServer(timeline)
         self.behaviour: dict[str, Behaviour] = {}
         self.also_accepts: dict[str, tuple[str, ...]] = {}
         self.exited: Callable[[], None] = lambda: None
@@ -236,6 +242,7 @@ class SimulatedKubelet:
             return
         self._disk[STATE] = state(str(version))
         self._later(process, SYNC_SECONDS, self._sync)
+        self._later(process, REPORT_SECONDS, self._report)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
         if behaviour is Behaviour.SICKENS:
@@ -314,13 +321,21 @@ class SimulatedKubelet:
         self.process = None
         self.exited()
 
+    def _report(self, process: KubeletProcess) -> None:
+        if self.api.reached_by(process.version):
+            self.api.shows = str(process.version)
+        else:
+            self._later(process, SYNC_PERIOD_SECONDS, self._report)
+
     def _sync(self, process: KubeletProcess) -> None:
+        process.knows_pods = process.knows_pods or self.api.reached_by(process.version)
         if self._runtime.answering:
             process.expected = dict(self._expected(process))
             self.watch()
             pods = self.desired(process.version)
-            self._remove_strangers({pod.ref for pod in pods})
-            for pod in pods:
+            if process.knows_pods:
+                self._remove_strangers({pod.ref for pod in pods})
+            for pod in pods if process.knows_pods else static_pods(self._disk, process.version, self.node):
                 self._sync_pod(pod, process)
         self._later(process, SYNC_PERIOD_SECONDS, self._sync)
 

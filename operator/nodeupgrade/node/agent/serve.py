@@ -84,6 +84,7 @@ class Agent:
             reporter=self._reporter,
             guard=self._guard,
             pods=self._pods,
+            clock=host.clock,
         )
         examiner, report = Examiner(settings, kube, host), self._reporter.report
         self._preparation = Preparation(

@@ -87,6 +87,15 @@ class Newcomers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownKubelet:
+    """What the API server shows of the node's kubelet, as the agent reports it."""
+
+    at: float  # when the agent looked, in seconds of AwakeTime
+    answered: bool  # whether the API server answered it
+    version: str | None = None  # status.nodeInfo.kubeletVersion; None if it did not answer, or if there is no Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
     """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again."""
 
@@ -137,6 +146,8 @@ class Limits:
     # the kubelet-down budget: for all time without a kubelet, a rollback included
     kubelet_down: float = VerifySettings().kubelet_down_budget.total_seconds()
     settle: float = VerifySettings().settle.total_seconds()  # the settle period, before the commit
+    # how long the API server may answer the agent before it shows the new kubelet
+    node_status: float = VerifySettings().node_ready_timeout.total_seconds()
     runtime_restart: float = 120.0  # how long the runtime may take to answer after its restart
     undo_attempts: int = 5  # how often one undo may fail before the run ends as Degraded
     # how long the old kubelet is refused what it wants to end

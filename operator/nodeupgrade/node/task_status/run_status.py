@@ -124,7 +124,7 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
             message = f"{message}; undoing {last.step} failed {times} and is tried again, at last because {last.error}"
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, shorten(message, MESSAGE_LENGTH)
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
-    phase = TaskPhase.VERIFYING if current in {Step.VERIFY, COMMIT} else TaskPhase.RUNNING
+    phase = TaskPhase.VERIFYING if current in {Step.AWAIT_NODE_STATUS, Step.VERIFY, COMMIT} else TaskPhase.RUNNING
     return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
 
 
