@@ -250,6 +250,10 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS_HEALTHY:
             self._later(process, SICKENS_SECONDS, self._exit)
 
+    def write(self, source: str, message: str) -> None:
+        """Log a message, as a source file of the kubelet does."""
+        self.wrote.append(f"I0101 00:00:00.000000       1 {source}:1] {message}")
+
     def stop(self) -> None:
         """End the process; containers are not affected."""
         self.process = None
@@ -382,7 +386,9 @@ class SimulatedKubelet:
             if wanted is not None and newest.hashes.container not in wanted and not self._refused(call):
                 self.replaced.append(newest.label)
                 self._runtime.stop_container(newest.id)
-                self.wrote.append(f"Killing container {newest.id}: definition changed, will be restarted")
+                self.write(
+                    "kuberuntime_manager.go", f"Killing container {newest.id}: definition changed, will be restarted"
+                )
                 self._runtime.create_container(sandbox, name, new)
         elif (container := pod.container(name)) and is_restarted(pod, container, newest):
             self._runtime.create_container(sandbox, name, new)
@@ -399,7 +405,7 @@ class SimulatedKubelet:
     def _refused(self, call: RuntimeCall) -> bool:
         if not self._shield.refuses(call):
             return False
-        self.wrote.append(f"KillContainerError: {call.container or call.sandbox or call.pod} is guarded")
+        self.write("pod_workers.go", f"KillContainerError: {call.container or call.sandbox or call.pod} is guarded")
         return True
 
     def _newest(self, sandbox: SandboxInstance, name: str) -> ContainerInstance | None:

@@ -186,8 +186,8 @@ class SystemdManager:
         invocation = self._systemctl.show(_checked(unit), ("InvocationID",)).get("InvocationID", "")
         if not invocation:
             return ()
-        lines = self._systemctl.journal(invocation, LOG_LINES).splitlines()
-        return tuple(lines) if len(lines) < LOG_LINES else ()
+        lines = self._systemctl.journal(invocation, LOG_LINES).split("\n")  # as journald does
+        return tuple(filter(None, lines)) if len(lines) <= LOG_LINES else ()
 
     def reload(self) -> None:
         """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""
