@@ -121,6 +121,9 @@ class Reason(StrEnum):
     RESIZE_POLICY_RESTART = ("ResizePolicyRestart",
         "an in-place resize would restart a container after the swap",
         "finish or revert the resize of the pod named in the message")
+    POD_MAY_RESTART_AS_A_WHOLE = ("PodMayRestartAsAWhole",
+        "a pod has a rule that restarts all of its containers, which the run could not tell from damage",
+        "wait until the pod is gone, or accept the check: if the rule applies during the run, the node is rolled back")
     POD_CGROUP_WOULD_CHANGE = ("PodCgroupWouldChange", "the new kubelet would move a running pod to another cgroup",
         "keep the node's cgroup settings as they are")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",

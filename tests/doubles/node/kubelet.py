@@ -22,7 +22,6 @@ from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from tests.doubles.node.api_server import SimulatedApiServer
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
-from tests.doubles.node.containers.rules import restarts_all
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
@@ -357,8 +356,6 @@ class SimulatedKubelet:
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
         instances = [stored.instance for stored in self._runtime.containers.values()]
-        if restarts_all(pod, process.version, self._runtime, self._refused):
-            return
         if is_over(pod, instances):
             self._end(pod, [each for each in instances if each.pod == pod.ref and each.state is ContainerState.RUNNING])
             return

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.packages.dpkg_database import Package
@@ -19,7 +18,7 @@ from nodeupgrade.node.plan.derived_uids import OwnUids
 from nodeupgrade.node.runtimes.description import RestartTuning
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
 
-PLAN_SCHEMA = 2
+PLAN_SCHEMA = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,8 +231,6 @@ class RunPlan:
     own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
-    # containers whose exit code may make a kubelet restart them, or their whole pod
-    ruled: tuple[RuledContainer, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
 
     @property
