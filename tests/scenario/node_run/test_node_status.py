@@ -158,6 +158,7 @@ def test_an_abort_ends_the_wait() -> None:
 
     assert report is not None
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.ABORTED), report
+    assert "before the API server showed the new kubelet" in report.message
 
 
 def test_what_is_harmed_meanwhile_ends_the_wait() -> None:

@@ -27,6 +27,7 @@ FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
 LOOK_AT_KUBELET_SECONDS = 1.0
 UNHEALTHY_LOOKS_TOLERATED = 5
+NOT_SHOWN = "before the API server showed the new kubelet"
 OUTCOME_SECONDS = 60.0
 """How long after the settle period a call may wait at the shield: one that cannot be recorded waits forever."""
 
@@ -127,7 +128,7 @@ class AwaitNodeStatus(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Watch containers and kubelet meanwhile."""
-        watch, status = KubeletWatch.from_now(node, plan), NodeStatusWait.from_now(node, plan)
+        watch, status = KubeletWatch.from_now(node, plan, NOT_SHOWN), NodeStatusWait.from_now(node, plan)
         while not status.is_over():
             watch()
             node.clock.sleep(LOOK_SECONDS)
@@ -142,7 +143,7 @@ class Verify(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
-        watch = KubeletWatch.from_now(node, plan)
+        watch = KubeletWatch.from_now(node, plan, "during the settle period")
         began = node.clock.awake()
         end = began + plan.limits.settle
         waits_since: AwakeTime | None = None
@@ -165,16 +166,17 @@ class KubeletWatch:
 
     node: Node
     plan: RunPlan
+    when: str  # for messages
     containers: Watch
     _pid: int
     _next: AwakeTime
     unhealthy: int = 0  # health checks that failed in a row
 
     @classmethod
-    def from_now(cls, node: Node, plan: RunPlan) -> Self:
+    def from_now(cls, node: Node, plan: RunPlan, when: str) -> Self:
         """Return a watch of the kubelet that runs now."""
         pid = node.services.status(plan.swap.unit).main_pid
-        return cls(node, plan, Watch.from_now(node, plan), pid, node.clock.awake())
+        return cls(node, plan, when, Watch.from_now(node, plan), pid, node.clock.awake())
 
     def __call__(self) -> None:
         """Look at whatever is due.
@@ -183,7 +185,7 @@ class KubeletWatch:
             StepFailed: a container was harmed, the kubelet exited or stays unhealthy, or an abort was requested.
         """
         if self.node.abort():
-            raise StepFailed("an abort was requested while the new kubelet was watched", reason=Reason.ABORTED)
+            raise StepFailed(f"an abort was requested {self.when}", reason=Reason.ABORTED)
         self.containers()
         if self.node.clock.awake() < self._next:
             return
