@@ -32,8 +32,11 @@ SAME_MOMENTS = 6
 async def test_an_api_server_that_is_away_is_waited_for_before_the_settle_period(world: World) -> None:
     """Away from the first decision on; then the task says what the run waits for."""
     refused: list[str] = []
+    heard: list[bool] = []
 
     def away(moment: str) -> None:
+        if moment == "report_kubelet done" and (told := world.runs.shown_kubelet(FIRST)) is not None:
+            heard.append(told.answered)
         if (world.stops and len(refused) < 40) and moment in {"get_task", "patch_task_status", "get_node"}:
             assert world.runs.read_journal(FIRST).first(Step.VERIFY, Mark.DOING) is None
             refused.append(moment)
@@ -46,6 +49,7 @@ async def test_an_api_server_that_is_away_is_waited_for_before_the_settle_period
     assert status.phase is TaskPhase.SUCCEEDED
     assert len(refused) == 40
     assert upgraded(world)
+    assert (heard[0], heard[-1]) == (False, True), "the executor is told that nobody gets an answer"
     waiting = [each for each in world.kube.statuses if "waiting until the API server shows it" in each.message]
     assert {(each.phase, each.reason) for each in waiting} == {(TaskPhase.VERIFYING, Reason.PROGRESSING)}
 
