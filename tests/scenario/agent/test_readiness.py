@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -155,8 +156,7 @@ async def test_what_ends_by_itself_while_the_probes_are_awaited_is_named(world: 
     """The control plane, which counts every restart until its verdict, believes that of the node alone."""
     runtime = world.node.runtime
     victim = next(c.id for c in world.before.running() if c.name == "nginx")
-    end = (lambda: runtime.stop_container(victim)) if asked else (lambda: runtime.end(victim, 1))
-    pending = [end]
+    pending = [partial(runtime.stop_container, victim) if asked else partial(runtime.end, victim, 1)]
 
     def once_settled(moment: str) -> None:
         attempt = RunId(f"{RUN}.1")
