@@ -11,6 +11,8 @@ from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import GuardState, TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import ForbiddenError
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.doubles.node import Behaviour
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, pod, reported
 from tests.scenario.agent.harness import NEW, RUN, Killed, World, quiet
@@ -149,6 +151,22 @@ async def test_killed_while_lingering_the_next_agent_lingers_no_longer_than_the_
 
     assert status == replace(status, phase=TaskPhase.SUCCEEDED)
     assert seconds_after_start(world) < EXPOSURE + 2
+
+
+async def test_a_node_that_does_not_answer_after_the_run_does_not_hold_up_its_report(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_unit: str) -> UnitStatus:
+        raise StepFailed("systemd does not answer")
+
+    def once_settled(moment: str) -> None:
+        if moment == "with_ended_since":
+            world.node.runtime.end(next(c.id for c in world.before.running() if c.name == "nginx"), 1)
+            monkeypatch.setattr(world.node.services, "status", silent)
+
+    world.hook = once_settled
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["by itself", "on request"])

@@ -214,8 +214,7 @@ class Agent:
         lingered_until = await self._linger(plan, journal)
         if lingered_until is None:
             return status
-        node = self._host.node(plan.runtime_endpoint, plan.runtime_name)
-        status = await asyncio.to_thread(with_ended_since, status, node, plan, journal)
+        status = await asyncio.to_thread(with_ended_since, status, self._host, plan, journal)
         return replace(status, finished_at=lingered_until)
 
     async def _linger(self, plan: RunPlan, journal: Journal) -> datetime | None:
