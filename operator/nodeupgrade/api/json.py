@@ -271,13 +271,13 @@ def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -
     if strict and (unknown := given.keys() - {member.name for member in members}):
         raise MalformedObjectError(path, f"unknown field {min(unknown)!r} for {kind.__name__}")
     values: dict[str, object] = {}
+    prefix = f"{path}." if path else ""
     for member in members:
         value = given.get(member.name)
-        where = f"{path}.{member.name}" if path else member.name
         if member.name in given if strict else value is not None:  # in API objects, null stands for nothing
-            values[member.attribute] = member.read(value, where)
+            values[member.attribute] = member.read(value, prefix + member.name)
         elif member.required:
-            raise MalformedObjectError(where, "it is missing")
+            raise MalformedObjectError(prefix + member.name, "it is missing")
     return kind(**values)
 
 

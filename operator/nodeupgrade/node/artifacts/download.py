@@ -22,8 +22,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
-from nodeupgrade.node.host.files.atomic import digest_of, fresh_beside, write_all
-from nodeupgrade.node.host.files.opening import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.atomic import fresh_beside, write_all
+from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, digest_of
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 

@@ -16,6 +16,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelet.state_files.formats import read_by
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
@@ -223,7 +224,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         recreated=recreated,
         pinned=examination.pins.kept,
         own_uids=_own_uids(examination, current),
-        state_files=layout.state_files,
+        state_files=tuple(f"{layout.root}/{name}" for name in read_by(current, layout)),
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,

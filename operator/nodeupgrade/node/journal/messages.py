@@ -15,7 +15,8 @@ from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import Inconsistent
-from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
+from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.run_store import GO_ON, Rescue
@@ -143,7 +144,7 @@ class Messages:
         return self.root / run
 
     def _read(self, path: Path) -> bytes:
-        return b"".join(read_chunks(path, disk=self.disk))
+        return read_file(path, disk=self.disk)
 
     def _write(self, path: Path, data: bytes) -> None:
         with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:

@@ -39,6 +39,7 @@ class FileBefore:
     content: bytes | None  # its content; None if the file did not exist
     # restore only if this is its current content; anything else is a change by another tool or a person
     only_if: bytes | None = None
+    place: str | None = None  # the directory to make it in, since others may write in its own; None for its own
 
 
 def script(
@@ -116,7 +117,8 @@ def _restored(file: FileBefore) -> str:
     if file.content is None:
         command = f"    rm -f {path}"
     else:
-        command = piped_command(f"put {path} {sha256(file.content).hexdigest()}", file.content)
+        put = "put" if file.place is None else f"put_from {quote(file.place)}"
+        command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, opened
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.running_kubelet import isolation
@@ -119,8 +120,8 @@ class HostKubelet:
 
     def is_elf(self, binary: PurePosixPath) -> bool:
         try:
-            with located(self.root, binary).open("rb") as program:
-                return program.read(len(ELF)) == ELF
+            with opened(located(self.root, binary), follow=True) as program:
+                return next(chunks_of(program, LARGEST_PROGRAM), b"").startswith(ELF)
         except FileNotFoundError:
             return False
         except OSError as error:

@@ -19,6 +19,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet.kubeconfig import Credentials, Material
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.running_kubelet.kubelet import Answer
 
 TIMEOUT_SECONDS = 5.0
@@ -171,7 +172,7 @@ def _file(material: Material) -> Iterator[str | None]:
 def _authorization(token: Material) -> dict[str, str]:
     if not token.given:
         return {}
-    text = (token.data if token.data is not None else Path(token.path or "").read_bytes()).strip()
+    text = (token.data if token.data is not None else read_file(Path(token.path or ""), follow=True)).strip()
     if not _TOKEN.fullmatch(text):  # an error of http.client would contain the token
         raise ValueError("the token contains invalid characters")
     return {"Authorization": f"Bearer {text.decode('ascii')}"}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.shield.shield import REFUSED, WAITING, RefusedCall
@@ -76,7 +77,7 @@ class ShieldRecords:
         """Return the refused calls, oldest first; reads only what was appended."""
         try:
             if self._refused.stat().st_size > self._size:
-                data = self._refused.read_bytes()[self._size :]
+                data = read_file(self._refused)[self._size :]
                 whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
                 self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
                 self._size += len(whole)

@@ -2,6 +2,8 @@
 
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.node.host.files.reading import read_file
+
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -18,7 +20,7 @@ def memory_in_use(pid: int, name: str, proc: Path = Path("/proc"), cgroups: Path
         ``None`` if it is unknown.
     """
     try:
-        lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()]
+        lines = [line.split(":", 2) for line in read_file(proc / str(pid) / "cgroup").decode().splitlines()]
         paths = {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
         if "memory" in paths:
             group = _group(cgroups / "memory", paths["memory"], name)
@@ -38,6 +40,6 @@ def _group(root: Path, path: str, name: str) -> Path:
 
 
 def _working_set(group: Path, usage: str, cache: str) -> int:
-    used = int((group / usage).read_text(encoding="ascii"))
-    statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
+    used = int(read_file(group / usage))
+    statistics = dict(line.split() for line in read_file(group / "memory.stat").decode().splitlines())
     return max(0, used - int(statistics.get(cache, 0)))

@@ -4,11 +4,12 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.atomic import digest_of
+from nodeupgrade.node.host.files.reading import digest_of, read_file
 from nodeupgrade.node.host.files.system_calls import stamp
 from nodeupgrade.node.host.processes.process import Process
 
@@ -110,7 +111,7 @@ class ProcessTable:
 
     def program_digest(self, pid: int) -> Digest | None:
         """Return the SHA-256 of a process's program, even if its file was deleted; ``None`` if it has none."""
-        return self._of_program(pid, digest_of)
+        return self._of_program(pid, partial(digest_of, follow=True))
 
     def _of_program(self, pid: int, look: Callable[[Path], T]) -> T | None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
@@ -120,7 +121,7 @@ class ProcessTable:
     def units(self, pid: int) -> tuple[str, ...]:
         """Return the systemd units that a process belongs to, by its control group, the innermost last."""
         with contextlib.suppress(OSError):
-            lines = (self.root / str(pid) / "cgroup").read_text(errors="replace").splitlines()
+            lines = read_file(self.root / str(pid) / "cgroup").decode(errors="replace").split("\n")
             groups = [line.split(":", 2) for line in lines if line.count(":") >= 2]
             path = next((path for _, names, path in groups if names in {"", "name=systemd"} and path != "/"), "")
             return tuple(part for part in path.split("/") if part.endswith(UNITS))
@@ -157,7 +158,7 @@ class ProcessTable:
     def text(self, pid: int, name: str) -> str:
         """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file."""
         try:
-            return (self.root / str(pid) / name).read_text(errors="surrogateescape")
+            return read_file(self.root / str(pid) / name).decode(errors="surrogateescape")
         except OSError:
             return ""
 
@@ -176,7 +177,7 @@ class ProcessTable:
             pid: its PID in our namespace. A node may have a PID namespace of its own.
         """
         try:
-            lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+            lines = read_file(Path(f"/proc/{pid}/status")).decode(errors="replace").split("\n")
         except (FileNotFoundError, ProcessLookupError):
             return None
         numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [str(pid)])
@@ -191,7 +192,7 @@ class ProcessTable:
 
     def _content(self, pid: int, name: str) -> bytes | None:
         try:
-            return (self.root / str(pid) / name).read_bytes()
+            return read_file(self.root / str(pid) / name)
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -205,4 +206,4 @@ class ProcessTable:
 
     def boot_id(self) -> str:
         """Return the kernel's random identifier of this boot."""
-        return (self.root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return read_file(self.root / "sys/kernel/random/boot_id").decode("ascii").strip()
