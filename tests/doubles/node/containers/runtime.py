@@ -340,7 +340,7 @@ class SimulatedRuntime:
     def stop_container(self, container_id: ContainerId) -> None:
         """Stop a container on request."""
         self.asked.add(container_id)
-        self.end(container_id, TERMINATED)
+        self.end(container_id, self.troubles.exits_when_stopped.get(container_id, TERMINATED))
 
     def stop_sandbox(self, sandbox_id: SandboxId) -> None:
         """Stop a sandbox and everything in it on request."""

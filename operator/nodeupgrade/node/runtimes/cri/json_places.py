@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from nodeupgrade.text import parse_json
+
 Tree: TypeAlias = "Mapping[str, Tree]"
 """The wanted members of an object by name, each with the wanted ones of its value."""
 LEAF: Tree = {}
@@ -31,7 +33,7 @@ class Places:
 
     def value(self, *path: str) -> object:
         """Return the parsed value; ``None`` if it is missing."""
-        return json.loads(self.text[self.spans[path]]) if path in self.spans else None
+        return parse_json(self.text[self.spans[path]]) if path in self.spans else None
 
     def is_object(self, *path: str) -> bool:
         return self.has(*path) and self.text[self.spans[path]].startswith("{")
