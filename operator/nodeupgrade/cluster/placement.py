@@ -6,44 +6,16 @@ was harmless until now becomes fatal with any kubelet restart, ours included.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 
 from nodeupgrade.api.json import Json, from_json
-from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
+from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.cluster.nodes import NodeView, Taint
 from nodeupgrade.cluster.pods import Pod
 
 Term = tuple[list[Requirement], list[Requirement]]
 """What a term of a node affinity requires of labels, and of fields (only ``metadata.name`` exists)."""
-
-
-def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Report whether a label selector matches; an empty one matches everything."""
-    expected = (selector.match_labels or {}).items()
-    return all(labels.get(key) == value for key, value in expected) and all(
-        meets(requirement, labels) for requirement in selector.match_expressions
-    )
-
-
-def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
-    """Report whether labels or fields meet one requirement; an unknown operator is never met."""
-    value = values.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return _compare(value, requirement) > 0
-        case "Lt":
-            return _compare(value, requirement) < 0
-        case _:
-            return False
 
 
 def unmet_placement(pod: Pod, node: NodeView) -> str | None:
@@ -89,16 +61,7 @@ def _term(body: Json) -> Term:
 def _meets_term(term: Term, node: NodeView) -> bool:
     """An empty term matches nothing (k8s.io/component-helpers/scheduling/corev1/nodeaffinity)."""
     by_kind = zip(term, (node.labels, {"metadata.name": node.name}), strict=True)
-    return any(term) and all(meets(each, values) for requirements, values in by_kind for each in requirements)
-
-
-def _compare(value: str | None, requirement: Requirement) -> int:
-    """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
-    try:
-        have, want = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
-        return 0
-    return (have > want) - (have < want)
+    return any(term) and all(each.met_by(values) for requirements, values in by_kind for each in requirements)
 
 
 def _tolerations(pod: Pod) -> tuple[Json, ...]:

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias, dataclass_transform
 
-from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, HookRun, RunVerdict, TaskSpec
@@ -230,7 +229,7 @@ class GiveUp(_OnTask, logged="run_given_up"):
             observed_generation=self.task.generation,
             phase=self.phase,
             reason=self.reason,
-            message=shorten(printable(self.message)),
+            message=stored(self.message),
             finished_at=now,
         )
 

@@ -22,6 +22,9 @@ from nodeupgrade.api.limits import LABEL_LENGTH
 
 MOST_NAMES: Final = 500
 
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""The role labels of the control plane."""
+
 _LABEL_VALUE = Field(
     max_length=LABEL_LENGTH,
     pattern=rf"({LABEL_NAME})?",
@@ -70,6 +73,33 @@ class Requirement:
         Field(max_items=64, defaulted=False),
     ] = ()
 
+    def met_by(self, values: Mapping[str, str]) -> bool:
+        """Report whether labels or fields meet it; an unknown operator is never met."""
+        value = values.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt":
+                return self._compare(value) > 0
+            case "Lt":
+                return self._compare(value) < 0
+            case _:
+                return False
+
+    def _compare(self, value: str | None) -> int:
+        """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
+        try:
+            have, want = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return 0
+        return (have > want) - (have < want)
+
 
 @declared(
     Rule(
@@ -91,6 +121,12 @@ class LabelSelector:
     match_expressions: Annotated[
         tuple[Requirement, ...], "Terms that must all hold.", Field(max_items=32, defaulted=False)
     ] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Report whether it matches; an empty one matches everything."""
+        expected = (self.match_labels or {}).items()
+        fits = all(labels.get(key) == value for key, value in expected)
+        return fits and all(requirement.met_by(labels) for requirement in self.match_expressions)
 
 
 @declared(
@@ -155,3 +191,19 @@ class NodeSelection:
         "Whether the set of nodes is fixed when the rollout is planned (Snapshot), or also includes nodes that "
         "match later (Continuous).",
     ] = Membership.SNAPSHOT
+
+    @property
+    def beyond_names(self) -> bool:
+        """Whether nodes are selected by more than their names."""
+        return self.all or self.selector is not None
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Report whether a node is selected."""
+        excluded = self.exclude
+        if name in excluded.names or (excluded.selector is not None and excluded.selector.matches(labels)):
+            return False
+        if name in self.names:
+            return True
+        if not self.control_plane and any(label in labels for label in CONTROL_PLANE_LABELS):
+            return False
+        return self.all or (self.selector is not None and self.selector.matches(labels))

@@ -23,8 +23,7 @@ from nodeupgrade.api.wording import sentence, with_remedy
 from nodeupgrade.cluster.agent_pods import AgentPodView, PodRole
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
-from nodeupgrade.fleet.setbacks import Setback, retry_delay
-from nodeupgrade.fleet.snapshot import LostAgents
+from nodeupgrade.fleet.setbacks import LostAgents, Setback, retry_delay
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
 """How long an agent may take to start despite a reported problem, and to report after its deadline."""

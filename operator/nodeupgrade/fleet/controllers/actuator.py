@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
-from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.task.object import (
     BASELINE_ANNOTATION,
     EPOCH_MARK,
@@ -116,7 +115,7 @@ class Actuator:
                 await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
             case actions.Abort(task=task, reason=reason, message=message):
                 asked = {"action": TaskAction.ABORT.value, "actionReason": reason.value}
-                await self._merge_task(task, {"spec": {**asked, "actionMessage": shorten(printable(message))}})
+                await self._merge_task(task, {"spec": {**asked, "actionMessage": stored(message)}})
             case actions.Judge(task=task, verdict=verdict):
                 changed = merge_patch(to_json(task.spec.verdict) or {}, to_json(verdict))
                 await self._merge_task(task, {"spec": {"verdict": changed}})

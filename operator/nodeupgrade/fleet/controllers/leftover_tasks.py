@@ -15,7 +15,7 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, nodes_in_flight
-from nodeupgrade.fleet.decide.failures import records_failure
+from nodeupgrade.fleet.failures import records_failure
 
 
 @dataclass(frozen=True, slots=True)

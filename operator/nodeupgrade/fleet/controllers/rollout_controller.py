@@ -25,7 +25,8 @@ from nodeupgrade.fleet.controllers.sweep import Sweep
 from nodeupgrade.fleet.controllers.takeover import take_over
 from nodeupgrade.fleet.decide.conditions import of_internal_error
 from nodeupgrade.fleet.decide.planner import plan
-from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
+from nodeupgrade.fleet.setbacks import FailureHistory
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
 @dataclass(slots=True)

@@ -15,7 +15,8 @@ from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.findings.check import ask
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.admission_checks import BEFORE_PODS, WARNINGS, WITH_PODS
-from nodeupgrade.fleet.decide.candidate import Candidate, resolve_artifact, unsupported_version
+from nodeupgrade.fleet.decide.candidate import Candidate, resolve_artifact
+from nodeupgrade.kubelet.supported import unsupported_version
 from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.sources.allowlist import Allowed, forbidden
 
@@ -109,7 +110,7 @@ def warnings(candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
-    target, server = candidate.target, candidate.fleet.server
+    target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         newer = f"{target} is newer than the API server {server}"
         return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)

@@ -5,21 +5,21 @@ They narrow the same list one after the other, so that the tightest decides and 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from datetime import UTC, datetime
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunVerdict
-from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
-from nodeupgrade.fleet.cluster_budget import room
 from nodeupgrade.fleet.decide import gates
 from nodeupgrade.fleet.decide.growth import slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
-from nodeupgrade.fleet.decide.overlap import queued
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.start_decision import Nodes, StartDecision
 from nodeupgrade.fleet.decide.waves import WaveRoster
@@ -27,18 +27,18 @@ from nodeupgrade.fleet.decide.waves import WaveRoster
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
 UNDECIDED = StartDecision()
+_UNDATED = datetime.max.replace(tzinfo=UTC)
 
 Budget = Callable[[RolloutView, Nodes], StartDecision]
 
 
 def decide_start(rollout: RolloutView) -> StartDecision:
     """Return the nodes that may be started now, or why none may: the first closed gate, or the tightest budget."""
-    if (behind := queued(rollout.fleet, rollout.spec)) is not None:
+    if (behind := queued(rollout)) is not None:
         return behind
     planning = rollout.spec.action is RolloutAction.PLAN
     if rollout.held and not rollout.planned:
-        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
-        return StartDecision(reason=reason, message=rollout.held[0].message)
+        return StartDecision(reason=_behind(rollout.spec), message=rollout.held[0].message)
     due = gates.PRECHECK_GATES if planning else gates.GATES
     if (closed := gates.closed(due, gates.of_rollout(rollout))) is not None:
         return StartDecision(reason=closed.reason, message=closed.message)
@@ -47,6 +47,33 @@ def decide_start(rollout: RolloutView) -> StartDecision:
         if decision.nodes:
             decision = budget(rollout, decision.nodes)
     return StartDecision(nodes=decision.nodes) if decision.nodes else decision
+
+
+def queued(rollout: RolloutView) -> StartDecision | None:
+    """Return why the whole rollout waits: an older one that has not ended selects one of its nodes; else None.
+
+    This applies only until the plan is made; after that, the claims decide.
+    """
+    older = sorted((rival for rival in rollout.rivals if _age(rival) < _age(rollout.upgrade)), key=_age)
+    if not older or rollout.upgrade.status.planned_at is not None or rollout.is_called_off:
+        return None
+    nodes = sorted((m.node, m.view.labels) for m in rollout.members.values() if m.view is not None)
+    ours = [(name, labels) for name, labels in nodes if rollout.spec.nodes.selects(name, labels)]
+    for rival in older:
+        terms = None if rival.spec is None else rival.spec.nodes
+        if terms is not None and (shared := next((name for name, labels in ours if terms.selects(name, labels)), None)):
+            because = f"NodeUpgrade {rival.name}, which is older and has not ended, selects node {shared} too"
+            reason = _behind(rollout.spec)
+            return StartDecision(reason=reason, message=sentence(reason, because), behind=True)
+    return None
+
+
+def _behind(spec: UpgradeSpec) -> Reason:
+    return Reason.QUEUED if spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
+
+
+def _age(upgrade: Upgrade) -> tuple[datetime, str]:
+    return upgrade.created_at or _UNDATED, upgrade.name
 
 
 def max_concurrent(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -131,13 +158,12 @@ def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
 
 def cluster(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply the operator's own limits for the whole cluster, over all rollouts."""
-    fleet = rollout.fleet
-    if fleet.cluster_budget.unlimited:
+    if (use := rollout.cluster) is None:
         return StartDecision(nodes=nodes)
-    flying = {*rollout.flying, *(slot.node for rival in fleet.rivals for slot in rival.status.in_flight)}
-    away = {name for name, node in fleet.nodes.items() if node.unschedulable or not node.ready}
-    free = room(fleet.cluster_budget, len(fleet.nodes), len(flying), len(away | flying))
-    because = f"{counted(len(flying), 'node')} of the cluster in flight, {len(away | flying)} unavailable"
+    flying = use.flying.union(rollout.flying)
+    unavailable = len(use.away | flying)
+    free = use.budget.room(nodes=use.nodes, in_flight=len(flying), unavailable=unavailable)
+    because = f"{counted(len(flying), 'node')} of the cluster in flight, {unavailable} unavailable"
     message = sentence(Reason.CLUSTER_BUDGET_REACHED, because)
     return StartDecision(nodes=nodes[:free], reason=Reason.CLUSTER_BUDGET_REACHED, message=message)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun, TaskAction
@@ -139,7 +139,7 @@ def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | Non
 
 
 def _record(task: Task, hook: HookRun, result: HookResult, problem: str) -> RecordHook:
-    done = replace(hook, result=result, message=shorten(printable(problem), HOOK_MESSAGE_LENGTH))
+    done = replace(hook, result=result, message=stored(problem, HOOK_MESSAGE_LENGTH))
     good = result is HookResult.SUCCEEDED
     said = f"hook {hook.template} of node {task.name} " + ("succeeded" if good else f"failed: {problem}")
     message = said if good else sentence(Reason.HOOK_FAILED, said)
