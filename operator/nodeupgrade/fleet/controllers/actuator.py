@@ -36,7 +36,6 @@ from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.cordons.cordons import cordon, uncordon
 from nodeupgrade.fleet.guard.lifecycle import decline, is_asked_for
-from nodeupgrade.fleet.hooks import hooks
 from nodeupgrade.fleet.hooks.jobs import start_hook
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
@@ -111,8 +110,8 @@ class Actuator:
                 await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
             case actions.StartHook(task=task, hook=hook):
                 await start_hook(kube, namespace, task, hook)
-            case actions.RecordHook(task=task, hook=hook):
-                await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
+            case actions.RecordHook(task=task):
+                await self._merge_task(task, {"spec": {"hooks": to_json(action.hooks)}})
             case actions.Abort(task=task, reason=reason, message=message):
                 asked = {"action": TaskAction.ABORT.value, "actionReason": reason.value}
                 await self._merge_task(task, {"spec": {**asked, "actionMessage": stored(message)}})

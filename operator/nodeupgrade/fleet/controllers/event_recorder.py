@@ -71,7 +71,7 @@ def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
             warning = verdict.outcome not in _GOOD
             about_node = event(node_of(task), warning=warning)
             return (event(rollout, warning=True), about_node) if warning else (about_node,)
-        case actions.RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
+        case actions.RecordHook(task=task, result=result) if result is not HookResult.SUCCEEDED:
             return (event(rollout, warning=True), event(node_of(task), warning=True))
         case actions.CreateAgent(task=task) | actions.StartHook(task=task):
             return (event(TASKS.as_regarding(task.name, task.uid)),)

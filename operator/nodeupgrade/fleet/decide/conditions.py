@@ -44,6 +44,11 @@ class UndatedCondition:
     reason: Reason | str  # a string if an operator of another version has reported it, and this one only keeps it
     message: str
 
+    @property
+    def stored_message(self) -> str:
+        """The message as the API stores it."""
+        return stored(self.message, CONDITION_MESSAGE_LENGTH)
+
 
 _true = partial(UndatedCondition, ConditionStatus.TRUE)
 _false = partial(UndatedCondition, ConditionStatus.FALSE)
@@ -250,7 +255,7 @@ def _dated(kind: ConditionType, undated: UndatedCondition, since: datetime, gene
         type=kind.value,
         status=undated.status,
         reason=str(undated.reason),
-        message=stored(undated.message, CONDITION_MESSAGE_LENGTH),
+        message=undated.stored_message,
         last_transition_time=since,
         observed_generation=generation,
     )

@@ -5,11 +5,9 @@ that an operator that was interrupted finds it again; one that somebody has dele
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH
-from nodeupgrade.api.printable import stored
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun, TaskAction
@@ -112,12 +110,6 @@ def may_have_begun(task: Task, *, gone: bool) -> Iterator[HookRun]:
     return (hook for hook in task.spec.hooks if hook.result is None and (over or hook.phase is HookPhase.BEFORE))
 
 
-def with_result(task: Task, done: HookRun) -> tuple[HookRun, ...]:
-    """Return the hooks of a task with the result of one of them."""
-    same = (done.phase, done.template)
-    return tuple(done if (hook.phase, hook.template) == same else hook for hook in task.spec.hooks)
-
-
 def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction:
     """Start the Job of a hook, wait for it, and record how it ended."""
     node, name = task.name, f"hook {hook.template} of node {task.name}"
@@ -139,9 +131,8 @@ def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | Non
 
 
 def _record(task: Task, hook: HookRun, result: HookResult, problem: str) -> RecordHook:
-    done = replace(hook, result=result, message=stored(problem, HOOK_MESSAGE_LENGTH))
     good = result is HookResult.SUCCEEDED
     said = f"hook {hook.template} of node {task.name} " + ("succeeded" if good else f"failed: {problem}")
     message = said if good else sentence(Reason.HOOK_FAILED, said)
     reason = Reason.PROGRESSING if good else Reason.HOOK_FAILED
-    return RecordHook(task=task, hook=done, reason=reason, message=message)
+    return RecordHook(task=task, hook=hook, result=result, problem=problem, reason=reason, message=message)
