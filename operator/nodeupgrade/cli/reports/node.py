@@ -16,10 +16,9 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.baseline import Baseline
-from nodeupgrade.fleet.decide.budgets import decide_start
+from nodeupgrade.fleet.decide.budgets import StartDecision, decide_start
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.decide.waves import approved_by
 
 OTHERS_NAMED = 5

@@ -24,7 +24,7 @@ from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
 from nodeupgrade.fleet.hooks.hooks import may_have_begun
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs
-from nodeupgrade.fleet.leadership.term import supersedes, term_of
+from nodeupgrade.fleet.leadership.lease import supersedes, term_of
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed

@@ -5,7 +5,9 @@ They narrow the same list one after the other, so that the tightest decides and 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TypeAlias, assert_never
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
@@ -13,16 +15,46 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunVerdict
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.strategy import TopologyMode
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.fleet.decide import gates
-from nodeupgrade.fleet.decide.growth import slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import Nodes, StartDecision
 from nodeupgrade.fleet.decide.waves import WaveRoster
+
+Nodes: TypeAlias = tuple[NodeState, ...]
+
+_STALLING = frozenset(
+    {
+        Reason.FAILURE_THRESHOLD_REACHED,
+        Reason.SAME_CAUSE_REPEATED,
+        Reason.ROLLBACK_FAILED,
+        Reason.TOO_MANY_UNAVAILABLE,
+        Reason.TIMED_OUT,
+        Reason.HEALTH_CHECK_FAILED,
+        Reason.HEALTH_CHECK_ERROR,
+        Reason.OVERLAP_CONFLICT,
+    }
+)
+"""Reasons that stall a rollout until a person acts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartDecision:
+    """The nodes that may be started now; if there are none, ``reason`` and ``message`` say why."""
+
+    nodes: Nodes = ()
+    reason: Reason = Reason.PROGRESSING
+    message: str = ""
+    behind: bool = False  # whether the whole rollout waits for an older one
+
+    @property
+    def stalls(self) -> bool:
+        """Whether a person is needed before the rollout can continue."""
+        return self.reason in _STALLING
+
 
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
@@ -139,7 +171,7 @@ def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
         wave = rollout.waves[at]
         own = wave.terms.max_concurrent
         limit = limit if own is None else min(limit, own.of(len(wave.members)))
-        limit = slots(rule, limit, _successes(wave))
+        limit = grown(rule, limit, _successes(wave))
     return _as_many(nodes, limit, len(rollout.flying), " now, by strategy.growth")
 
 
@@ -240,3 +272,36 @@ def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:
     verdicts = (s.task.verdict for s in members if s.judged is not None and s.task is not None)
     known = [verdict for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
     return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))
+
+
+def grown(rule: Growth, limit: int, outcomes: Iterable[bool]) -> int:
+    """Return how many nodes of a wave may be in flight at the same time.
+
+    Args:
+        rule: ``strategy.growth``.
+        limit: The number that other rules allow; the result exceeds neither it nor the rule's cap.
+        outcomes: Whether each finished node of the wave succeeded, in the order of the verdicts.
+    """
+    if rule.type is GrowthType.FIXED:
+        return limit
+    ceiling = limit if rule.cap is None else max(1, min(limit, rule.cap.of(limit)))
+    successes = 0
+    for succeeded in outcomes:
+        successes = successes + 1 if succeeded else 0
+    width = 1
+    while width < ceiling and successes >= width:
+        successes -= width
+        width = _next(rule, width)
+    return min(width, ceiling)
+
+
+def _next(rule: Growth, width: int) -> int:
+    match rule.type:
+        case GrowthType.LINEAR:
+            return width + rule.factor
+        case GrowthType.EXPONENTIAL:
+            return width * max(2, rule.factor)
+        case GrowthType.FIXED:
+            return width
+        case never:
+            assert_never(never)

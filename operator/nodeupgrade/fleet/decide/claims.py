@@ -26,10 +26,10 @@ from nodeupgrade.fleet.actions import (
     WriteStatus,
 )
 from nodeupgrade.fleet.decide.admission import warnings
+from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import Reopening, RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.failures import records_failure
 
 WRITES_AT_ONCE = 250

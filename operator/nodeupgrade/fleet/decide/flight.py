@@ -54,9 +54,10 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
 
 def _remaining(fleet: FleetSnapshot, flight: InFlight) -> tuple[NodeAction, ...]:
     """Return what remains to be done."""
-    name, node, task = flight.name, flight.node, flight.task
-    if flight.problem is not None:
-        because = f"node {name} or its NodeUpgradeTask cannot be read: {flight.problem}"
+    name, known = flight.name, flight.known
+    node, task = known.view, known.task
+    if known.problem is not None:
+        because = f"node {name} or its NodeUpgradeTask cannot be read: {known.problem}"
         reason = Reason.OBJECT_UNREADABLE
         return (Wait(node=name, reason=reason, message=sentence(reason, because)),)
     if node is None:
@@ -149,7 +150,9 @@ def _begin(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -
 
 def _start(flight: InFlight, run: TaskSpec, baseline: str, message: str) -> StartTask:
     reason = Reason.TASK_LOST if run.resumes else Reason.ADMITTED
-    return StartTask(node=flight.name, spec=run, baseline=baseline, claims=flight.task, reason=reason, message=message)
+    return StartTask(
+        node=flight.name, spec=run, baseline=baseline, claims=flight.known.task, reason=reason, message=message
+    )
 
 
 def _cordon(flight: InFlight, node: NodeView, message: str) -> Cordon:
@@ -164,11 +167,11 @@ def _resume(flight: InFlight, node: NodeView) -> NodeAction:
     plane cannot detect earlier restarts.
     """
     name, ours, candidate = node.name, flight.cordoned_by_us, flight.candidate
-    if flight.record is not None:
-        return end_without_task(flight, node, flight.record)
+    if flight.known.record is not None:
+        return end_without_task(flight, node, flight.known.record)
     if candidate is not None and candidate.spec.action is RolloutAction.PLAN and not ours:
         return clear_away(flight, f"node {name} is not claimed any more, and untouched")
-    what = "its task is gone" if flight.task is None else "it registered anew"
+    what = "its task is gone" if flight.known.task is None else "it registered anew"
     if candidate is None or not candidate.spec.artifact.serves(node.platform):
         message = f"node {name}: {what}; its run is taken up once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
@@ -187,7 +190,7 @@ def _turn_back(flight: InFlight, node: NodeView, obstacle: Finding) -> tuple[Nod
 
     Before that, its task is marked with this leader's epoch, so that a late start by another leader is void.
     """
-    reason, message, task = obstacle.reason, obstacle.message, flight.task
+    reason, message, task = obstacle.reason, obstacle.message, flight.known.task
     unmarked = task is not None and flight.epoch not in {"", task.epoch}
     return (
         *((MarkTask(task=task, reason=reason, message=message),) if task is not None and unmarked else ()),
@@ -217,7 +220,7 @@ def _is_selected(candidate: Candidate) -> bool:
 
 def _run(flight: InFlight, candidate: Candidate, action: TaskAction, cordon: CordonRecord) -> TaskSpec:
     """Return the spec of the run of a slot, resolved again because mutable fields may have been edited."""
-    spec, fresh, own, precheck = candidate.spec, candidate.task_spec, flight.own, action is TaskAction.PRECHECK
+    spec, fresh, own, precheck = candidate.spec, candidate.task_spec, flight.known.own, action is TaskAction.PRECHECK
     wanted = probe_delay.is_guarded(spec.verify, candidate.target)
     return replace(
         fresh,

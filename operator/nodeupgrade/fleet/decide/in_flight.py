@@ -3,20 +3,18 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
-from nodeupgrade.api.upgrade.status import NodeFailure, Slot
+from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.agent_pods import AgentPodView
-from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import CreateAgent, GuardParameters, StartHook
 from nodeupgrade.fleet.agents.lifecycle import Agents
 from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.hooks.hooks import HookJobs
 from nodeupgrade.fleet.setbacks import LostAgents, Setback
-from nodeupgrade.fleet.snapshot import FleetSnapshot
+from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
 from nodeupgrade.kubelet import history
 
 
@@ -27,10 +25,7 @@ class InFlight:
     slot: Slot
     now: datetime  # wall-clock time, UTC
     upgrade: Upgrade
-    node: NodeView | None  # the Node; None if it does not exist
-    task: Task | None  # its task, whoever has claimed it
-    record: NodeFailure | None  # the failure of this very Node that only the status records
-    problem: str | None  # why this version cannot parse the Node or its task
+    known: KnownNode
     candidate: Candidate | None  # None if there is no Node, or the spec is not accepted, so that no run may begin
     missing: bool  # whether there is no Node and there may be a run without a verdict
     pods: tuple[Pod, ...] | None  # the node's pods; None if they have not been read
@@ -58,10 +53,7 @@ class InFlight:
             slot=slot,
             now=now,
             upgrade=fleet.upgrade,
-            node=known.view,
-            task=known.task,
-            record=known.record,
-            problem=known.problem,
+            known=known,
             candidate=None if spec is None or known.view is None else Candidate.of(fleet, spec, known.view, now),
             missing=fleet.is_missing(name),
             pods=fleet.pods.get(name),
@@ -81,17 +73,9 @@ class InFlight:
         return self.slot.node
 
     @property
-    def own(self) -> Task | None:
-        """Its task if it belongs to this rollout and to this instance of the Node."""
-        task = self.task
-        if task is None or task.spec.upgrade_ref.uid != self.upgrade.uid:
-            return None
-        return task if self.node is None or task.spec.node_uid == self.node.uid else None
-
-    @property
     def cordoned_by_us(self) -> bool:
         """Whether the cordon of the node is this rollout's."""
-        return self.node is not None and self.node.cordoned_by == self.upgrade.uid
+        return self.known.view is not None and self.known.view.cordoned_by == self.upgrade.uid
 
     @property
     def leftover_pods(self) -> tuple[AgentPodView, ...]:

@@ -61,7 +61,7 @@ def clear_away(flight: InFlight, message: str, failure: NodeFailure | None = Non
     """
     if pods := flight.leftover_pods:
         return DeleteAgent(pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
-    if (task := flight.own) is not None:
+    if (task := flight.known.own) is not None:
         if (hook := hooks.after(task, flight.hook_jobs, flight.hook_refused, flight.now)) is not None:
             return hook
         if task.open:
@@ -72,7 +72,7 @@ def clear_away(flight: InFlight, message: str, failure: NodeFailure | None = Non
 
 def gone(flight: InFlight) -> NodeAction:
     """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
-    name, task = flight.name, flight.own
+    name, task = flight.name, flight.known.own
     message = f"node {name} does not exist any more"
     if not flight.missing:
         return clear_away(flight, message)
@@ -96,7 +96,7 @@ def _is_given_up(flight: InFlight) -> bool:
     """Report whether a missing node has been waited for long enough: ``timeouts.node``, and its own deadline."""
     if flight.slot.missing_since is None:
         return False  # it is not on record yet since when
-    spec, task = flight.upgrade.spec, flight.own
+    spec, task = flight.upgrade.spec, flight.known.own
     ends = [flight.slot.missing_since + (Timeouts() if spec is None else spec.timeouts).node]
     ends += [task.spec.deadline] if task is not None and task.spec.deadline is not None else []
     return flight.now > max(ends)

@@ -14,10 +14,10 @@ from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.counting import Tally
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.health.checks import describe_end
 
 _PHASES = {

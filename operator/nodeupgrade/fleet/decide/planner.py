@@ -10,13 +10,12 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
-from nodeupgrade.fleet.decide.budgets import UNDECIDED, decide_start
+from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision, decide_start
 from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.phase import overdue
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 

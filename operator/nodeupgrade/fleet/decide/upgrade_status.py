@@ -23,12 +23,12 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
+from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.conditions import QUEUED, ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
 from nodeupgrade.fleet.decide.counting import ADMISSION, tally
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.phase import RolloutState, last_progress, overdue, state_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 EventAction: TypeAlias = Refuse | Skip | ReportWave | Report

@@ -1,4 +1,7 @@
-"""What a Lease says (coordination.k8s.io/v1). Anyone with the right to write it may have written anything."""
+"""What a Lease says (coordination.k8s.io/v1), and the term of office by which a leader marks objects.
+
+Anyone with the right to write a Lease may have written anything. A mark is the term and the name, as ``7-POD_ID``.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -45,3 +48,22 @@ def micro_time(moment: datetime) -> str:
 def _text(spec: Json, name: str) -> str:
     value = spec.get(name)
     return value if isinstance(value, str) else ""
+
+
+def epoch_of(term: int, identity: str) -> str:
+    """Return the mark of a term."""
+    return f"{term}-{identity}"
+
+
+def term_of(epoch: str) -> int:
+    """Return the term that a mark is of; 0 if there is none, or if it is none that an operator has written."""
+    term = epoch.partition("-")[0]
+    return int(term) if term.isascii() and term.isdigit() and len(term) < 12 and int(term) <= LAST_TERM else 0
+
+
+def supersedes(mark: str, epoch: str) -> bool:
+    """Report whether a mark shows that the term of ``epoch`` is over.
+
+    Another mark of the same term does so, too: a term of both that is later than this one settles which is valid.
+    """
+    return mark != epoch and term_of(mark) > 0 and term_of(mark) >= term_of(epoch)

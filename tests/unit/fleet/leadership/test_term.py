@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.fleet.leadership.lease import LAST_TERM
-from nodeupgrade.fleet.leadership.term import epoch_of, supersedes, term_of
+from nodeupgrade.fleet.leadership.lease import LAST_TERM, epoch_of, supersedes, term_of
 
 TERMS = st.integers(1, LAST_TERM)
 NAMES = st.text("abc-_", max_size=4)
