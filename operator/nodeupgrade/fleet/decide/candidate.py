@@ -6,8 +6,7 @@ from functools import lru_cache
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import new_run_id
-from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.api.upgrade.artifact import Artifact
+from nodeupgrade.api.task.spec import TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cluster.nodes import NodeView
@@ -80,7 +79,7 @@ class Candidate:
             run_id=new_run_id(upgrade.uid, self.now),
             from_version=node.kubelet_version,
             to_version=spec.version,
-            artifact=resolve_artifact(spec.artifact, node.platform),
+            artifact=TaskArtifact.of(spec.artifact, node.platform),
             files=spec.files,
             allow_downgrade=spec.allow_downgrade,
             hash_mode=spec.hash.mode,
@@ -100,19 +99,3 @@ def _version(text: str) -> KubeletVersion:
 def named(candidate: Candidate) -> str:
     """Return how messages name the node."""
     return f"node {candidate.node.name}"
-
-
-def resolve_artifact(artifact: Artifact, platform: str) -> TaskArtifact:
-    """Return the artifact for a platform.
-
-    Raises:
-        KeyError: It does not serve the platform.
-    """
-    if (image := artifact.image) is not None:
-        return TaskArtifact(
-            kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, sha256=image.sha256, pull_secret=image.pull_secret
-        )
-    if download := (artifact.platforms or {}).get(platform):
-        return TaskArtifact(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
-    file = (artifact.pre_staged or {})[platform]
-    return TaskArtifact(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)

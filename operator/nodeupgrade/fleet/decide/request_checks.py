@@ -1,43 +1,15 @@
 """Checks of the request: can the node's kubelet be replaced by this version?"""
 
-from dataclasses import dataclass
-
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.spec import SkewPolicy
-from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.cluster.distributions import APPLIANCES, EMBEDDED
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.decide.candidate import Candidate, named
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
-
-EMBEDDED = ("k3s", "rke2", "k0s")
-"""Distributions that embed the kubelet in their own program or run it from there, by prefix of the version's suffix."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Appliance:
-    """A distribution whose kubelet is on a read-only file system and has a plain version."""
-
-    name: str
-    tool: str  # what upgrades its kubelets
-    os_image: str = ""  # how ``status.nodeInfo.osImage`` of its nodes begins
-    label: str = ""  # a label that its nodes have instead
-
-    def runs(self, node: NodeView) -> bool:
-        """Report whether a node is one of this distribution."""
-        return (self.os_image != "" and node.os_image.startswith(self.os_image)) or self.label in node.labels
-
-
-APPLIANCES = (
-    Appliance(name="Talos", os_image="Talos (", tool="talosctl upgrade-k8s"),
-    Appliance(name="Bottlerocket", os_image="Bottlerocket ", tool="its image, by its update operator or by new nodes"),
-    Appliance(name="OpenShift", label="node.openshift.io/os_id", tool="oc adm upgrade"),
-    Appliance(name="MicroK8s", label="microk8s.io/cluster", tool="snap refresh microk8s"),
-)
-"""Those that the API server shows; the checks on the node refuse others, too."""
 
 
 @check(Reason.UNSUPPORTED_VERSION, Hazard.PAIR_UNKNOWN, acceptable=False)
@@ -125,7 +97,7 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Found | None:
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
     if system != "linux":
         return f"{named(candidate)} runs {system or 'an unknown operating system'}, not linux"
-    if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
+    if suffix.startswith(tuple(f"+{distribution}" for distribution in EMBEDDED)):
         return f"{named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
     if found := next((each for each in APPLIANCES if each.runs(candidate.node)), None):
         return f"{named(candidate)} runs {found.name}, whose kubelet is part of it and is upgraded with {found.tool}"
