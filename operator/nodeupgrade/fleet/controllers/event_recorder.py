@@ -35,7 +35,7 @@ class EventRecorder:
             await self._kube.emit_event(await self._waiting.get())
 
     def forget(self) -> None:
-        """Drop what is waiting: a former leader has nothing to tell."""
+        """Drop what is waiting: a former leader has nothing to report."""
         while not self._waiting.empty():
             self._waiting.get_nowait()
 

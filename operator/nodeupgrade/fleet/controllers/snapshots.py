@@ -45,7 +45,7 @@ class Term(Protocol):
         ...
 
     def step_down(self, term: int) -> None:
-        """Learn that objects bear the mark of this term, which is not over for all we know."""
+        """Stop leading: objects bear the mark of this term, which may not be over."""
         ...
 
 
@@ -155,7 +155,7 @@ class Snapshots:
         """Check that nobody has taken over the rollout since this term began, as far as the nodes in flight tell.
 
         The NodeUpgrade alone does not: it is read first, and another leader may have taken over before the tasks were
-        read. The term is told; if it is valid after all, the next one will be later.
+        read. The term steps down; if it is valid after all, the next one will be later.
         """
         if self.term is None:
             return
@@ -168,7 +168,7 @@ class Snapshots:
     async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
         """Add the pods of nodes, at most ``READS_AT_ONCE`` at a time; of ended runs, also the Node as it is now.
 
-        A verdict must not rest on a version that a watch has not told of yet.
+        A verdict must not miss a version that the watch has not delivered yet.
         """
         names = tuple(names)
         looks = [asyncio.ensure_future(self._look_at(fleet, name)) for name in names]

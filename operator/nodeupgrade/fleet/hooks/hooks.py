@@ -1,7 +1,7 @@
 """The hooks of a run: Jobs before anything on a node is touched, and others once its run has ended.
 
 A run carries its hooks in its task, so an edit of the NodeUpgrade does not change them. A Job is named by its run, so
-that an operator that was interrupted finds it again; one that somebody has deleted is made once more.
+a restarted operator finds it; a deleted Job is created again.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from nodeupgrade.fleet.actions import GiveUp, NodeAction, RecordHook, StartHook,
 from nodeupgrade.fleet.setbacks import Setback
 
 LOOK_AGAIN = timedelta(seconds=2)
-"""How often a Job that runs is looked at; Jobs are not watched."""
+"""Interval at which a running Job is read; Jobs are not watched."""
 
 CREATED_WITHIN = timedelta(minutes=3)
-"""How long it is tried to create a Job that the API server rejects."""
+"""How long the creation of a Job is retried while the API server rejects it."""
 
 STOPS_WITHIN = timedelta(minutes=1)
-"""How long after its timeout a Job may take to say that it was stopped."""
+"""How long after its timeout a Job may take to report that it was stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +72,8 @@ def time_before(hooks: Hooks) -> timedelta:
 def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction | None:
     """Return what comes before the agent is started; None if nothing does.
 
-    The first hook that fails ends the run, before anything was touched. A run that is taken up again has its hooks
-    behind it.
-
-    ``refused`` are the failed attempts to create a Job for this node.
+    The first hook that fails ends the run, before anything was touched. A run that is taken up again does not repeat
+    its hooks. ``refused`` are the failed attempts to create a Job for this node.
     """
     if task.spec.action is not TaskAction.UPGRADE or task.spec.resumes or task.status.run_id == task.spec.run_id:
         return None
@@ -93,7 +91,7 @@ def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -
 def after(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction | None:
     """Return what comes before the slot of a run that has ended is free; None if nothing does.
 
-    A hook of before that still runs, since the run was called off, is waited for: what it does must not come last.
+    If the run was called off while a hook before it runs, that hook is waited for: its effects must not come last.
     """
     for hook in task.spec.hooks:
         if hook.result is None and (hook.phase is HookPhase.AFTER or jobs.of(task, hook) is not None):
