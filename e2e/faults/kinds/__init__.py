@@ -14,11 +14,12 @@ from e2e.faults.kinds import (
     pods,
     shield,
     shims,
+    state_files,
     unseen,
 )
 
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
     *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
-    *clients.FAULTS, *manifests.FAULTS,
+    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS,
 )  # fmt: skip

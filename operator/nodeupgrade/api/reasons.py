@@ -398,4 +398,7 @@ class Reason(StrEnum):
 
 def known_reason(text: str | None) -> Reason | None:
     """Return the reason that a status or event holds; ``None`` if it is empty or of another version."""
-    return next((reason for reason in Reason if reason == text), None)
+    try:
+        return Reason(text or "")
+    except ValueError:
+        return None

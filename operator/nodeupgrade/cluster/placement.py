@@ -13,6 +13,7 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.cluster.nodes import NodeView, Taint
 from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.text import integer
 
 Term = tuple[list[Requirement], list[Requirement]]
 """What a term of a node affinity requires of labels, and of fields (only ``metadata.name`` exists)."""
@@ -49,7 +50,7 @@ def tolerated_seconds(pod: Pod, taint: Taint) -> float:
     if toleration is None:
         return 0
     seconds = toleration.get("tolerationSeconds")
-    return math.inf if seconds is None else max(0, int(seconds))
+    return math.inf if seconds is None else max(0, integer(seconds))
 
 
 def _term(body: Json) -> Term:
@@ -77,6 +78,6 @@ def _tolerates(toleration: Json, taint: Taint) -> bool:
 
 def _rendered(terms: Iterable[Term]) -> str:
     def words(requirement: Requirement) -> str:
-        return " ".join([requirement.key, requirement.operator, ",".join(requirement.values)]).strip()
+        return " ".join(filter(None, [requirement.key, requirement.operator, ",".join(requirement.values)]))
 
     return " or ".join(" and ".join(map(words, chain(*term))) or "nothing" for term in terms)

@@ -14,6 +14,8 @@ from nodeupgrade.api.values import PodRef
 from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import CPU_STATE
+from nodeupgrade.kubelet.state_files.formats import unreadable
 from nodeupgrade.kubelet.trial_command import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
@@ -27,6 +29,7 @@ from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
+FIRST_WITH_STATE = 8
 STATE = "/var/lib/kubelet/cpu_manager_state"
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
@@ -48,8 +51,9 @@ def stamp_of(data: bytes) -> str:
 
 
 def state(version: str) -> bytes:
-    """Return the state file as a version writes it."""
-    return json.dumps({"writer": version, "checksum": 1}).encode()
+    """Return the state file as a version writes it; the two checksums are known from countless nodes."""
+    checksum = 1353318690 if history.CPU_STATE_V2.applies_to(KubeletVersion.parse(version)) else 3242152201
+    return json.dumps({"policyName": "none", "defaultCpuSet": "", "checksum": checksum}).encode()
 
 
 def version_of(data: bytes) -> KubeletVersion:
@@ -234,7 +238,8 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
             self._later(process, EXIT_SECONDS, self._exit)
             return
-        self._disk[STATE] = state(str(version))
+        if version.minor >= FIRST_WITH_STATE:
+            self._disk[STATE] = state(str(version))
         self._later(process, SYNC_SECONDS, self._sync)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
@@ -286,11 +291,8 @@ class SimulatedKubelet:
         return known
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
-        """Whether it refuses the state file: kubelets before 1.18 refuse that of later ones (kubernetes #84462)."""
-        if (kept := self._disk.get(STATE)) is None:
-            return False
-        writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return history.CPU_STATE_V2.begins_between(version, writer)
+        """Whether it refuses the state file."""
+        return (kept := self._disk.get(STATE)) is not None and bool(unreadable(CPU_STATE, kept, version, version))
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

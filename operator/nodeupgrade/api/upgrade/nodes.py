@@ -19,6 +19,7 @@ from nodeupgrade.api.field import (
     stays_or_not,
 )
 from nodeupgrade.api.limits import LABEL_LENGTH
+from nodeupgrade.text import number
 
 MOST_NAMES: Final = 500
 
@@ -95,10 +96,16 @@ class Requirement:
     def _compare(self, value: str | None) -> int:
         """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
         try:
-            have, want = int(value or ""), int(self.values[0])
-        except (ValueError, IndexError):
+            have, want = _integer(value or ""), _integer(self.values[0])
+        except IndexError:
             return 0
-        return (have > want) - (have < want)
+        return 0 if have is None or want is None else (have > want) - (have < want)
+
+
+def _integer(text: str) -> int | None:
+    """Read an integer as strconv.ParseInt does."""
+    found = number(text[1:] if text[:1] in {"+", "-"} else text)
+    return -found if found is not None and text.startswith("-") else found
 
 
 @declared(

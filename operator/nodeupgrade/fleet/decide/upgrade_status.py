@@ -30,6 +30,7 @@ from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.phase import RolloutState, last_progress, overdue, state_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.snapshot import FleetSnapshot
+from nodeupgrade.text import trimmed
 
 EventAction: TypeAlias = Refuse | Skip | ReportWave | Report
 
@@ -188,7 +189,7 @@ def reported(
     if status == before:
         return ()
     now, known = (each.condition(ConditionType.RECONCILING) for each in (status, before))
-    write = WriteStatus(status=status, reason=Reason(now.reason), message=f"{status.phase} {status.progress}".strip())
+    write = WriteStatus(status=status, reason=Reason(now.reason), message=trimmed(f"{status.phase} {status.progress}"))
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
     ends = status.fails(ConditionType.SUCCEEDED) and not before.fails(ConditionType.SUCCEEDED)
     if now.reason in {*(each.reason for each in others), *refused} or (now.reason == known.reason and not ends):

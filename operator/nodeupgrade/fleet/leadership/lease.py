@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.fleet.leadership.election import LeaseRecord
+from nodeupgrade.text import number
 
 LAST_TERM = 2_000_000_000
 """Highest number of a term that is believed; a Lease has no room for more than 2,147,483,647."""
@@ -57,8 +58,8 @@ def epoch_of(term: int, identity: str) -> str:
 
 def term_of(epoch: str) -> int:
     """Return the term that a mark is of; 0 if there is none, or if it is none that an operator has written."""
-    term = epoch.partition("-")[0]
-    return int(term) if term.isascii() and term.isdigit() and len(term) < 12 and int(term) <= LAST_TERM else 0
+    term = number(epoch.partition("-")[0]) or 0
+    return term if term <= LAST_TERM else 0
 
 
 def supersedes(mark: str, epoch: str) -> bool:

@@ -59,7 +59,7 @@ def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
     ending = [str(pod.ref) for pod in active(facts) if _ends_during(facts, pod)]
     if ending:
         yield (
-            f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {int(facts.lasts.total_seconds())} s, "
+            f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {facts.lasts // timedelta(seconds=1)} s, "
             f"while the run still watches: {named(ending)}"
         )
 

@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
@@ -198,7 +199,7 @@ class RunPlan:
     containers: tuple[PlannedContainer, ...]
     baseline: Inventory
     pins: tuple[StaticPodPin, ...] = ()
-    # kubelet files whose format an older kubelet may refuse; saved before the new one starts, restored by a rollback
+    # what the old kubelet reads when it starts; a rollback restores what the new one has made unreadable for it
     state_files: tuple[str, ...] = ()
     limits: Limits = Limits()
     kubeconfig: str | None = None  # the kubelet's credentials, for renewing its Lease
@@ -245,7 +246,7 @@ class RunPlan:
         override = () if swap.arguments is None else (swap.arguments.path,)
         beside = (path for file in self.exchanged for path in (file.path, file.backup, file.staged))
         own = (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins))
-        return (*own, *self.state_files, *beside)
+        return (*own, *(str(state_place(path)) for path in self.state_files), *beside)
 
     def temporary(self, *, keeping_old: bool) -> tuple[str, ...]:
         """Return the files that only the run needs; copies of old files may be kept for a manual repair."""

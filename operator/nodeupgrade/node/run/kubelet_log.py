@@ -5,6 +5,7 @@ import re
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.shield.shield import RefusedCall
+from nodeupgrade.text import trimmed
 
 CAUSE = re.compile(
     r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"
@@ -12,7 +13,8 @@ CAUSE = re.compile(
 )
 """Log lines of a kubelet that ends a container for a reason other than a deleted pod."""
 ERROR = re.compile(
-    r'[EF][0-9]{4} [^]]*\] (?:.*\berr="(?P<err>(?:[^"\\]|\\.)*)"|(?P<text>.*))|[{].*"err":"(?P<json>(?:[^"\\]|\\.)*)"'
+    r'[EF][0-9]{4} [^]]*\] (?:.*\berr="(?P<err>(?:[^"\\]|\\.)*)"|(?P<text>.*))|[{].*"err":"(?P<json>(?:[^"\\]|\\.)*)"',
+    re.ASCII,
 )
 """An error of a kubelet, in klog's text or its JSON."""
 EVICTS = "eviction manager: must evict pod(s)"
@@ -36,7 +38,7 @@ def cause(log: tuple[str, ...], call: RefusedCall) -> str:
     namespace, _, rest = call.label.partition("/")
     pod = f"{namespace}/{rest.partition('/')[0]}"
     about = [line for line in log if (call.instance and call.instance in line) or pod in line]
-    line = next((line for line in reversed(about) if CAUSE.search(line)), "").strip()
+    line = trimmed(next((line for line in reversed(about) if CAUSE.search(line)), ""))
     return f"; the kubelet wrote: {line[:QUOTED]}" if line else quoted(log, call.instance)
 
 
@@ -56,5 +58,5 @@ def last_errors(log: tuple[str, ...]) -> str:
 
 def quoted(log: tuple[str, ...], instance: str) -> str:
     """Return the kubelet's last line about an instance, to be appended to a message; empty if there is none."""
-    line = next((line for line in reversed(log) if instance in line), "").strip()
+    line = trimmed(next((line for line in reversed(log) if instance in line), ""))
     return f"; the kubelet wrote: {line[:QUOTED]}" if line and instance else ""

@@ -44,4 +44,4 @@ def seconds_without_progress(step: Step, limits: Limits) -> float:
 
 def longest_silence(limits: Limits) -> float:
     """Return the bound where no other applies."""
-    return float(hung_seconds(limits))
+    return hung_seconds(limits)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
+from nodeupgrade.text import parse_json, trimmed
 
 CLOCK = SystemClock(ProcessTable())
 
@@ -78,7 +80,7 @@ class ShieldRecords:
         """Return the refused calls, oldest first; reads only what was appended."""
         try:
             if self._refused.stat().st_size > self._size:
-                data = self._refused.read_bytes()[self._size :]
+                data = read_file(self._refused)[self._size :]
                 whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
                 self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
                 self._size += len(whole)
@@ -97,21 +99,21 @@ class ShieldRecords:
     def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
         """Return the containers that a kubelet was allowed to restart, oldest first."""
         try:
-            lines = self._by_rule.read_bytes().splitlines()
+            lines = read_file(self._by_rule).split(b"\n")[:-1]
         except FileNotFoundError:
             return ()
         restarts = []
         for line in lines:
             with suppress(ValueError, MalformedFileError):
-                restarts.append(from_json(RuleRestart, json.loads(line), strict=True))
+                restarts.append(from_json(RuleRestart, parse_json(line), strict=True))
         return tuple(restarts)
 
     def _parsed(self, line: bytes) -> RefusedCall:
         """Parse a line; one that cannot be read still proves that something was refused, some time before now."""
         try:
-            return from_json(RefusedCall, json.loads(line), strict=True)
+            return from_json(RefusedCall, parse_json(line), strict=True)
         except (ValueError, MalformedFileError):
-            text = line.decode(errors="replace").strip()
+            text = trimmed(line.decode(errors="replace"))
             why = f"the record cannot be read: {text}" if text else "there was no space for more"
             now, label = self._now().seconds, f"something ({why})"
             return RefusedCall(at="", monotonic=now, method="", instance="", label=label, wanted="end")

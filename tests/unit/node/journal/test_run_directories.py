@@ -124,6 +124,17 @@ def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
     assert runs.plans_not_begun() == []
 
 
+def test_attempts_stay_in_order_whatever_the_clock_said(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    for time, run in ((5, "b-1.1"), (4, "b-1.2"), (3, "b-1.10"), (2, "a-1.1"), (6, "c-1.1")):
+        runs.write_plan(plan(run))
+        os.utime(tmp_path / run / "plan.json", (time, time))
+
+    assert runs.attempts(RunId("b-1")) == ["b-1.1", "b-1.2", "b-1.10"]
+    assert runs.plans_not_begun() == ["a-1.1", "b-1.1", "b-1.2", "b-1.10", "c-1.1"]
+    assert runs.unfinished() == "c-1.1"
+
+
 def test_runs_are_told_apart_by_whether_they_were_begun(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     for number, run in enumerate(("a-1.1", "a-1.2", "b-1.1")):

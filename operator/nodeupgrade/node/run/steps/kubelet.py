@@ -10,7 +10,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import inventory_comparison, shield_use, start_preconditions
+from nodeupgrade.node.run import inventory_comparison, kubelet_state, shield_use, start_preconditions
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Watch
 from nodeupgrade.node.run.kubelet_health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 from nodeupgrade.node.run.kubelet_log import last_errors, read_log
@@ -30,6 +30,10 @@ OUTCOME_SECONDS = 60.0
 
 class StopKubelet(StepActions):
     """Fence and stop the kubelet, so that nothing else can start it."""
+
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+        """Return the state files while a kubelet runs: what pods put in their place once it is stopped is replaced."""
+        return kubelet_state.save(node, plan, {})
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Fence before stopping, so that no automatic restart can happen in between."""

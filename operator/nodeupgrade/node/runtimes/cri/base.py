@@ -28,7 +28,7 @@ from nodeupgrade.node.runtimes.socket_listener import find_listener
 POLL_INTERVAL = 0.005
 POLL_DEADLINE = 1.0
 INFO_LEVEL = re.compile(r'level=info|"level":"info"')
-SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
+SUPPRESSED = re.compile(r"^Suppressed \d+ messages", re.ASCII)
 
 
 @dataclass(eq=False)

@@ -4,7 +4,6 @@ A runtime may lose a container whose document it cannot read, so no document is 
 replaced in its text, and everything else is proven to be unchanged.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH, HASH_KEYS, hash_changes
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.text import parse_json
 
 
 class UnexpectedMetadata(StepFailed):
@@ -117,7 +117,7 @@ class HashText(ABC):
     def json(self, data: bytes, what: str) -> Any:
         """Parse JSON of the text."""
         try:
-            return json.loads(data)
+            return parse_json(data)
         except ValueError as error:
             raise self.unexpected(f"{what} is not JSON ({error})") from error
 

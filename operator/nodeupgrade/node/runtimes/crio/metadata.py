@@ -5,7 +5,6 @@ of their own, and as JSON in the annotation ``io.kubernetes.cri-o.Annotations``,
 starts. A starting CRI-O *deletes* a container whose file it cannot read, and it cannot be brought back.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from nodeupgrade.api.values import SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEYS
 from nodeupgrade.node.runtimes.cri.hash_text import HashText
+from nodeupgrade.text import parse_json
 
 INNER = "io.kubernetes.cri-o.Annotations"
 SANDBOX = "io.kubernetes.cri-o.SandboxID"
@@ -75,7 +75,7 @@ class StoredSpecification(HashText):
         if outer.get(MANAGER, "cri-o") != "cri-o":
             raise self.unexpected(f"it is managed by {outer[MANAGER]}")
         try:
-            inner = json.loads(outer[INNER])
+            inner = parse_json(outer[INNER])
         except (ValueError, TypeError) as error:
             raise self.unexpected(f"its annotations for CRI-O are not JSON ({error})") from error
         if not isinstance(inner, dict):

@@ -13,6 +13,7 @@ from typing import Any, Self
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
 from nodeupgrade.node.runtimes.cri.hash_text import HashText
+from nodeupgrade.text import parse_json
 
 ENCODING = "config.v2.json/Config"
 ANNOTATION = "annotation."
@@ -50,10 +51,10 @@ class StoredConfig(HashText):
         try:
             text = content.decode()
             members = _members(text)
-        except (ValueError, IndexError) as error:
+        except (ValueError, IndexError, RecursionError) as error:
             raise unexpected(f"its file is not a JSON object ({error})") from error
         found = [span for name, span in members if name == CONFIG]
-        ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
+        ids = [parse_json(text[slice(*span)]) for name, span in members if name == ID]
         if ids != [container_id]:
             raise unexpected(f"its file belongs to {ids or 'no container'}")
         if len(found) != 1:
