@@ -51,10 +51,11 @@ from nodeupgrade.node.runtimes.containerd import containerd, restart_tuning
 from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
 from nodeupgrade.node.runtimes.containerd.next_start import ContainerdProgram
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
+from nodeupgrade.node.runtimes.cri.json_places import find
 from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.crio import before_images, configuration, daemon
 from nodeupgrade.node.runtimes.crio.listing import pid_in
-from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
+from nodeupgrade.node.runtimes.crio.metadata import WANTED, StoredSpecification
 from nodeupgrade.node.runtimes.crio.next_start import CrioProgram
 from nodeupgrade.node.runtimes.crio.restart_hazards import _records
 from nodeupgrade.node.runtimes.docker import configuration as docker_configuration
@@ -66,7 +67,7 @@ from nodeupgrade.node.runtimes.socket_clients import listening_sockets
 from nodeupgrade.node.shield.call_requests import UnreadableRequest, judged_method, parse_request
 from nodeupgrade.node.shield.harmful_calls import Method
 from nodeupgrade.node.shield.records import ShieldRecords
-from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, RefusedCall
+from nodeupgrade.node.shield.shield import REFUSED, RefusedCall
 from nodeupgrade.text import lines, parse_json
 from tests.builders.docker_files import content as docker_content
 from tests.builders.gathered import gathered, node
@@ -179,10 +180,12 @@ def of_a_program(data: bytes, place: Path) -> object:
 
 
 def messages_of(data: bytes, place: Path) -> object:
-    for name in (messages.TROUBLE, messages.DELETED, messages.NEWCOMERS, messages.GUARD, messages.RESCUE):
+    kubelet = messages.KUBELET
+    for name in (messages.TROUBLE, messages.DELETED, messages.NEWCOMERS, messages.GUARD, messages.RESCUE, kubelet):
         put(place / RUN / name, data)
     runs = RunStore(place)
-    return runs.trouble(RUN), runs.deleted_pods(RUN), runs.newcomers(RUN), runs.read_guard(RUN), runs.rescue(RUN)
+    of_an_agent = runs.deleted_pods(RUN), runs.newcomers(RUN), runs.shown_kubelet(RUN)
+    return runs.trouble(RUN), of_an_agent, runs.read_guard(RUN), runs.rescue(RUN)
 
 
 def plan_of(data: bytes, place: Path) -> object:
@@ -192,9 +195,8 @@ def plan_of(data: bytes, place: Path) -> object:
 
 def shield_records(data: bytes, place: Path) -> object:
     put(place / REFUSED, data)
-    put(place / BY_RULE, data)
     records = ShieldRecords(place, now=lambda: AwakeTime(1.0))
-    return records.refused(), records.restarted_by_rule()
+    return records.refused()
 
 
 def calls(data: bytes, _: Path) -> object:
@@ -526,11 +528,11 @@ READERS = (
         reads=several(version_numbers),
     ),
     Reader(
-        module="node.runtimes.cri.hash_text",
+        module="node.runtimes.cri.json_places",
         what="stored metadata",
         valid=(b"{}",),
-        errors=(UnexpectedMetadata,),
-        reads=(lambda data, _: StoredSpecification(ID, data).json(data, "it"),),
+        errors=(ValueError,),
+        reads=(lambda data, _: find(data.decode("latin-1"), WANTED),),
     ),
     Reader(
         module="node.runtimes.crio.metadata",

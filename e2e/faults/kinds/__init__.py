@@ -2,6 +2,7 @@
 
 from e2e.faults import duties
 from e2e.faults.kinds import (
+    api_server,
     clients,
     drift,
     executor,
@@ -19,7 +20,7 @@ from e2e.faults.kinds import (
 )
 
 FAULTS = (
-    *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
-    *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
+    *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *api_server.FAULTS, *people.FAULTS,
+    *pods.FAULTS, *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
     *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS,
 )  # fmt: skip

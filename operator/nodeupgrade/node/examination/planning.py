@@ -12,7 +12,6 @@ from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.cluster.agent_pods import agents_of
 from nodeupgrade.cluster.pod_owner import with_owners
-from nodeupgrade.cluster.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import drop_in
@@ -240,7 +239,6 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         holds_package=holds_package(facts),
         cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
-        ruled=ruled(facts.pods, whole_pods=restarts_whole_pods((current, facts.target), layout.gates)),
         examined_at=timestamp(facts.now),
     )
 

@@ -20,7 +20,7 @@ from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.run_store import GO_ON, Rescue
-from nodeupgrade.node.plan.plan import Newcomers
+from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import lines, parse_json, trimmed
 
 M = TypeVar("M")
@@ -32,6 +32,7 @@ DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
+KUBELET = "kubelet.json"
 RESCUE = "rescue"
 GUARD = "guard"
 
@@ -93,6 +94,12 @@ class Messages:
     def newcomers(self, run: RunId) -> Newcomers | None:
         """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
         return self._message(run, NEWCOMERS, Newcomers)
+
+    def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
+        self._write(self._directory(run) / KUBELET, json.dumps(to_json(shown, strict=True)).encode())
+
+    def shown_kubelet(self, run: RunId) -> ShownKubelet | None:
+        return self._message(run, KUBELET, ShownKubelet)
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
         with translate_errors(f"cannot write to the directory of run {run}"):

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.kubelethash import HashValue
@@ -20,7 +19,7 @@ from nodeupgrade.node.plan.derived_uids import OwnUids
 from nodeupgrade.node.runtimes.description import RestartTuning
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
 
-PLAN_SCHEMA = 2
+PLAN_SCHEMA = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,8 @@ class PlannedContainer:
     before: StoredHashes
     after: StoredHashes
     compared: bool  # whether the kubelet that ran it compares its hash, so that the stored value was proven
-    # whether it may exit with code 0 during the run: init and ephemeral containers, and if restartPolicy is not Always
+    # whether it may exit with code 0 during the run: init and ephemeral containers, and regular ones of a pod whose
+    # restartPolicy is not Always
     may_complete: bool
     # whether its end is ignored: it belongs to the agent's pod, or to a static pod that the new kubelet is to replace
     expendable: bool = False
@@ -88,6 +88,15 @@ class Newcomers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownKubelet:
+    """What the API server shows of the node's kubelet, as the agent reports it."""
+
+    at: float  # when the agent looked, in seconds of AwakeTime
+    answered: bool  # whether the API server answered it
+    version: str | None = None  # status.nodeInfo.kubeletVersion; None if it did not answer, or if there is no Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
     """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again."""
 
@@ -138,6 +147,8 @@ class Limits:
     # the kubelet-down budget: for all time without a kubelet, a rollback included
     kubelet_down: float = VerifySettings().kubelet_down_budget.total_seconds()
     settle: float = VerifySettings().settle.total_seconds()  # the settle period, before the commit
+    # how long the API server may answer the agent before it shows the new kubelet
+    node_status: float = VerifySettings().node_ready_timeout.total_seconds()
     runtime_restart: float = 120.0  # how long the runtime may take to answer after its restart
     undo_attempts: int = 5  # how often one undo may fail before the run ends as Degraded
     # how long the old kubelet is refused what it wants to end
@@ -221,8 +232,6 @@ class RunPlan:
     own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
-    # containers whose exit code may make a kubelet restart them, or their whole pod
-    ruled: tuple[RuledContainer, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
 
     @property

@@ -34,6 +34,7 @@ def seconds_without_progress(step: Step, limits: Limits) -> float:
             | Step.STOP_KUBELET
             | Step.REWRITE_HASHES
             | Step.RESTART_RUNTIME
+            | Step.AWAIT_NODE_STATUS
             | Step.VERIFY
             | Step.LOWER_SHIELD
         ):  # a kubelet runs, or systemd stops and starts a unit, which may take its own time

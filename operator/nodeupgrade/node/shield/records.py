@@ -1,11 +1,10 @@
-"""Records of the shield's process for the executor: refused calls, restarts by rules of pods, waiting calls."""
+"""Records of the shield's process for the executor: refused calls and waiting calls."""
 
 import errno
 import json
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -13,7 +12,7 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
-from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import REFUSED, WAITING, RefusedCall
 from nodeupgrade.text import parse_json, trimmed
 
 CLOCK = SystemClock(ProcessTable())
@@ -24,7 +23,6 @@ class ShieldRecords:
 
     The number of waiting calls is the size of an empty file, so that one system call writes it. A refused call whose
     line does not fit on the disk leaves a NUL, by which an existing file can still grow: no refusal must get lost.
-    Restarts by rules are evidence in favour of the kubelet, so a line that cannot be read does not count.
 
     Args:
         state: directory of the files.
@@ -32,7 +30,7 @@ class ShieldRecords:
     """
 
     def __init__(self, state: Path, now: Callable[[], AwakeTime] = CLOCK.awake) -> None:
-        self._waiting, self._refused, self._by_rule = (state / each.name for each in (WAITING, REFUSED, BY_RULE))
+        self._waiting, self._refused = state / WAITING.name, state / REFUSED.name
         self._now = now
         self._size = 0
         self._read: tuple[RefusedCall, ...] = ()
@@ -88,26 +86,6 @@ class ShieldRecords:
             return ()
         return self._read
 
-    def record_rule_restart(self, restart: RuleRestart) -> None:
-        """Record a container that a kubelet was allowed to restart.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        append(self._by_rule, _line(restart))
-
-    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
-        """Return the containers that a kubelet was allowed to restart, oldest first."""
-        try:
-            lines = read_file(self._by_rule).split(b"\n")[:-1]
-        except FileNotFoundError:
-            return ()
-        restarts = []
-        for line in lines:
-            with suppress(ValueError, MalformedFileError):
-                restarts.append(from_json(RuleRestart, parse_json(line), strict=True))
-        return tuple(restarts)
-
     def _parsed(self, line: bytes) -> RefusedCall:
         """Parse a line; one that cannot be read still proves that something was refused, some time before now."""
         try:
@@ -119,7 +97,7 @@ class ShieldRecords:
             return RefusedCall(at="", monotonic=now, method="", instance="", label=label, wanted="end")
 
 
-def _line(record: RefusedCall | RuleRestart) -> bytes:
+def _line(record: RefusedCall) -> bytes:
     return json.dumps(to_json(record, strict=True)).encode() + b"\n"
 
 

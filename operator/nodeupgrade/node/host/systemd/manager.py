@@ -188,7 +188,7 @@ class SystemdManager:
         if not invocation:
             return ()
         logged = lines(self._systemctl.journal(invocation, LOG_LINES))
-        return tuple(logged) if len(logged) < LOG_LINES else ()
+        return tuple(filter(None, logged)) if len(logged) < LOG_LINES else ()
 
     def reload(self) -> None:
         """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""

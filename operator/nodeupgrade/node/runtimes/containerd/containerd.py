@@ -48,7 +48,7 @@ class ContainerdRuntime(CriRuntime):
     METADATA = NAMESPACE
     # containerd 1.4 to 2.3 log these at level info before they act (pkg/cri … instrumented_service.go). Both log
     # formats, text and JSON, quote the message once more.
-    STOP_REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for \\?"([0-9a-f]+)\\?"')
+    STOP_REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for "([0-9a-f]+)"')
 
     program: ContainerdProgram
 
