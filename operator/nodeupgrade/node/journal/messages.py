@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -32,6 +32,12 @@ NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
 RESCUE = "rescue"
 GUARD = "guard"
+VOLATILE = PurePosixPath("/run")
+
+
+def volatile(message: str, run: RunId) -> PurePosixPath:
+    """Return where a message, or the journal, goes on where the run's directory cannot be written, for this boot."""
+    return VOLATILE / f"nodeupgrade-{message}-{run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,7 @@ class Messages:
     root: Path  # the directory, as this process sees it; created when needed, readable by root only
     _: KW_ONLY
     disk: Disk = os  # receives the system calls
+    mount: Path = Path("/")  # mount point of the node's root directory
 
     def report_trouble(self, run: RunId, message: str) -> None:
         self._write(self.root / run / TROUBLE, message.encode())
@@ -104,11 +111,13 @@ class Messages:
 
     def rescue(self, run: RunId) -> Rescue:
         """Return the rescue script's progress; a word that a crash truncated means that it began."""
-        try:
-            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
-        except FileNotFoundError:
+        words = set()
+        for path in (self._directory(run) / RESCUE, self._volatile(RESCUE, run)):
+            with suppress(FileNotFoundError):
+                words.add(self._read(path).decode(errors="replace").strip())
+        if not words:
             return Rescue.NONE
-        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
+        return Rescue.DONE if Rescue.DONE.value in words else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:
         return exists(self._directory(run) / GO_ON, self.disk)
@@ -134,6 +143,9 @@ class Messages:
         if run in {"", ".", ".."} or "/" in run:
             raise Inconsistent(f"{run!r} cannot be a run because it is not a plain file name")
         return self.root / run
+
+    def _volatile(self, message: str, run: RunId) -> Path:
+        return self.mount / volatile(message, run).relative_to("/")
 
     def _read(self, path: Path) -> bytes:
         return b"".join(read_chunks(path, disk=self.disk))

@@ -49,20 +49,6 @@ class UnaryMethod(Generic[A]):
     answer: type[A]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A unary call encoded for the wire: the method's path and the framed message."""
-
-    path: str
-    frame: bytes
-
-
-def frame_message(message: Message) -> bytes:
-    """Return a message as gRPC sends it: uncompressed and prefixed with its length."""
-    body = message.SerializeToString()
-    return b"\0" + len(body).to_bytes(4, "big") + body
-
-
 class Connection:
     """A connection that survives restarts of the server. All calls raise the errors of start().
 
