@@ -28,11 +28,13 @@ def _with_spare(root: Path) -> Node:
     return Node(root, rewrites=True).write("spare-works", "")
 
 
+def _handed_over(node: Node) -> bool:
+    return node.read("executor-runs") == "yes\n"
+
+
 SITUATIONS = (
     Situation("no copy of the program starts, no hash was rewritten", _alone, old_again),
-    Situation(
-        "the other copy starts, hashes were rewritten", _with_spare, lambda n: n.read("executor-runs") == "yes\n"
-    ),
+    Situation("the other copy starts, hashes were rewritten", _with_spare, _handed_over),
 )
 
 
