@@ -7,7 +7,7 @@ from pathlib import Path
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS
 from tests.builders.rescue_rig import LOOK, Fault, Mode, Node, lies, old_again
 
-LOOKS = 4
+LOOKS = 3
 """How often the script runs with the fault, and again without it."""
 
 

@@ -60,7 +60,7 @@ case "$*" in "-q "*"--noproxy * "*/healthz) ;; *) exit 1;; esac
 """
 TIMEOUT = """shift 3; exec "$@"
 """
-TOOLS = ("base64", "cat", "cp", "cut", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync",
+TOOLS = ("base64", "cat", "cp", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync",
          "tail", "wc")  # fmt: skip
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 EXCHANGED = (

@@ -46,6 +46,9 @@ from nodeupgrade.node.run.summary import sum_up
 from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 HELD_AGAIN_SECONDS = 60.0
+FINISH_TRIES = 12
+FINISH_PAUSE = 5.0
+"""Seconds between two tries to record the end. After the last one systemd starts the executor again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,10 +105,19 @@ class NodeRun:
                 clock.sleep(seconds)
                 return journal
             case Finish() as finish:
-                report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
-                return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
+                return self._finish(journal, finish)
             case never:
                 assert_never(never)
+
+    def _finish(self, journal: Journal, finish: Finish) -> Journal:
+        """Record the end; if the disk cannot be written, wait until it can, since nothing is left to do."""
+        report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
+        for _ in range(FINISH_TRIES):
+            with suppress(StepFailed):
+                return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
+            self.heartbeat()
+            self.node.clock.sleep(FINISH_PAUSE)
+        raise StepFailed("the end of the run cannot be recorded")
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
