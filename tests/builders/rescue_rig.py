@@ -1,7 +1,7 @@
 """A node of files on which a real shell runs the rescue script, with a fault in one call, or in all calls of a kind.
 
-``systemctl``, ``curl`` and ``timeout`` are stand-ins, which notice what a kubelet would see at the moment it is
-started. Every other program is the real one behind a stand-in that can fail.
+``systemctl``, ``curl``, ``sleep`` and ``timeout`` are stand-ins, which notice what a kubelet would see at the moment it
+is started. Every other program is the real one behind a stand-in that can fail.
 """
 
 import fcntl
@@ -23,45 +23,64 @@ from nodeupgrade.node.rescue.script import FileBefore
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
-STAND_IN = """#!/bin/sh
-read -r n < {root}/count; n=$((n + 1)); echo $n > {root}/count
-echo "{tool} $*" >> {root}/calls
-read -r mode number command < {root}/fault
-if [ "$number" = $n ] || {{ [ -n "$command" ] && case "{tool} $*" in "$command"*) :;; *) false;; esac; }}; then
+STAND_INS = r"""
+strike() {{
+    read -r n < {root}/count; n=$((n + 1)); echo $n > {root}/count
+    echo "$*" >> {root}/calls
+    read -r mode number command < {root}/fault
+    if [ "$number" != $n ]; then
+        [ -n "$command" ] || return 0
+        case "$*" in "$command"*) ;; *) return 0;; esac
+    fi
     case $mode in
-      silent) exit 0;;
-      garbled) echo '#7$ MainPID=x'; exit 0;;
-      failing) exit 1;;
-      hanging) [ {tool} != systemctl ] || exit 124;;
+      silent) fails=0; return 1;;
+      garbled) echo '#7$ MainPID=x'; fails=0; return 1;;
+      failing) fails=1; return 1;;
+      hanging) [ "$1" != systemctl ] || {{ fails=124; return 1; }};;
     esac
-    read -r it < {root}/script-pid; kill -9 "$it"; exit 137
-fi
+    kill -9 $$
+}}
+shown() {{
+    read -r word < {root}/$1; echo "$2$word"
+}}
+systemctl() {{
+    strike systemctl "$@" || return $fails
+    case "$*" in
+      *ActiveState*) shown shield ActiveState=;;
+      *kill*nodeupgrade-shield*) echo inactive > {root}/shield;;
+      *MainPID*) shown pid MainPID=;;
+      "stop kubelet.service") echo 0 > {root}/pid;;
+      *kill*nodeupgrade-executor*) [ ! -e {root}/last-words ] || command cat {root}/last-words >> {root}/runs/journal;;
+      "--no-block start kubelet.service")
+        [ ! -e {flag} ] || return 1
+        command cat {root}/program {root}/node{root}/state > {root}/seen-by-kubelet; echo 4711 > {root}/pid;;
+      "start nodeupgrade-spare.service")
+        [ -e {root}/spare-works ] || return 1
+        command flock -n {root}/runs/journal -c "echo yes > {root}/executor-runs; exec {sleep} 0.7" > /dev/null 2>&1 &
+        until [ -e {root}/executor-runs ]; do command sleep 0.01; done;;
+      "is-active --quiet nodeupgrade-shield.service") [ "$(shown shield '')" = active ];;
+      "--no-block stop nodeupgrade-rescue.timer") echo stopped > {root}/timer;;
+    esac
+}}
+curl() {{
+    strike curl "$@" || return $fails
+    case "$*" in "-q "*"--noproxy * "*/healthz) ;; *) return 1;; esac
+    [ "$(shown pid '')" = 4711 ] && [ ! -e {root}/sick ] && echo ok
+}}
+sleep() {{
+    strike sleep "$@" || return $fails
+}}
+timeout() {{
+    shift 3; "$@"
+}}
 """
-SYSTEMCTL = """cd {root}
-case "$*" in
-  *ActiveState*) echo "ActiveState=$(/bin/cat shield)";;
-  *kill*nodeupgrade-shield*) echo inactive > shield;;
-  *MainPID*) echo "MainPID=$(/bin/cat pid)";;
-  "stop kubelet.service") echo 0 > pid;;
-  *kill*nodeupgrade-executor*) [ ! -e last-words ] || /bin/cat last-words >> runs/journal;;
-  "--no-block start kubelet.service")
-    [ ! -e {flag} ] || exit 1
-    /bin/cat program node{root}/state > seen-by-kubelet; echo 4711 > pid;;
-  "start nodeupgrade-spare.service")
-    [ -e spare-works ] || exit 1
-    exec 8< runs/journal; {flock} -n 8 || exit 1; echo yes > executor-runs; {sleep} 1 > /dev/null 2>&1 &;;
-  "is-active --quiet nodeupgrade-shield.service") [ "$(/bin/cat shield)" = active ];;
-  "--no-block stop nodeupgrade-rescue.timer") echo stopped > timer;;
-esac
+TOOL = """{tool}() {{
+    strike {tool} "$@" || return $fails
+    command {tool} "$@"
+}}
 """
-CURL = """cd {root}
-case "$*" in "-q "*"--noproxy * "*/healthz) ;; *) exit 1;; esac
-[ "$(/bin/cat pid)" = 4711 ] && [ ! -e sick ] && echo ok
-"""
-TIMEOUT = """shift 3; exec "$@"
-"""
-TOOLS = ("base64", "cat", "cp", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync",
-         "tail", "wc")  # fmt: skip
+TOOLS = ("base64", "cat", "cp", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync", "tail",
+         "wc")  # fmt: skip
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 EXCHANGED = (
     ("there", "new file\n", "old file\n"),
@@ -113,7 +132,7 @@ class Node:
 
     def __init__(self, root: Path, *, rewrites: bool = False) -> None:
         self.root = root
-        for directory in ("runs", "bin", "run", f"node{root}", FLAG.rpartition("/")[0]):
+        for directory in ("runs", "run", f"node{root}", FLAG.rpartition("/")[0]):
             (root / directory).mkdir(parents=True, exist_ok=True)
         self.write("runs/journal", REWRITTEN if rewrites else STOPPED)
         self.write("pid", "0").write("count", "0").write("fault", "none 0 \n").write("calls", "")
@@ -159,19 +178,9 @@ class Node:
         text = script.script(self.plan, files).decode()
         text = text.replace(str(RUNS / "one"), f"{self.root}/runs").replace("/proc/uptime", f"{self.root}/uptime")
         text = text.replace("/run/", f"{self.root}/run/").replace("take_lock -w 10", "take_lock -w 0.1")
-        self.write("rescue.sh", text.replace("PATH=/usr", f"PATH={self.root}/bin:/usr"))
-        names = {"root": self.root, "flag": self.root / FLAG}
-        names |= {tool: shutil.which(tool) for tool in ("flock", "sleep")}
-        self._program("systemctl", STAND_IN + SYSTEMCTL, **names)
-        self._program("curl", STAND_IN + CURL, **names)
-        self._program("sleep", STAND_IN, **names)
-        self._program("timeout", "#!/bin/sh\n" + TIMEOUT)
-        for tool in TOOLS:
-            self._program(tool, STAND_IN + f'exec {shutil.which(tool)} "$@"\n', **names)
-
-    def _program(self, tool: str, text: str, **names: object) -> None:
-        self.write(f"bin/{tool}", text.format(tool=tool, **names) if names else text)
-        (self.root / "bin" / tool).chmod(0o755)
+        stand_ins = STAND_INS.format(root=self.root, flag=self.root / FLAG, sleep=shutil.which("sleep"))
+        tools = "".join(TOOL.format(tool=tool) for tool in TOOLS)
+        self.write("rescue.sh", f"{stand_ins}{tools}{text}")
 
     def write(self, name: str, text: str) -> "Node":
         (self.root / name).write_text(text)
@@ -189,8 +198,7 @@ class Node:
         """Let time pass, and the timer start the script once, unless the timer was stopped."""
         self.write("uptime", f"{float(self.read('uptime').split()[0]) + after} 3\n")
         if not self.read("timer"):
-            start = f"echo $$ > {self.root}/script-pid; exec /bin/sh {self.root}/rescue.sh"
-            subprocess.run(["/bin/sh", "-c", start], check=False, capture_output=True, timeout=600)
+            subprocess.run(["/bin/sh", str(self.root / "rescue.sh")], check=False, capture_output=True, timeout=600)
         return self
 
     def looks(self, times: int) -> "Node":

@@ -212,6 +212,9 @@ class SimulatedServices:
                 raise StepFailed(f"cannot start {unit} because it is not found")
             if unit == SHIELD:
                 self._shield.start()
+            if unit == RUNTIME_UNIT:
+                self._start_runtime(unit)
+                return
             if unit != KUBELET_UNIT:
                 self.active.add(unit)
                 return
@@ -243,10 +246,14 @@ class SimulatedServices:
         with self._calls.effect(f"services.restart {unit}"):
             if unit != RUNTIME_UNIT:
                 raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
-            if (missing := self.missing_config) is not None:
-                raise StepFailed(f"cannot restart {unit} because there is no {missing}")
-            self._runtime.restart(words=self.runtime_command)
-            self._shield.runtime_restarted()
+            self._start_runtime(unit)
+
+    def _start_runtime(self, unit: str) -> None:
+        if (missing := self.missing_config) is not None:
+            self._runtime.broken = True
+            raise StepFailed(f"cannot start {unit} because there is no {missing}")
+        self._runtime.restart(words=self.runtime_command)
+        self._shield.runtime_restarted()
 
     @property
     def missing_config(self) -> str | None:

@@ -23,6 +23,7 @@ from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
     before_images,
     lease_keeping,
+    own_files,
     progress_deadline,
     restart_tuning,
     shield_use,
@@ -72,6 +73,7 @@ class NodeRun:
         while (finished := journal.finished) is None:
             self.allow(progress_deadline.longest_silence(self.plan.limits))
             self.heartbeat()
+            own_files.make_again(self.node, self.plan, journal)
             journal = self._advance(journal)
         report = from_json(RunReport, finished.payload, strict=True)
         self.allow(progress_deadline.longest_silence(self.plan.limits))
