@@ -102,7 +102,7 @@ def _put_back(file: ExchangedFile) -> str:
     """Return the command that puts an exchanged file back, without its content, which may be secret."""
     path, after = quote(file.path), quote(file.after)
     if file.before is None:
-        return f"    if reads {path} {after}; then remove {path} || return 1; fi"
+        return f"    if reads {path} {after}; then remove {path}; else is_known {path}; fi || return 1"
     return f"    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
 
 
@@ -114,4 +114,5 @@ def _restored(file: FileBefore) -> str:
         command = piped_command(f"put {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
-    return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"
+    condition = f"reads {path} {sha256(file.only_if).hexdigest()}"
+    return f"    if {condition}; then\n{command}\n    else is_known {path} || return 1\n    fi"

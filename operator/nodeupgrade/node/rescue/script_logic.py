@@ -118,8 +118,10 @@ look_again() {
 # Everything that depends on the runtime is done by an executor that runs from another copy of the program.
 hand_over() {
     exec 9>&-
-    control start "$spare"
+    started=''
+    control start "$spare" && started=yes
     take_lock -n && return 0
+    [ -n "$started" ] || fail "the executor still holds its journal"
     say "an executor runs again, and turns the run back"
     remember 0
     exit 0
@@ -164,7 +166,13 @@ same_file() {
 
 reads() {
     sum=$({ sha256sum < "$1"; } 2> /dev/null)
-    [ "${sum%% *}" = "$2" ]
+    sum=${sum%% *}
+    [ "$sum" = "$2" ]
+}
+
+# A file that reads otherwise was changed since and is left alone; one that could not be read was not.
+is_known() {
+    [ ! -e "$1" ] || [ ${#sum} = 64 ]
 }
 
 put() {
@@ -178,7 +186,10 @@ put() {
 # Restores an exchanged file with mode, owner and attributes, unless it was changed since.
 put_back() {
     reads "$1" "$3" && return 0
-    [ ! -e "$1" ] || reads "$1" "$4" || return 0
+    if [ -e "$1" ] && ! reads "$1" "$4"; then
+        is_known "$1"
+        return
+    fi
     fresh=${1%/*}/.${1##*/}.nodeupgrade-new
     rm -f "$fresh"
     cp -a "$2" "$fresh" && reads "$fresh" "$3" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$3" &&
