@@ -165,8 +165,8 @@ class Node:
             for name, _, kept in EXCHANGED
         )
         url = "http://127.0.0.1:1/healthz"
-        own = {"run_id": RunId("one"), "healthz_url": url, "kubeconfig": kubeconfig}
-        return replace(plan, swap=swap, exchanged=exchanged, **own)
+        plan = replace(plan, run_id=RunId("one"), healthz_url=url, kubeconfig=kubeconfig)
+        return replace(plan, swap=swap, exchanged=exchanged)
 
     def _lay_down(self) -> None:
         files = (

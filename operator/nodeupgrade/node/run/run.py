@@ -16,6 +16,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.messages import RESCUE, volatile
 from nodeupgrade.node.journal.run_store import JournalStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -231,6 +232,7 @@ class NodeRun:
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             script.SCRIPT,
             script.LOOK,
+            volatile(RESCUE, self.plan.run_id),
         )
         for path in own:
             with suppress(StepFailed):
