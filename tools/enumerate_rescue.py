@@ -18,11 +18,13 @@ FILE = Path("docs/measured/rescue-calls.jsonl")
 ABOUT = {
     "title": "Each call of the rescue script that goes wrong",
     "command": "python -m tools.enumerate_rescue",
-    "how": "The script runs in a real shell on a node of files. A call answers nothing and succeeds (silent), answers "
-    "nonsense (garbled), fails, hangs until its time limit, or takes the script along (killed): once, at each place "
-    "where it is made, and always, until that is mended. `done`: the old kubelet runs on exactly its own files, or the "
-    "other copy of the program has taken over. `still trying`: nothing was started or claimed, and the node is done "
-    "once the call works again.",
+    "how": "The script runs in a real shell on a node of files: alone, where no copy of the program starts and no "
+    "hash was rewritten, and with a spare, where the other copy starts and hashes were rewritten. A call "
+    "answers nothing and succeeds (silent), answers nonsense (garbled), fails, hangs until its time limit, or"
+    " takes the script along (killed): once, at each place where it is made, and always, until that is "
+    "mended; both are shown where they differ. `done`: the old kubelet runs on exactly its own files, or the "
+    "other copy has taken over. `still trying`: nothing was started or claimed, and the node is done once the"
+    " call works again.",
 }
 
 

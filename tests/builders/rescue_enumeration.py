@@ -33,8 +33,8 @@ def _handed_over(node: Node) -> bool:
 
 
 SITUATIONS = (
-    Situation("alone: no copy of the program starts, no hash was rewritten", _alone, old_again),
-    Situation("with the other copy of the program, hashes were rewritten", _with_spare, _handed_over),
+    Situation("alone", _alone, old_again),
+    Situation("with a spare", _with_spare, _handed_over),
 )
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
-from nodeupgrade.node.journal.messages import JOURNAL, volatile
+from nodeupgrade.node.journal.messages import JOURNAL
+from nodeupgrade.node.journal.run_store import volatile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot

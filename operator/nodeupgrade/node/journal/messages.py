@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -18,7 +18,7 @@ from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.run_store import GO_ON, Rescue
+from nodeupgrade.node.journal.run_store import GO_ON, RESCUE, Rescue, volatile
 from nodeupgrade.node.plan.plan import Newcomers
 
 M = TypeVar("M")
@@ -30,14 +30,7 @@ DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
-RESCUE = "rescue"
 GUARD = "guard"
-VOLATILE = PurePosixPath("/run")
-
-
-def volatile(message: str, run: RunId) -> PurePosixPath:
-    """Return where a message, or the journal, goes on where the run's directory cannot be written, for this boot."""
-    return VOLATILE / f"nodeupgrade-{message}-{run}"
 
 
 @dataclass(frozen=True, slots=True)

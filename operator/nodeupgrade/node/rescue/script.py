@@ -14,7 +14,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
-from nodeupgrade.node.journal.messages import RESCUE, volatile
+from nodeupgrade.node.journal.run_store import RESCUE, volatile
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC

@@ -16,8 +16,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
-from nodeupgrade.node.journal.messages import RESCUE, volatile
-from nodeupgrade.node.journal.run_store import JournalStore
+from nodeupgrade.node.journal.run_store import RESCUE, JournalStore, volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script

@@ -14,7 +14,7 @@ from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
 from nodeupgrade.node.plan.plan import ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS
@@ -112,6 +112,18 @@ def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: 
     assert problem.startswith(f"{units.TRIAL} is active (exited), result success")
     assert problem.endswith("Permission denied")
     assert traceless(node) == before
+
+
+def test_another_executor_runs_from_the_other_copy_of_the_bundle(node: SimulatedNode) -> None:
+    install(node)
+
+    first, other = (
+        node.disk[f"{directory}/{unit}"].decode()
+        for directory, unit in (("/etc/systemd/system", units.EXECUTOR), ("/run/systemd/system", SPARE_EXECUTOR))
+    )
+    assert str(BUNDLE) in first
+    assert other == first.replace(str(BUNDLES[0]), str(BUNDLES[1]))
+    assert SPARE_EXECUTOR not in node.services.active
 
 
 def test_the_rescue_needs_no_bundle() -> None:
