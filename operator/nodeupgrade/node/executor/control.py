@@ -155,6 +155,7 @@ class ExecutorService:
             return False
         if not self.is_needed(run):
             units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+            self.spares.remove()
         try:
             self.run_store.discard(run)
         except Inconsistent as error:
