@@ -8,6 +8,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
@@ -31,6 +32,8 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
 )
+for _module in ("grpc._channel", "grpc._utilities"):
+    import_module(_module)  # otherwise imported on first use, when somebody may have removed the bundle
 
 
 class Unimplemented(StepFailed):
