@@ -190,6 +190,10 @@ class Node:
         path = self.root / name
         return path.read_text() if path.exists() else ""
 
+    def without_curl(self) -> "Node":
+        """Have no curl on the node, so that nobody asks the kubelet itself."""
+        return self.write("rescue.sh", self.read("rescue.sh").replace("command -v curl", "command -v no-curl"))
+
     def has(self, fault: Fault | None) -> "Node":
         """Have calls go wrong from now on; ``None`` if none does."""
         return self.write("fault", f"{fault or 'none 0 '}\n")

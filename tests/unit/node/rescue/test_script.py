@@ -3,9 +3,11 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -181,6 +183,14 @@ def test_a_start_that_systemd_does_not_answer_is_repeated_and_nothing_is_claimed
     assert BACK in node.log
 
 
+def test_without_curl_a_silent_systemd_is_no_kubelet(node: Node) -> None:
+    for mode in (Mode.SILENT, Mode.GARBLED):
+        node.without_curl().has(Fault(mode, command="systemctl")).look().looks(3)
+        assert lies(node) == []
+
+    assert old_again(node.has(None).looks(1)), node.log
+
+
 @contextmanager
 def mounted(directory: Path, *options: str) -> Iterator[None]:
     """Have a file system of memory at a directory, with what is in the directory."""
@@ -197,7 +207,7 @@ def mounted(directory: Path, *options: str) -> Iterator[None]:
 
 def fill(directory: Path) -> None:
     """Leave no room for another byte."""
-    with (directory / "ballast").open("wb", buffering=0) as ballast:
+    with (directory / "ballast").open("ab", buffering=0) as ballast:
         try:
             while ballast.write(b"x" * 4096):
                 pass
@@ -205,10 +215,28 @@ def fill(directory: Path) -> None:
             pass
 
 
+@contextmanager
+def greedy(fill_up: Callable[[Path], None], directory: Path) -> Iterator[None]:
+    """Have somebody who takes whatever becomes free."""
+    end = Event()
+
+    def take() -> None:
+        while not end.is_set():
+            fill_up(directory)
+
+    thread = Thread(target=take)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
+
+
 def use_up_inodes(directory: Path) -> None:
     """Leave no room for another file."""
     try:
-        for number in range(10_000):
+        for number in count():
             (directory / f"ballast-{number}").touch()
     except OSError:
         pass
@@ -218,7 +246,7 @@ def use_up_inodes(directory: Path) -> None:
 @pytest.mark.parametrize("rewrites", [False, True])
 @pytest.mark.parametrize(("option", "filled"), [("size=64k", fill), ("nr_inodes=64", use_up_inodes)])
 def test_a_full_run_directory_in_memory_changes_nothing(
-    tmp_path: Path, option: str, filled: object, *, rewrites: bool
+    tmp_path: Path, option: str, filled: Callable[[Path], None], *, rewrites: bool
 ) -> None:
     node = Node(tmp_path, rewrites=rewrites)
     if rewrites:
@@ -228,8 +256,9 @@ def test_a_full_run_directory_in_memory_changes_nothing(
     node.write(drop_in, "as it was before the stop")
     with mounted(node.root / "run", "-o", option):
         (node.root / FLAG).rename(node.root / f"{FLAG}.lifted")
-        filled(node.root / "run")  # type: ignore[operator]
-        node.look().looks(2)
+        filled(node.root / "run")
+        with greedy(filled, node.root / "run"):
+            node.look().looks(2)
 
         if rewrites:
             assert HANDED_OVER in node.log
