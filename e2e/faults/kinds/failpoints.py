@@ -110,10 +110,11 @@ def run_directory_full(harm: Harm) -> Harm:
         if "No space" not in filled.stderr:
             raise LabError(f"/run is not full: {filled.stderr[-200:]}")
         try:
-            yield next(lost)
-            next(lost, None)
+            next(lost)  # until a kubelet is back
         finally:
-            node.exec("rm", "-f", "/run/ballast")
+            node.exec("rm", "-f", "/run/ballast")  # systemd refuses to reload, so nothing could be cleaned up
+        yield
+        next(lost, None)
 
     return with_ballast
 
