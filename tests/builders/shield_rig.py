@@ -18,7 +18,7 @@ from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.shield.socket_exchange import HostShield
+from nodeupgrade.node.shield.socket_exchange import CALLS, HostShield
 from tests.builders.shielded import WEB, container, container_of, shielded_plan
 
 WITHOUT_BUNDLE = """
@@ -46,7 +46,7 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / "runtime.sock"
-        self.own = directory / "own"
+        self.own = directory / CALLS.parent
         self.runs = RunStore(directory / "runs")
         self.shield = HostShield(self.path, directory)
         self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
