@@ -20,6 +20,7 @@ from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
+from nodeupgrade.text import trimmed
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
@@ -44,6 +45,7 @@ class FileBefore:
     content: bytes | None  # its content; None if the file did not exist
     # restore only if this is its current content; anything else is a change by another tool or a person
     only_if: bytes | None = None
+    place: str | None = None  # the directory to make it in, since others may write in its own; None for its own
 
 
 def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
@@ -63,7 +65,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "flag": str(fence.flag(unit)),
         "lifted": str(fence.lifted(unit)),
         "drop_in": str(fence.drop_in(unit)),
-        "drop_in_text": fence.drop_in_text(unit).strip(),
+        "drop_in_text": trimmed(fence.drop_in_text(unit)),
         "look_timer": TIMER,
         "script": str(SCRIPT),
         "spare": SPARE,
@@ -111,7 +113,8 @@ def _restored(file: FileBefore) -> str:
     if file.content is None:
         command = f"    remove {path} || return 1"
     else:
-        command = piped_command(f"put {path} {sha256(file.content).hexdigest()}", file.content)
+        put = "put" if file.place is None else f"put_from {quote(file.place)}"
+        command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     condition = f"reads {path} {sha256(file.only_if).hexdigest()}"

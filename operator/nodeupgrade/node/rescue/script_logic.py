@@ -183,6 +183,19 @@ put() {
     base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$2"
 }
 
+# Where pods can write: made where they cannot, and renamed onto whatever is there, if that is not a directory.
+put_from() {
+    fresh=$1/.${2##*/}.nodeupgrade-new
+    rm -f "$fresh"
+    (umask 077 && base64 -d > "$fresh") && reads "$fresh" "$3" && sync "$fresh" || return 1
+    if [ -d "$2" ] && [ ! -L "$2" ]; then
+        say "$2 was left as it is"
+        remove "$fresh"
+        return
+    fi
+    mv -fT "$fresh" "$2" && sync "${2%/*}" && [ ! -e "$fresh" ]
+}
+
 # Restores an exchanged file with mode, owner and attributes, unless it was changed since.
 put_back() {
     reads "$1" "$3" && return 0

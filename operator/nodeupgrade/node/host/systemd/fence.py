@@ -31,7 +31,7 @@ class Fence:
         if not self.up() and not self._lifted_file.exists():
             self._lifted_file.parent.mkdir(parents=True, exist_ok=True)
             self._lifted_file.touch()
-        if self._drop_in_file.exists() and self._drop_in_file.read_text(encoding="ascii") == self._text:
+        if self._drop_in_file.exists() and self._drop_in_file.read_bytes() == self._text.encode():
             return False
         self._drop_in_file.parent.mkdir(parents=True, exist_ok=True)
         new = self._drop_in_file.with_suffix(".new")
