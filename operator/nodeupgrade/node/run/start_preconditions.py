@@ -120,12 +120,14 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
 
 
 def start_runtime(node: Node, plan: RunPlan) -> None:
-    """Start a runtime that does not run, and that systemd does not start again. Some adapters do that themselves.
+    """Start a runtime that does not run, and that systemd does not start again.
+
+    The adapter of one that is stopped for its hashes does that itself.
 
     Raises:
         StepFailed: as for require_runtime_as_planned(), or it does not start.
     """
-    if _starts_itself(node):
+    if node.runtime.kind.stops_for_rewriting:
         require_startable(node, plan)
     elif node.services.status(plan.runtime_unit).down:
         require_runtime_as_planned(node, plan)
@@ -138,13 +140,9 @@ def require_startable(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: as for require_runtime_as_planned(). The runtime stays stopped, and its containers run.
     """
-    if _starts_itself(node) and not node.services.status(plan.runtime_unit).running:
+    kind = node.runtime.kind
+    if (kind.stops_for_rewriting or kind.remembers_ends) and not node.services.status(plan.runtime_unit).running:
         require_runtime_as_planned(node, plan)
-
-
-def _starts_itself(node: Node) -> bool:
-    """Report whether the adapter stops this runtime, and starts it in the next call that needs an answer."""
-    return node.runtime.kind.stops_for_rewriting or node.runtime.kind.remembers_ends
 
 
 def require_digest(node: Node, path: str, planned: Collection[Digest]) -> None:
