@@ -278,6 +278,15 @@ TABLES = (
         name="runtime-calls",
         shown=_columns(("what", "what"), ("at load 5, ms", "load_5_ms"), ("at load 13 to 21, ms", "load_13_to_21_ms")),
     ),
+    Table(
+        name="rescue-calls",
+        shown=_columns(
+            ("situation", "situation"),
+            ("call", "call"),
+            ("places", "places"),
+            *((mode, mode) for mode in ("silent", "garbled", "failing", "hanging", "killed")),
+        ),
+    ),
     Table(name="bundle", shown=_columns(("what", "what"), ("MB", "mb"), ("seconds at most", "seconds"))),
     Table(name="hashing", shown=_columns(("era", "era"), ("containers a second", "containers_per_second"))),
     Table(name="clients", shown=_clients),

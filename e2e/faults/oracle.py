@@ -19,6 +19,7 @@ LEFT_OVER = (
     "run/systemd/system/nodeupgrade-*", "usr/bin/.kubelet*staged*",
     "usr/bin/.*.partial", "var/lib/nodeupgrade/bundles/.incoming*", "var/lib/nodeupgrade/runs/*/*.reserve",
     "etc/kubernetes/manifests/.*", "var/lib/kubelet/.*nodeupgrade*", "run/nodeupgrade-rescue*",
+    "run/nodeupgrade-journal*", "var/lib/nodeupgrade/spare/*",
     "run/nodeupgrade-shield*", "run/containerd/nodeupgrade-*", "run/nodeupgrade-containerd*",
     "run/systemd/system/containerd.service.d/*nodeupgrade*", "var/lib/docker/containers/*/.*nodeupgrade*",
     "run/crio/nodeupgrade-*", "var/lib/containers/storage/overlay-containers/*/userdata/.*nodeupgrade*",

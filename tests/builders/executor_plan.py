@@ -10,3 +10,4 @@ PLAN = replace(
 )
 
 BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/1.2.3-0123456789abcdef")
+BUNDLES = (BUNDLE, PurePosixPath("/var/lib/nodeupgrade/spare/1.2.3-0123456789abcdef"))

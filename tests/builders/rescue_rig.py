@@ -1,7 +1,7 @@
-"""A node of files on which a real shell runs the rescue script.
+"""A node of files on which a real shell runs the rescue script, with a fault in one call, or in all calls of a kind.
 
-Only ``systemctl`` and ``curl`` are stand-ins. They keep what is stored and what is served apart, as a runtime does,
-and notice what a kubelet would see at the moment it is started.
+``systemctl``, ``curl``, ``sleep`` and ``timeout`` are stand-ins, which notice what a kubelet would see at the moment it
+is started. Every other program is the real one behind a stand-in that can fail.
 """
 
 import fcntl
@@ -9,61 +9,79 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from socket import AF_UNIX, socket
 
-from nodeupgrade.api.values import ContainerId, Digest
-from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.api.values import Digest, RunId
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.rescue.script import FileBefore
-from nodeupgrade.node.runtimes.containerd.rescue_fragment import render
-from nodeupgrade.node.runtimes.cri.connection import Call
-from nodeupgrade.node.runtimes.inventory import ContainerInstance
-from tests.builders.sound import instance, inventory
-from tests.doubles.node import SimulatedNode, plan_for
+from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
-SYSTEMCTL = """#!/bin/sh
-cd {root}; echo "systemctl $*" >> calls
-{struck}
-case "$*" in
-  *ActiveState*) echo "ActiveState=$(cat shield)";;
-  *kill*nodeupgrade-shield*) echo inactive > shield;;
-  *MainPID*) echo "MainPID=$(cat pid)";;
-  "stop kubelet.service") echo 0 > pid;;
-  *kill*nodeupgrade-executor*) [ ! -e last-words ] || cat last-words >> runs/journal;;
-  "--no-block start kubelet.service")
-    [ ! -e {flag} ] || exit 1
-    cat program served stored/* node{root}/state runs/rescue > seen-by-kubelet; echo 4711 > pid;;
-  "restart containerd.service") [ -e stubborn ] || cat stored/* > served;;
-  "is-active --quiet containerd.service") exit 0;;
-  "is-active --quiet nodeupgrade-shield.service") [ "$(cat shield)" = active ];;
-esac
+STAND_INS = r"""
+strike() {{
+    read -r n < {root}/count; n=$((n + 1)); echo $n > {root}/count
+    echo "$*" >> {root}/calls
+    read -r mode number command < {root}/fault
+    if [ "$number" != $n ]; then
+        [ -n "$command" ] || return 0
+        case "$*" in "$command"*) ;; *) return 0;; esac
+    fi
+    case $mode in
+      silent) fails=0; return 1;;
+      garbled) echo '#7$ MainPID=x'; fails=0; return 1;;
+      failing) fails=1; return 1;;
+      hanging) [ "$1" != systemctl ] || {{ fails=124; return 1; }};;
+    esac
+    kill -9 $$
+}}
+shown() {{
+    read -r word < {root}/$1; echo "$2$word"
+}}
+systemctl() {{
+    strike systemctl "$@" || return $fails
+    case "$*" in
+      *ActiveState*) shown shield ActiveState=;;
+      *kill*nodeupgrade-shield*) echo inactive > {root}/shield;;
+      *MainPID*) shown pid MainPID=;;
+      "stop kubelet.service") echo 0 > {root}/pid;;
+      *kill*nodeupgrade-executor*) [ ! -e {root}/last-words ] || command cat {root}/last-words >> {root}/runs/journal;;
+      "--no-block start kubelet.service")
+        [ ! -e {flag} ] || return 1
+        command cat {root}/program {root}/node{root}/state > {root}/seen-by-kubelet; echo 4711 > {root}/pid;;
+      "start nodeupgrade-spare.service")
+        [ -e {root}/spare-works ] || return 1
+        command flock -n {root}/runs/journal -c "echo yes > {root}/executor-runs; exec {sleep} 0.7" > /dev/null 2>&1 &
+        until [ -e {root}/executor-runs ]; do command sleep 0.01; done;;
+      "is-active --quiet nodeupgrade-shield.service") [ "$(shown shield '')" = active ];;
+      "--no-block stop nodeupgrade-rescue.timer") echo stopped > {root}/timer;;
+    esac
+}}
+curl() {{
+    strike curl "$@" || return $fails
+    case "$*" in "-q "*"--noproxy * "*/healthz) ;; *) return 1;; esac
+    [ "$(shown pid '')" = 4711 ] && [ ! -e {root}/sick ] && echo ok
+}}
+sleep() {{
+    strike sleep "$@" || return $fails
+}}
+timeout() {{
+    shift 3; "$@"
+}}
 """
-CURL = """#!/bin/sh
-cd {root}
-[ "$2" != --version ] || {{ cat features; exit 0; }}
-for word; do case "$last" in --output) body=$word;; --dump-header) head=$word;; esac; last=$word; done
-echo "curl $last" >> calls
-case "$*" in "-q "*"--noproxy * "*) ;; *) exit 1;; esac
-{struck}
-case "$last" in
-  */healthz) [ "$(cat pid)" = 4711 ] && [ ! -e sick ];;
-  */restore/*) cat > stored/${{last##*/}}; echo "grpc-status: 0" > "$head";;
-  */gone/*) cat > /dev/null; echo "grpc-status: 5" > "$head";;
-  */list) cat > /dev/null; cat served > "$body"; echo "grpc-status: 0" > "$head";;
-esac
+TOOL = """{tool}() {{
+    strike {tool} "$@" || return $fails
+    command {tool} "$@"
+}}
 """
-TOOL = """#!/bin/sh
-echo "{tool} $*" >> {root}/calls
-{struck}
-exec {real} "$@"
-"""
-STRUCK = 'n=$(($(cat {root}/count) + 1)); echo $n > {root}/count; [ $n != "$(cat {root}/strike)" ] || kill -9 $PPID'
+TOOLS = ("base64", "cat", "cp", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync", "tail",
+         "wc")  # fmt: skip
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
-IDS = ("a", "b")
 EXCHANGED = (
     ("there", "new file\n", "old file\n"),
     ("added", "new file\n", ""),
@@ -72,36 +90,66 @@ EXCHANGED = (
 )
 """Files that go along with the kubelet: name, what is there now, and what was kept of it, if it was there before."""
 COMMIT = '{"mark":"done","monotonic":1.5,"payload":null,"step":"lower-shield"}\n'
+FINISHED = '{"mark":"finished","step":null}\n'
+STOPPED = '{"mark":"doing","step":"stop-kubelet"}\n'
+REWRITTEN = STOPPED + '{"mark":"done","step":"rewrite-hashes"}\n'
 END = "systemctl --no-block stop nodeupgrade-rescue.timer"
 LOOK = str(script.LOOK.relative_to("/"))
+FLAG = "run/nodeupgrade/fence/kubelet.service"
+BACK = "kubelet v1.30.14 runs"
+HANDED_OVER = "an executor runs again"
+
+
+class Mode(StrEnum):
+    """How a call goes wrong. A call that hangs is ended by its time limit, or takes the script along."""
+
+    SILENT = "silent"
+    GARBLED = "garbled"
+    FAILING = "failing"
+    HANGING = "hanging"
+    KILLED = "killed"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault of one call, by its number, or of all calls that begin like this."""
+
+    mode: Mode
+    number: int = 0
+    command: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.mode} {self.number} {self.command}"
 
 
 class Node:
-    """A node on which everything was rewritten and swapped, its kubelet is fenced, and no executor runs."""
+    """A node on which files and program were swapped, its kubelet is fenced, and no executor runs or can be started.
 
-    def __init__(self, root: Path, *, curl_features: str = "Features: HTTP2 SSL") -> None:
+    Args:
+        root: where its files are.
+        rewrites: whether the run has rewritten hashes.
+    """
+
+    def __init__(self, root: Path, *, rewrites: bool = False) -> None:
         self.root = root
-        for directory in ("runs", "stored", "bin", "run", f"node{root}"):
-            (root / directory).mkdir(parents=True)
-        self.write("runs/journal", '{"mark":"doing","step":"stop-kubelet"}\n{"mark":"done","step":"rewrite-hashes"}\n')
-        self.write("pid", "0").write("count", "0").write("strike", "0").write("features", curl_features)
-        for name in IDS:
-            self.write(f"stored/{name}", f"{name}:NEW\n")
-        self.write("served", "a:NEW\nb:NEW\n").write("uptime", "1000.5 3\n").write("stubborn", "").write(
-            "shield", "inactive"
-        )
-        (root / "stubborn").unlink()
+        for directory in ("runs", "run", f"node{root}", FLAG.rpartition("/")[0]):
+            (root / directory).mkdir(parents=True, exist_ok=True)
+        self.write("runs/journal", REWRITTEN if rewrites else STOPPED)
+        self.write("pid", "0").write("count", "0").write("fault", "none 0 \n").write("calls", "")
+        self.write("uptime", "1000.5 3\n").write("shield", "inactive").write(FLAG, "")
+        self.write(LOOK, script.EMPTY_LOOK.decode())
         (root / "program").write_bytes(NEW)
         (root / "backup").write_bytes(OLD)
         self.write(f"node{root}/state", "state of the new\n").write("pin", "pinned\n").write("theirs", "edited\n")
         self.write("arguments.conf", "ExecStart=\n")
         for name, now, kept in EXCHANGED:
             self.write(f"exchanged-{name}", now).write(f"kept-{name}", kept)
-        self.plan = self._plan()
-        self.lay_down()
+        self.plan = self._plan(rewrites=rewrites)
+        self._lay_down()
 
-    def _plan(self) -> RunPlan:
-        plan = plan_for(SimulatedNode(version="v1.30.14", pods=[]), "v1.33.13")
+    def _plan(self, *, rewrites: bool) -> RunPlan:
+        pods = [pod_json("web", "nginx")] if rewrites else []
+        plan = plan_for(SimulatedNode(version="v1.30.14", pods=pods), "v1.33.13")
         swap = replace(
             plan.swap, path=f"{self.root}/program", backup=f"{self.root}/backup", before=Digest(sha256(OLD).hexdigest())
         )
@@ -117,25 +165,10 @@ class Node:
             for name, _, kept in EXCHANGED
         )
         url = "http://127.0.0.1:1/healthz"
-        return replace(plan, swap=swap, healthz_url=url, kubeconfig=kubeconfig, exchanged=exchanged)
+        plan = replace(plan, run_id=RunId("one"), healthz_url=url, kubeconfig=kubeconfig)
+        return replace(plan, swap=swap, exchanged=exchanged)
 
-    def with_baseline(self, **processes: tuple[int, str]) -> "Node":
-        """Have containers in the plan's baseline; each has a process that was started at 1000 and now is as told."""
-        containers: list[ContainerInstance] = []
-        for name, (started, state) in processes.items():
-            pid = 100 + len(containers)
-            containers.append(replace(instance("h"), id=ContainerId(name), process=Process(pid=pid, started=1000)))
-            (self.root / f"proc/{pid}").mkdir(parents=True)
-            fields = [state, *("1" * 18), str(started), "1"]
-            self.write(f"proc/{pid}/stat", f"{pid} (a (b) c) {' '.join(fields)}\n")
-        self.plan = replace(self.plan, baseline=inventory(*containers))
-        self.lay_down()
-        return self
-
-    def lay_down(self, *, hashes: bool = True) -> None:
-        restore = [Call(path=f"/restore/{name}", frame=f"{name}:OLD\n".encode()) for name in IDS]
-        calls = (*restore, Call(path="/gone/c", frame=b"x")) if hashes else ()
-        fragment = render("/run/socket", Call(path="/list", frame=b"\0"), calls, (b"a:NEW", b"b:NEW"))
+    def _lay_down(self) -> None:
         files = (
             FileBefore(path=f"{self.root}/pin", content=b"original\n", only_if=b"pinned\n"),
             FileBefore(path=f"{self.root}/theirs", content=b"original\n", only_if=b"pinned\n"),
@@ -144,22 +177,12 @@ class Node:
             ),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
-        text = script.script(self.plan, fragment, files, PurePosixPath(self.root / "runs")).decode()
-        text = text.replace("/proc/uptime", f"{self.root}/uptime").replace("/run/", f"{self.root}/run/")
-        text = text.replace("/proc/$pid", f"{self.root}/proc/$pid")
-        text = text.replace("flock -w 10", "flock -w 0.1")
-        self.write("rescue.sh", text.replace("PATH=/usr", f"PATH={self.root}/bin:/usr"))
-        flag = f"{self.root}/run/nodeupgrade/fence/kubelet.service"
-        struck = STRUCK.format(root=self.root)
-        self._program("systemctl", SYSTEMCTL.format(root=self.root, flag=flag, struck=struck))
-        self._program("curl", CURL.format(root=self.root, struck=struck))
-        self._program("sleep", f'#!/bin/sh\necho "sleep $*" >> {self.root}/calls\n')
-        for tool in ("mv", "ln"):
-            self._program(tool, TOOL.format(tool=tool, root=self.root, struck=struck, real=shutil.which(tool)))
-
-    def _program(self, name: str, text: str) -> None:
-        self.write(f"bin/{name}", text)
-        (self.root / "bin" / name).chmod(0o755)
+        text = script.script(self.plan, files).decode()
+        text = text.replace(str(RUNS / "one"), f"{self.root}/runs").replace("/proc/uptime", f"{self.root}/uptime")
+        text = text.replace("/run/", f"{self.root}/run/").replace("take_lock -w 10", "take_lock -w 0.1")
+        stand_ins = STAND_INS.format(root=self.root, flag=self.root / FLAG, sleep=shutil.which("sleep"))
+        tools = "".join(TOOL.format(tool=tool) for tool in TOOLS)
+        self.write("rescue.sh", f"{stand_ins}{tools}{text}")
 
     def write(self, name: str, text: str) -> "Node":
         (self.root / name).write_text(text)
@@ -169,10 +192,25 @@ class Node:
         path = self.root / name
         return path.read_text() if path.exists() else ""
 
+    def without_curl(self) -> "Node":
+        """Have no curl on the node, so that nobody asks the kubelet itself."""
+        return self.write("rescue.sh", self.read("rescue.sh").replace("command -v curl", "command -v no-curl"))
+
+    def has(self, fault: Fault | None) -> "Node":
+        """Have calls go wrong from now on; ``None`` if none does."""
+        return self.write("fault", f"{fault or 'none 0 '}\n")
+
     def look(self, after: int = 0) -> "Node":
-        """Let time pass, and the timer start the script once."""
+        """Let time pass, and the timer start the script once, unless the timer was stopped."""
         self.write("uptime", f"{float(self.read('uptime').split()[0]) + after} 3\n")
-        subprocess.run(["/bin/sh", str(self.root / "rescue.sh")], check=False, capture_output=True, timeout=600)
+        if not self.read("timer"):
+            subprocess.run(["/bin/sh", str(self.root / "rescue.sh")], check=False, capture_output=True, timeout=600)
+        return self
+
+    def looks(self, times: int) -> "Node":
+        """Let the timer start the script so many times, each time after the patience with an executor."""
+        for _ in range(times):
+            self.look(after=ABSENT_SECONDS)
         return self
 
     def with_sockets(self, at_path: str, *beside: str) -> "Node":
@@ -196,11 +234,22 @@ class Node:
 
     @property
     def calls(self) -> list[str]:
-        return self.read("calls").splitlines()
+        """The calls of systemctl and curl so far, and of what changes files."""
+        return [
+            call for call in self.read("calls").splitlines() if call.split()[0] in {"systemctl", "curl", "mv", "ln"}
+        ]
+
+    @property
+    def log(self) -> str:
+        return self.read("runs/rescue.log")
 
     @property
     def started(self) -> bool:
         return self.read("pid") == "4711\n"
+
+    @property
+    def fenced(self) -> bool:
+        return (self.root / FLAG).exists()
 
     @contextmanager
     def executor(self) -> Iterator[None]:
@@ -212,7 +261,6 @@ class Node:
 
 def old_again(node: Node) -> bool:
     """Whether a kubelet was started, and saw nothing but what it left."""
-    seen = "old kubelet\na:OLD\nb:OLD\na:OLD\nb:OLD\nstate of the old\ndone\n"
     restored = {
         "pin": "original\n",
         "theirs": "edited\n",
@@ -225,7 +273,15 @@ def old_again(node: Node) -> bool:
     }
     return (
         node.started
-        and node.read("seen-by-kubelet") == seen
+        and node.read("seen-by-kubelet") == "old kubelet\nstate of the old\n"
         and {name: node.read(name) for name in restored} == restored
         and not list(node.root.rglob("*nodeupgrade-new"))
     )
+
+
+def lies(node: Node) -> list[str]:
+    """Return what the script has said, and is not so."""
+    return [
+        *([f"says {BACK!r} without a kubelet"] if BACK in node.log and not node.started else []),
+        *([f"says {HANDED_OVER!r} without one"] if HANDED_OVER in node.log and not node.read("executor-runs") else []),
+    ]

@@ -18,9 +18,25 @@ from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import Inventory
-from nodeupgrade.node.shield.socket_exchange import HostShield
+from nodeupgrade.node.shield.socket_exchange import CALLS, HostShield
 from tests.builders.shielded import WEB, container, container_of, shielded_plan
 
+WITHOUT_BUNDLE = """
+import sys
+from nodeupgrade.node.shield import process
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        raise ImportError(f"{name} is first imported now")
+
+def ready(notify=process.notify_ready):
+    sys.meta_path.insert(0, Nothing())
+    notify()
+
+process.notify_ready = ready
+sys.exit(process.main())
+"""
+"""The shield's process, whose bundle is removed as soon as it serves."""
 STOP_WEB = pb.StopContainerRequest(container_id=container_of(WEB)).SerializeToString()
 
 
@@ -30,7 +46,7 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.path = directory / "runtime.sock"
-        self.own = directory / "own"
+        self.own = directory / CALLS.parent
         self.runs = RunStore(directory / "runs")
         self.shield = HostShield(self.path, directory)
         self.notified = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -46,11 +62,13 @@ class Rig:
         web = replace(container(WEB, 1), process=own)
         self.runs.write_plan(replace(self.plan, baseline=Inventory(containers=(web,))))
 
-    async def start(self, patience: float = 0.2) -> asyncio.subprocess.Process:
+    async def start(
+        self, patience: float = 0.2, run: tuple[str, str] = ("-m", "nodeupgrade.node.shield.process")
+    ) -> asyncio.subprocess.Process:
         """Start the process and wait until it has notified systemd, or ended."""
         self.own.mkdir(exist_ok=True)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "nodeupgrade.node.shield.process", "--socket", str(self.path),
+            sys.executable, *run, "--socket", str(self.path),
             "--runs", str(self.directory / "runs"), "--state", str(self.directory), "--patience", str(patience),
             env=os.environ | {"NOTIFY_SOCKET": str(self.directory / "notify"), "RUNTIME_DIRECTORY": str(self.own)},
         )  # fmt: skip

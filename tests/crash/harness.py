@@ -93,6 +93,7 @@ HARMLESS_LEFTOVERS = {
     f"services.stop {SHIELD}": {f"still running: {SHIELD}"},
     "shield.lower": {f"still running: {SHIELD}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
+    "files.remove /run/nodeupgrade-rescue": {"/run/nodeupgrade-rescue differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
     f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},

@@ -95,7 +95,7 @@ class Machine:
         for new in NEW_FILES:
             self.files.write(PurePosixPath(staged_path(new.path)), new.content, mode=new.mode)
         self.runs.write_plan(self.plan)
-        units.install(self.files, self.node.services, BUNDLE, self.plan)
+        units.install(self.files, self.node.services, (BUNDLE, BUNDLE), self.plan)
         self.finish()
 
     def finish(self) -> None:

@@ -17,7 +17,7 @@ from tests.crash.harness import (
     wrongs,
 )
 from tests.doubles.node import Moment, supervise
-from tests.doubles.node.calls import Interrupt, never
+from tests.doubles.node.calls import Interrupt
 
 HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held (run apt-mark unhold kubelet:amd64)"
 """That dpkg does not take the hold back keeps no node out of service; but it has to be said."""
@@ -71,28 +71,54 @@ def test_an_effect_that_fails_for_ever_never_breaks_the_invariant(make: Callable
 
 
 @WAYS
-def test_when_the_journal_can_be_written_again_the_run_ends(make: Callable[[], World]) -> None:
-    """A journal that cannot be written stops everything at once; the next start after the repair goes on."""
+def test_a_journal_that_can_no_longer_be_written_turns_the_run_back_within_the_budget(
+    make: Callable[[], World],
+) -> None:
+    """What the rollback writes is kept in memory, and recorded once that is possible."""
     wrong = {}
     for since, name in enumerate(make().run().effects):
         if name.startswith("journal.append"):
-            after = make().run(_no_journal_from(since))
-            assert after.report is None
-            assert after.node.kubelet.violations == []
-            after.node.calls.interrupt = never
-            after.report = supervise(after.node, after.plan)
-            if found := wrongs(after, restarts_allowed=False):
+            after = make()
+            clock = after.node.timeline
+            late: list[str] = []
+            read_only = _ReadOnly(after, since, late)
+            clock.after(REPAIRED_SECONDS, read_only.repair)
+            after.run(read_only.interrupt)
+            if after.report is None:  # the commit: the new kubelet runs, and every restart tries again
+                clock.advance(REPAIRED_SECONDS)
+                after.report = supervise(after.node, after.plan)
+            if found := [*wrongs(after, restarts_allowed=False), *late]:
                 wrong[f"{name} from {since}"] = found
 
     assert wrong == {}
 
 
-def _no_journal_from(since: int) -> Interrupt:
-    def interrupt(name: str, at: int, moment: Moment) -> None:
-        if name.startswith("journal.append") and at >= since and moment in {Moment.BEFORE, Moment.DURING}:
-            raise StepFailed("no space left on device")
+REPAIRED_SECONDS = 400.0
 
-    return interrupt
+
+class _ReadOnly:
+    """A journal that cannot be written from an effect on, until it is repaired."""
+
+    def __init__(self, after: World, since: int, late: list[str]) -> None:
+        self.after, self.since, self.late = after, since, late
+        self.until, self.struck = False, False
+
+    def interrupt(self, name: str, at: int, moment: Moment) -> None:
+        if not name.startswith("journal.append") or at < self.since or self.until:
+            return
+        if moment in {Moment.BEFORE, Moment.DURING}:
+            if not self.struck:
+                self.struck = True
+                self.after.node.timeline.after(self.after.plan.limits.kubelet_down, self.look)
+            raise StepFailed("read-only file system")
+
+    def look(self) -> None:
+        process = self.after.node.kubelet.process
+        if process is None or not process.healthy:
+            self.late.append("no kubelet when the budget is spent")
+
+    def repair(self) -> None:
+        self.until = True
 
 
 def _unsafe(after: World) -> list[str]:

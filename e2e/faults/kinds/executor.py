@@ -151,9 +151,26 @@ def units_deleted_at(name: Failpoint) -> Harm:
     return harm
 
 
+def run_directory_cleaned_at(name: Failpoint) -> Harm:
+    """Remove everything of ours in /run at a failpoint, as a cleaning tool does."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        with run.armed(name, "hang"):
+            yield
+            run.wait_hit(name)
+            run.cluster.node.exec("sh", "-c", "rm -rf /run/nodeupgrade*")
+            run.release(name)
+            yield
+
+    return harm
+
+
+CLEANED = (at(Step.STOP_KUBELET, When.DONE), at(Step.SWAP_BINARY, When.DONE), at(Step.SWAP_BINARY, When.UNDOING))
+
 FAULTS: tuple[Fault, ...] = (
     *(Fault(f"executor/frozen-{name}", frozen_at(name), EITHER) for name in FROZEN),
     *(Fault(f"units/deleted-{name}", units_deleted_at(name), EITHER) for name in DELETED),
+    *(Fault(f"units/cleaned-{name}", run_directory_cleaned_at(name), EITHER) for name in CLEANED),
     Fault("none", lambda _ordeal: iter((None, None)), UP),
     Fault("kill/finished", kill_after_the_end),
     Fault("kill/every-record", kill_after_every_record, spec={"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}),

@@ -11,6 +11,7 @@ from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.run import TURN_BACK, FaultRun, Harm, on_the_way_back
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
+from e2e.lab.workloads import workload
 from nodeupgrade import bundle
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import (
@@ -68,6 +69,54 @@ def bundle_lost_at(name: Failpoint) -> Harm:
             yield
 
     return harm
+
+
+def everything_lost_at(name: Failpoint) -> Harm:
+    """Remove both copies of the bundle, too: only the shell is left."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        lost = bundle_lost_at(name)(run)
+        yield next(lost)
+        run.wait_hit(name)
+        run.cluster.node.exec("rm", "-rf", str(SPARES))
+        yield next(lost)
+        next(lost, None)
+
+    return harm
+
+
+def named_oddly(harm: Harm) -> Harm:
+    """Have a process on the node whose name is several lines, and looks like the end of a line in /proc."""
+
+    def with_pod(run: FaultRun) -> Iterator[None]:
+        script = "printf 'a\\n0) Z 1' > /proc/self/comm; trap 'exit 0' TERM; while :; do sleep 0.2; done"
+        workload.start_pod(run.cluster.lab, ODD, script, node=run.cluster.node.name)
+        try:
+            yield from harm(run)
+        finally:
+            run.cluster.lab.kubectl("delete", "pod", "-n", workload.NAMESPACE, ODD, timeout=120)
+
+    return with_pod
+
+
+def run_directory_full(harm: Harm) -> Harm:
+    """Leave no byte in /run while the executor is lost."""
+
+    def with_ballast(run: FaultRun) -> Iterator[None]:
+        lost, node = harm(run), run.cluster.node
+        yield next(lost)
+        run.wait_hit(FULL_AT)
+        filled = node.exec("dd", "if=/dev/zero", "of=/run/ballast", "bs=4k", check=False)
+        if "No space" not in filled.stderr:
+            raise LabError(f"/run is not full: {filled.stderr[-200:]}")
+        try:
+            next(lost)  # until a kubelet is back
+        finally:
+            node.exec("rm", "-f", "/run/ballast")  # systemd refuses to reload, so nothing could be cleaned up
+        yield
+        next(lost, None)
+
+    return with_ballast
 
 
 def prepared(name: Failpoint, harm: Harm) -> Harm:
@@ -185,6 +234,9 @@ def _watch_lease(run: FaultRun, seconds: float) -> tuple[float, set[str]]:
     return oldest, ready
 
 
+SPARES = PurePosixPath("/var/lib/nodeupgrade/spare")
+ODD = "named-oddly"
+FULL_AT = at(Step.STOP_KUBELET, When.DONE)
 BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
 KEPT_SECONDS = 20.0
 LONG: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "150s"}}
@@ -203,6 +255,10 @@ FAULTS: tuple[Fault, ...] = (
     Fault("kubelet/immutable", immutable_program, BACK | {"Failed", "Refused"}),
     Fault("runtime/killed-rewritten", runtime_killed_at(at(Step.REWRITE_HASHES, When.DONE))),
     *(Fault(f"rescue/{name}", prepared(name, bundle_lost_at(name)), BACK) for name in DOWN),
+    *(Fault(f"rescue/both-{name}", everything_lost_at(name), BACK) for name in DOWN[:2]),
+    Fault("rescue/full", run_directory_full(bundle_lost_at(FULL_AT)), BACK),
+    Fault("rescue/full-both", run_directory_full(everything_lost_at(FULL_AT)), BACK),
+    Fault("rescue/odd-name", named_oddly(bundle_lost_at(at(Step.SWAP_BINARY, When.DONE))), BACK),
     Fault("lease/kept", long_window(70, keeper=True), UP, spec=LONG),
     Fault("lease/control", long_window(70, keeper=False), UP, spec=LONG),
     *(Fault(f"at/{name}/kill", prepared(name, struck(name, "kill")), UP) for name in FORWARD),

@@ -10,8 +10,11 @@ from e2e.lab import LabError
 from e2e.lab.cluster.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
 
+READ_ONLY_AT = at(Step.SWAP_BINARY, When.DONE)
+RECORDED_LATER_SECONDS = 10.0
 AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
 
 # ── the operator, the agent ─────────────────────────────────────────────────────────────────────────────────────────
@@ -123,6 +126,28 @@ def disk_full(run: FaultRun) -> Iterator[None]:
         node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
 
 
+def disk_read_only(run: FaultRun) -> Iterator[None]:
+    """Make the file system of our own state read-only while the kubelet is down: the old one is back in time."""
+    node = run.cluster.node
+    node.exec("mount", "-t", "tmpfs", "-o", "size=500m", "tmpfs", "/var/lib/nodeupgrade")
+    try:
+        with run.armed(READ_ONLY_AT, "hang"):
+            yield
+            run.wait_hit(READ_ONLY_AT)
+            node.exec("mount", "-o", "remount,ro", "/var/lib/nodeupgrade")
+            run.release(READ_ONLY_AT)
+            began = time.monotonic()
+            wait_until("a kubelet", node.kubelet_healthy, timeout=60, interval=0.05)
+            run.notes.append(f"a kubelet after {time.monotonic() - began:.1f} s")
+            time.sleep(RECORDED_LATER_SECONDS)
+            if run.journal().finished or not node.kubelet_healthy():
+                raise LabError("the journal was written, or the kubelet has not stayed: this proves nothing")
+            node.exec("mount", "-o", "remount,rw", "/var/lib/nodeupgrade")
+        yield
+    finally:
+        node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
+
+
 def disk_full_before(run: FaultRun) -> Iterator[None]:
     """Leave no room for our state from the start."""
     node = run.cluster.node
@@ -169,6 +194,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("runtime/slow-restart", runtime_slow(8, Step.RESTART_RUNTIME)),
     Fault("runtime/slow-settling", runtime_slow(8, Step.VERIFY)),
     Fault("disk/full", disk_full, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}),
+    Fault("disk/read-only", disk_read_only, BACK, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}),
     Fault("disk/full-before", disk_full_before, frozenset({"Refused", "Failed"})),
     Fault("kubelet/started-by-hand", kubelet_started_by_hand),
     Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),

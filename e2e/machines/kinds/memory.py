@@ -20,7 +20,7 @@ _LIMIT = "4M"
 _CONTROL = "/run/systemd/system.control"
 _RESCUED = """\
 newest=$(ls -td /var/lib/nodeupgrade/runs/* | head -n 1)
-[ "$(cat "$newest/rescue")" = done ]
+[ -e "$newest/rescue" ] && grep -q '"mark":"finished"' "$newest/journal"
 """
 _BACK = (f"RolledBack (`{Reason.EXECUTOR_LOST}`)",)
 

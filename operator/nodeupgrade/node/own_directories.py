@@ -74,9 +74,9 @@ def mount_table(files: FilesView) -> str:
     return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
 
 
-def bundles_on(files: FilesView) -> PurePosixPath:
-    """Return the directory of the bundles on a node; the usual one if its mounts cannot be read."""
+def bundles_on(files: FilesView) -> tuple[PurePosixPath, PurePosixPath]:
+    """Return the directories of the bundles on a node and of their spare copies; the usual ones without its mounts."""
     place = STATE_DIRECTORY
     with suppress(StepFailed):
         place = program_place(files)
-    return place / "bundles"
+    return place / "bundles", place / "spare"

@@ -88,9 +88,9 @@ def host_from_pod(root: Path) -> MountedHost:
     )
 
 
-def bundles_from_pod(source: Path, root: Path, directory: PurePosixPath) -> NodeBundles:
-    """Return the bundles in ``directory`` on the node; ``source`` is the one that the agent brings."""
-    return NodeBundles(source=source, parent=root / directory.relative_to("/"), on_node=directory)
+def bundles_from_pod(source: Path, root: Path, *directories: PurePosixPath) -> tuple[NodeBundles, ...]:
+    """Return the bundles in each directory on the node; ``source`` is the one that the agent brings."""
+    return tuple(NodeBundles(source=source, parent=root / at.relative_to("/"), on_node=at) for at in directories)
 
 
 def node_on_host(plan: RunPlan) -> Node:

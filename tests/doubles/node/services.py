@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.node import LEASE_KEEPER, SHIELD
 from nodeupgrade.node.rescue import script
@@ -17,6 +18,7 @@ from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
+FLAG = str(fence.flag(KUBELET_UNIT))
 RESTART_SECONDS = 10.0
 RUNTIME_COMMAND = (RUNTIME_PROGRAM,)
 UNIT_FILES = {
@@ -34,12 +36,23 @@ IN_MEMORY = frozenset({script.TIMER, LEASE_KEEPER, SHIELD})
 class KubeletUnit:
     """What systemd holds in memory about the kubelet's unit; a reboot clears it."""
 
-    arguments: tuple[str, ...]  # as of the last time unit files were read
+    disk: MutableMapping[str, bytes]  # where the fence is
+    arguments: tuple[str, ...] = ()  # as of the last time unit files were read
     program: str = PROGRAM  # as of the last time unit files were read
-    fenced: bool = False
     waiting: bool = False  # it exited and is about to be restarted automatically
     restarts: int = 0
     result: str = "success"
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the flag of the fence is in its place, which anybody may remove."""
+        return FLAG in self.disk
+
+    @fenced.setter
+    def fenced(self, up: bool) -> None:
+        self.disk.pop(FLAG, None)
+        if up:
+            self.disk[FLAG] = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +130,7 @@ class SimulatedServices:
         self.shutting_down = False
         self.lost: set[str] = set()
         self.unstartable: set[str] = set()
-        self.unit = KubeletUnit(())
+        self.unit = KubeletUnit(disk)
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._loaded = dict.fromkeys(UNIT_FILES, LoadedFiles())
         self._disk = disk
@@ -199,6 +212,9 @@ class SimulatedServices:
                 raise StepFailed(f"cannot start {unit} because it is not found")
             if unit == SHIELD:
                 self._shield.start()
+            if unit == RUNTIME_UNIT:
+                self._start_runtime(unit)
+                return
             if unit != KUBELET_UNIT:
                 self.active.add(unit)
                 return
@@ -230,10 +246,14 @@ class SimulatedServices:
         with self._calls.effect(f"services.restart {unit}"):
             if unit != RUNTIME_UNIT:
                 raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
-            if (missing := self.missing_config) is not None:
-                raise StepFailed(f"cannot restart {unit} because there is no {missing}")
-            self._runtime.restart(words=self.runtime_command)
-            self._shield.runtime_restarted()
+            self._start_runtime(unit)
+
+    def _start_runtime(self, unit: str) -> None:
+        if (missing := self.missing_config) is not None:
+            self._runtime.broken = True
+            raise StepFailed(f"cannot start {unit} because there is no {missing}")
+        self._runtime.restart(words=self.runtime_command)
+        self._shield.runtime_restarted()
 
     @property
     def missing_config(self) -> str | None:
@@ -294,7 +314,7 @@ class SimulatedServices:
         self.lost |= self.active & IN_MEMORY
         self.active.clear()
         self.shutting_down = False
-        self.unit = KubeletUnit(())
+        self.unit = KubeletUnit(self._disk)
         self.read_unit_files()
 
     def _command(self, unit: str) -> tuple[str, ...]:

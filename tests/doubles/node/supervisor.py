@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.journal.continued_journal import ContinuedJournal
+from nodeupgrade.node.journal.messages import JOURNAL
+from nodeupgrade.node.journal.run_store import volatile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
@@ -23,8 +26,9 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     node.shield.plan = plan
     for _ in range(ATTEMPTS):
         try:
-            fence_after_reboot(node.ports, plan, node.journal.load())
-            return NodeRun(node=replace(node.ports, abort=abort), plan=plan, store=node.journal).carry_out()
+            journal = ContinuedJournal(node.journal, node.files, volatile(JOURNAL, plan.run_id))
+            fence_after_reboot(node.ports, plan, journal.load())
+            return NodeRun(node=replace(node.ports, abort=abort), plan=plan, store=journal).carry_out()
         except Crash as crash:
             node.timeline.advance(crash.frozen)
             if crash.reboot:

@@ -223,7 +223,7 @@ class World:
             self.kube,
             SimulatedHost(self.node, self.control_plane),
             runs=self.runs,
-            bundles=bundles_from_pod(self.settings.bundle, self.root, bundles_on(self.node.files)),
+            bundles=bundles_from_pod(self.settings.bundle, self.root, *bundles_on(self.node.files)),
             artifacts=SimulatedArtifacts(self.node, self.root),
             failpoint=plan_failpoint(self.environment, self.root),
         ).serve()

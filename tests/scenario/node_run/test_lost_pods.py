@@ -193,3 +193,15 @@ def test_a_runtime_that_hangs_on_the_way_back_is_waited_for(seconds: float) -> N
     assert well_again(it, report)
     assert report.reason is Reason.RUNTIME_DID_NOT_ANSWER
     assert {record.reason for record in held(it)} <= {Reason.RUNTIME_DID_NOT_ANSWER}
+
+
+def test_a_runtime_that_has_ended_and_that_systemd_has_given_up_is_started() -> None:
+    """As after too many starts while its configuration was gone."""
+    it = story()
+    it.node.calls.before("journal.append read-back doing", lambda: setattr(it.node.runtime, "broken", True))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert "services.start containerd.service" in it.node.calls.effects
+    assert held(it) == []

@@ -25,7 +25,7 @@ async def _main() -> None:
             kube,
             host,
             runs=RunStore(settings.on_host(RUNS)),
-            bundles=bundles_from_pod(settings.bundle, settings.host, bundles_on(host.files)),
+            bundles=bundles_from_pod(settings.bundle, settings.host, *bundles_on(host.files)),
             artifacts=NodeArtifacts(settings.host),
             failpoint=plan_failpoint(os.environ, settings.host),
         ).serve()

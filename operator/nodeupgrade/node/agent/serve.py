@@ -1,7 +1,7 @@
 """The agent's main flow: determine the run's progress, continue the run, and report to the task until it is over."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -66,14 +66,14 @@ class Agent:
         host: Host,
         *,
         runs: AgentRuns,
-        bundles: Bundles,
+        bundles: Iterable[Bundles],
         artifacts: Artifacts,
         failpoint: Callable[[RunPlan], RunPlan],
     ) -> None:
         self._settings = settings
         self._host = host
         self._runs = runs
-        self._executor = ExecutorService(host, runs, bundles)
+        self._executor = ExecutorService(host, runs, *bundles)
         self._guard = Guard(settings, kube, host)
         self._pods = PodWatch(settings, kube)
         self._reporter = TaskReporter(settings, kube, self._complete)

@@ -19,7 +19,7 @@ from nodeupgrade.node.bundle.bundles import Bundles
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import AgentRuns
-from nodeupgrade.node.node import Host
+from nodeupgrade.node.node import SPARE_EXECUTOR, Host
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import report_of
@@ -38,6 +38,7 @@ class ExecutorService:
     host: Host
     run_store: AgentRuns
     bundles: Bundles
+    spares: Bundles  # a second copy, elsewhere on the node
 
     def try_out(self) -> None:
         """Stage the bundle and check that systemd can run the executor's program, without starting a run.
@@ -57,8 +58,11 @@ class ExecutorService:
             )
 
     def stage_bundle(self) -> None:
-        """Stage the bundle on the node, which may take a while; start nothing. Raises as Bundles.stage()."""
-        self.bundles.stage()
+        """Stage both copies of the bundle, which may take a while; start nothing. Raises as Bundles.stage()."""
+        self._stage()
+
+    def _stage(self) -> tuple[PurePosixPath, PurePosixPath]:
+        return self.bundles.stage(), self.spares.stage()
 
     def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.
@@ -66,8 +70,8 @@ class ExecutorService:
         Raises:
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
-        root, kubelets = self.bundles.stage(), self._kubelets_environment(plan)
-        units.install(self.host.files, self.host.services, root, plan, kubelets)
+        roots, kubelets = self._stage(), self._kubelets_environment(plan)
+        units.install(self.host.files, self.host.services, roots, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
         """Return the environment of the running kubelet if a program prints its credentials."""
@@ -102,10 +106,11 @@ class ExecutorService:
         return begun and self.host.services.status(units.EXECUTOR).load_state != "not-found"
 
     def runs(self) -> bool:
-        """Report whether the executor runs; true if systemd does not answer, false while it waits for a restart."""
+        """Report whether an executor runs; true if systemd does not answer, false while it waits for a restart."""
         try:
-            status = self.host.services.status(units.EXECUTOR)
-            return status.active_state in {"active", "activating", "reloading"} and status.sub_state != "auto-restart"
+            found = [self.host.services.status(unit) for unit in (units.EXECUTOR, SPARE_EXECUTOR)]
+            up = {"active", "activating", "reloading"}
+            return any(status.active_state in up and status.sub_state != "auto-restart" for status in found)
         except NodeUpgradeError as error:
             log.info("executor_status_failed", error=str(error))
             return True
@@ -150,6 +155,7 @@ class ExecutorService:
             return False
         if not self.is_needed(run):
             units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+            self.spares.remove()
         try:
             self.run_store.discard(run)
         except Inconsistent as error:
@@ -182,6 +188,7 @@ class ExecutorService:
         for path in plan.temporary(keeping_old=keeping_old):
             self.host.files.remove(PurePosixPath(path))
         self.bundles.retire()
+        self.spares.remove()
 
     def finish_earlier_cleanup(self, kubelet_unit: str) -> None:
         """Make sure that no executor is still cleaning up after an earlier attempt, and finish its cleanup.

@@ -20,8 +20,10 @@ from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import failpoints
 from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock, notify_ready
+from nodeupgrade.node.journal.continued_journal import ContinuedJournal
+from nodeupgrade.node.journal.messages import JOURNAL
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns
+from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns, volatile
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import progress_deadline
@@ -81,12 +83,13 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         if runs.read_plan(run) is None:
             log.info("run_withdrawn", run=run)
             return 0
-        fence_after_reboot(node, plan, store.load())
+        journal = ContinuedJournal(store, node.files, volatile(JOURNAL, run))
+        fence_after_reboot(node, plan, journal.load())
         notify_ready()
         log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
         gc.freeze()  # collecting the objects that stay would take 10 ms, perhaps while no kubelet runs
         report = NodeRun(
-            node=node, plan=plan, store=store, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
+            node=node, plan=plan, store=journal, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
         ).carry_out()
     log.info("run_finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0

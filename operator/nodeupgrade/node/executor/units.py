@@ -21,7 +21,7 @@ from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
-from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.run import restart_tuning
@@ -46,7 +46,7 @@ LEASE_KEEPER_SECONDS_MORE = 5.0
 KUBELET_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
 """For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 TRIAL = "nodeupgrade-trial.service"
-UNITS = (TRIAL, script.TIMER, script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SHIELD)
+UNITS = (TRIAL, script.TIMER, script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SPARE_EXECUTOR, SHIELD)
 """All units, in the order in which they are stopped."""
 TRY_OUT = "--try-out"
 """Option that makes the executor's program only prove that it can run."""
@@ -171,7 +171,7 @@ Nice=-5
 def install(
     files: Files,
     services: ServiceManager,
-    bundle_root: PurePosixPath,
+    bundle_roots: tuple[PurePosixPath, PurePosixPath],
     plan: RunPlan,
     kubelet_environment: Mapping[str, str] | None = None,
 ) -> None:
@@ -180,16 +180,18 @@ def install(
     Args:
         files: of the node.
         services: of the node.
-        bundle_root: path of the bundle on the node.
+        bundle_roots: paths of both copies of the bundle on the node.
         plan: the plan to carry out.
         kubelet_environment: for the lease keeper, if it needs it and it is known now.
 
     Raises:
         StepFailed: a file could not be written, or systemd refused.
     """
+    bundle_root, spare_root = bundle_roots
     texts = {
         DEAD_MAN_TIMER: DEAD_MAN,
         EXECUTOR: executor_unit(bundle_root, plan.runtime_unit),
+        SPARE_EXECUTOR: executor_unit(spare_root, plan.runtime_unit),
         script.UNIT: RESCUE,
         script.TIMER: RESCUE_TIMER,
         LEASE_KEEPER: lease_keeper_unit(bundle_root, plan),

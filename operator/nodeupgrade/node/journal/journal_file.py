@@ -74,6 +74,16 @@ def _reserve(path: Path) -> Path:
     return path.with_name(f"{path.name}.reserve")
 
 
+def _opened(path: Path, disk: Disk) -> int:
+    """Open a journal for writing; if its file system has become read-only, for reading, so that it can be locked."""
+    try:
+        return disk.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno != errno.EROFS:
+            raise
+        return disk.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
 class FileJournal:
     """Implements JournalStore. Use it as a context manager: it holds a lock until it is closed.
 
@@ -94,7 +104,7 @@ class FileJournal:
         self._disk = disk
         self._reserve = _reserve(path)
         existed = exists(path, disk)
-        self._descriptor = disk.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._descriptor = _opened(path, disk)
         try:
             lock(self._descriptor)
         except BlockingIOError as error:
@@ -119,7 +129,8 @@ class FileJournal:
     def load(self) -> Journal:
         """Read all records, and truncate the incomplete last one that a crash may have left."""
         journal, self._whole = parse(read_file(self._path, limit=LARGEST, disk=self._disk))
-        self._cut()
+        with suppress(OSError):  # the next append truncates it
+            self._cut()
         return journal
 
     def append(self, record: Record) -> None:

@@ -19,7 +19,7 @@ from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
 from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.run_store import GO_ON, Rescue
+from nodeupgrade.node.journal.run_store import GO_ON, RESCUE, Rescue, volatile
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import lines, parse_json, trimmed
 
@@ -33,7 +33,6 @@ DELETIONS_WANTED = "deleted-pods.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
 KUBELET = "kubelet.json"
-RESCUE = "rescue"
 GUARD = "guard"
 
 
@@ -44,6 +43,7 @@ class Messages:
     root: Path  # the directory, as this process sees it; created when needed, readable by root only
     _: KW_ONLY
     disk: Disk = os  # receives the system calls
+    mount: Path = Path("/")  # mount point of the node's root directory
 
     def report_trouble(self, run: RunId, message: str) -> None:
         self._write(self.root / run / TROUBLE, message.encode(errors="backslashreplace"))
@@ -113,11 +113,13 @@ class Messages:
 
     def rescue(self, run: RunId) -> Rescue:
         """Return the rescue script's progress; a word that a crash truncated means that it began."""
-        try:
-            word = trimmed(self._read(self._directory(run) / RESCUE).decode(errors="replace"))
-        except FileNotFoundError:
+        words = set()
+        for path in (self._directory(run) / RESCUE, self._volatile(RESCUE, run)):
+            with suppress(FileNotFoundError):
+                words.add(trimmed(self._read(path).decode(errors="replace")))
+        if not words:
             return Rescue.NONE
-        return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
+        return Rescue.DONE if Rescue.DONE.value in words else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:
         return exists(self._directory(run) / GO_ON, self.disk)
@@ -143,6 +145,9 @@ class Messages:
         if run in {"", ".", ".."} or "/" in run:
             raise Inconsistent(f"{run!r} cannot be a run because it is not a plain file name")
         return self.root / run
+
+    def _volatile(self, message: str, run: RunId) -> Path:
+        return self.mount / volatile(message, run).relative_to("/")
 
     def _read(self, path: Path) -> bytes:
         return read_file(path, disk=self.disk)

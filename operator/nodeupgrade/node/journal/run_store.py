@@ -7,6 +7,7 @@ they exchange is stored on the node's disk, in one directory per run. Each of th
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.task.status import GuardReport
@@ -17,6 +18,13 @@ from nodeupgrade.node.plan.plan import Newcomers, RunPlan, ShownKubelet
 
 GO_ON = "go-on"
 """Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
+RESCUE = "rescue"
+"""Name of the file in a run's directory with the rescue script's progress."""
+
+
+def volatile(name: str, run: RunId) -> PurePosixPath:
+    """Return where a file of a run's directory is continued, for this boot, where that cannot be written."""
+    return PurePosixPath("/run", f"nodeupgrade-{name}-{run}")
 
 
 class BusyError(NodeUpgradeError):

@@ -1,13 +1,12 @@
 """The rescue script: brings the old kubelet back when the executor can no longer run.
 
-One self-contained file of plain ``sh``: it must not need Python or the bundle. It is written before the kubelet stops,
-and updated before the first hash is written. See docs/decisions/rescue.md.
+One self-contained file of plain ``sh``, which starts an executor from another copy of the bundle. If that cannot run
+either, and no hash was rewritten, it restores files and starts the old kubelet by itself. It is written before the
+kubelet stops, and updated before the first file is. See docs/decisions/rescue.md.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
-from math import trunc
 from pathlib import PurePosixPath
 from shlex import quote
 
@@ -15,20 +14,25 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
-from nodeupgrade.node.journal.run_store import GO_ON
+from nodeupgrade.node.journal.run_store import RESCUE, volatile
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
-from nodeupgrade.node.runtimes.runtime import RescueFragment
 from nodeupgrade.text import trimmed
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
 LOOK = PurePosixPath("/run/nodeupgrade-rescue")
-"""The state that the script observed last, and since when."""
+"""The state that the script observed last, and since when. It has its size from the start, so that it can be written
+where /run is full.
+"""
+EMPTY_LOOK = b"\n".rjust(101)
 UNIT = "nodeupgrade-rescue.service"
 TIMER = "nodeupgrade-rescue.timer"
+SPARE = "nodeupgrade-spare.service"
+"""The executor from the other copy of the bundle."""
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
 
@@ -44,9 +48,7 @@ class FileBefore:
     place: str | None = None  # the directory to make it in, since others may write in its own; None for its own
 
 
-def script(
-    plan: RunPlan, runtime: RescueFragment, files: tuple[FileBefore, ...], run_directory: PurePosixPath
-) -> bytes:
+def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
     """Return the script for one run."""
     unit = plan.swap.unit
     settings = {
@@ -54,36 +56,35 @@ def script(
         "unit": unit,
         "runtime_unit": plan.runtime_unit,
         "healthz": plan.healthz_url,
-        "run": str(run_directory),
+        "run": str(RUNS / plan.run_id),
         "look": str(LOOK),
+        "mark": str(volatile(RESCUE, plan.run_id)),
         "program": plan.swap.path,
         "backup": plan.swap.backup,
         "before": plan.swap.before,
         "flag": str(fence.flag(unit)),
+        "lifted": str(fence.lifted(unit)),
         "drop_in": str(fence.drop_in(unit)),
         "drop_in_text": trimmed(fence.drop_in_text(unit)),
         "look_timer": TIMER,
         "script": str(SCRIPT),
+        "spare": SPARE,
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
-        "go_on": str(run_directory / GO_ON),
         "finished": f'"mark":"{Mark.FINISHED}"',
         "committed": f'"mark":"{Mark.DONE}".*"step":"{COMMIT}"',
+        "commit_step": f'"step":"{COMMIT}"',
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
-        "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if runtime.restores else '"step":"that is not taken"',
+        "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if plan.rewrites() else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "most_deaths": str(DEATHS),
-        "runtime_seconds": str(trunc(plan.limits.runtime_restart)),
     }
     lines = [
         "#!/bin/sh",
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
-        *define_function("baseline", _baseline(plan)),
         *define_function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
-        *define_function("reinstate", ["    false"]),
-        runtime.text,
         LOGIC,
     ]
     return "\n".join(lines).encode()
@@ -99,28 +100,22 @@ def _shield(plan: RunPlan) -> dict[str, str]:
     }
 
 
-def _baseline(plan: RunPlan) -> Iterator[str]:
-    """Yield a command that prints id, PID and start time of each container that has to survive the run."""
-    lines = [f"{c.id} {c.process.pid} {c.process.started}" for c in plan.watched().running() if c.process is not None]
-    if lines:
-        yield "\n".join(["    cat <<'.'", *lines, "."])
-
-
 def _put_back(file: ExchangedFile) -> str:
     """Return the command that puts an exchanged file back, without its content, which may be secret."""
     path, after = quote(file.path), quote(file.after)
     if file.before is None:
-        return f"    if reads {path} {after}; then rm -f {path}; fi"
+        return f"    if reads {path} {after}; then remove {path}; else is_known {path}; fi || return 1"
     return f"    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
 
 
 def _restored(file: FileBefore) -> str:
     path = quote(file.path)
     if file.content is None:
-        command = f"    rm -f {path}"
+        command = f"    remove {path} || return 1"
     else:
         put = "put" if file.place is None else f"put_from {quote(file.place)}"
         command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
-    return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"
+    condition = f"reads {path} {sha256(file.only_if).hexdigest()}"
+    return f"    if {condition}; then\n{command}\n    else is_known {path} || return 1\n    fi"

@@ -31,9 +31,7 @@ def back_up(node: Node, plan: RunPlan) -> None:
     for file in plan.exchanged:
         _require_as_planned(node, file)
         node.files.tidy(PurePosixPath(file.path))
-        if file.before is not None:
-            node.files.copy(PurePosixPath(file.path), PurePosixPath(file.backup))
-            require_digest(node, file.backup, {file.before})
+        _back_up(node, file)
 
 
 def install(node: Node, file: ExchangedFile) -> None:
@@ -45,6 +43,8 @@ def install(node: Node, file: ExchangedFile) -> None:
     if digest(node, file.path) == file.after:
         return
     _require_as_planned(node, file)
+    if digest(node, file.backup) is None:  # somebody has removed it
+        _back_up(node, file)
     node.files.copy(PurePosixPath(file.staged), PurePosixPath(file.path))
 
 
@@ -65,6 +65,12 @@ def restore(node: Node, file: ExchangedFile) -> bool:
         require_digest(node, file.backup, {file.before})
         node.files.copy(PurePosixPath(file.backup), PurePosixPath(file.path))
     return True
+
+
+def _back_up(node: Node, file: ExchangedFile) -> None:
+    if file.before is not None:
+        node.files.copy(PurePosixPath(file.path), PurePosixPath(file.backup))
+        require_digest(node, file.backup, {file.before})
 
 
 def _require_as_planned(node: Node, file: ExchangedFile) -> None:

@@ -6,27 +6,25 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
-from nodeupgrade.node.run import before_images, kubelet_state
+from nodeupgrade.node.run import kubelet_state
 
 MODE = 0o600
 
 
 def write_script(node: Node, plan: RunPlan) -> None:
-    """Write the script that restores hashes and files as they are now, unless it exists with this content.
+    """Write the script that restores files as they are now, unless it exists with this content.
 
     Called twice: while the kubelet runs, so that the script is ready; and with the kubelet down, right before the first
-    hash or file changes, so that it is exact.
+    file changes, so that it is exact.
 
     Raises:
         StepFailed: it cannot be written.
     """
-    containers = before_images.containers_to_record(node, plan)
-    images = node.runtime.before_images(c.id for c in containers)
-    runtime = node.runtime.rescue_fragment([(images[c.id], c.after) for c in containers if c.id in images])
-    text = script.script(plan, runtime, tuple(_files(node, plan)), STATE_DIRECTORY / "runs" / plan.run_id)
+    text = script.script(plan, tuple(_files(node, plan)))
+    if node.files.read(script.LOOK) is None:
+        node.files.write(script.LOOK, script.EMPTY_LOOK, mode=MODE)
     if node.files.digest(script.SCRIPT) != sha256(text).hexdigest():
         node.files.write(script.SCRIPT, text, mode=MODE)
 

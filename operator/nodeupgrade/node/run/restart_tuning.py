@@ -27,6 +27,25 @@ def apply_tuning(node: Node, plan: RunPlan) -> None:
             _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
 
 
+def restore_tuning(node: Node, plan: RunPlan) -> None:
+    """Write the files again that were removed since systemd read the drop-in, with which it starts the runtime.
+
+    Raises:
+        StepFailed: a file could not be written, or systemd does not answer.
+    """
+    missing = [file for file in plan.tuning.files if node.files.stamp(PurePosixPath(file.path)) is None]
+    if not missing or not {file.path for file in plan.tuning.files} & {*_loaded(node, plan)}:
+        return
+    for file in missing:
+        node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
+    if any(is_drop_in(PurePosixPath(file.path)) for file in missing):  # a newer file would look like a foreign change
+        node.services.reload()
+
+
+def _loaded(node: Node, plan: RunPlan) -> tuple[str, ...]:
+    return node.services.status(plan.runtime_unit).drop_ins
+
+
 def remove_tuning(files: Files, services: ServiceManager, *kinds: RuntimeKind) -> None:
     """Make systemd start runtimes of these kinds as configured again, with a single reload for all of them.
 

@@ -16,13 +16,14 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
-from nodeupgrade.node.journal.run_store import JournalStore
+from nodeupgrade.node.journal.run_store import RESCUE, JournalStore, volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
     before_images,
     lease_keeping,
+    own_files,
     progress_deadline,
     restart_tuning,
     shield_use,
@@ -46,6 +47,9 @@ from nodeupgrade.node.run.summary import sum_up
 from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 HELD_AGAIN_SECONDS = 60.0
+FINISH_TRIES = 12
+FINISH_PAUSE = 5.0
+"""Seconds between two tries to record the end. After the last one systemd starts the executor again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ class NodeRun:
         while (finished := journal.finished) is None:
             self.allow(progress_deadline.longest_silence(self.plan.limits))
             self.heartbeat()
+            own_files.make_again(self.node, self.plan, journal)
             journal = self._advance(journal)
         report = from_json(RunReport, finished.payload, strict=True)
         self.allow(progress_deadline.longest_silence(self.plan.limits))
@@ -102,10 +107,19 @@ class NodeRun:
                 clock.sleep(seconds)
                 return journal
             case Finish() as finish:
-                report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
-                return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
+                return self._finish(journal, finish)
             case never:
                 assert_never(never)
+
+    def _finish(self, journal: Journal, finish: Finish) -> Journal:
+        """Record the end; if the disk cannot be written, wait until it can, since nothing is left to do."""
+        report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
+        for _ in range(FINISH_TRIES):
+            with suppress(StepFailed):
+                return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
+            self.heartbeat()
+            self.node.clock.sleep(FINISH_PAUSE)
+        raise StepFailed("the end of the run cannot be recorded")
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
@@ -217,6 +231,7 @@ class NodeRun:
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             script.SCRIPT,
             script.LOOK,
+            volatile(RESCUE, self.plan.run_id),
         )
         for path in own:
             with suppress(StepFailed):

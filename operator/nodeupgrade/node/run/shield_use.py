@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.journal.run_store import GO_ON
+from nodeupgrade.node.journal.run_store import GO_ON, Rescue
 from nodeupgrade.node.node import SHIELD, Node
 from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
@@ -44,8 +44,11 @@ def start(node: Node, plan: RunPlan) -> None:
 
 
 def raise_again(node: Node, plan: RunPlan) -> None:
-    """Raise the shield for the old kubelet, if it can be."""
-    if plan.shield is not None:
+    """Raise the shield for the old kubelet, if it can be.
+
+    Not where the executor was lost: the shield's process runs from the same copy of the bundle, and may be half dead.
+    """
+    if plan.shield is not None and node.rescue() is Rescue.NONE:
         with suppress(StepFailed):
             node.shield.raise_up()
 

@@ -57,6 +57,6 @@ def _inventory(node: Node, plan: RunPlan) -> Inventory:
     try:
         return node.runtime.inventory(full=False)
     except Transient:
-        start_preconditions.require_startable(node, plan)
+        start_preconditions.start_runtime(node, plan)
         node.runtime.wait_until_answering(PATIENCE_SECONDS)
         return node.runtime.inventory(full=False)

@@ -119,6 +119,21 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
     return _require(node, swap.path, swap.before, known)
 
 
+def start_runtime(node: Node, plan: RunPlan) -> None:
+    """Start a runtime that does not run, and that systemd does not start again.
+
+    The adapter of one that is stopped for its hashes does that itself.
+
+    Raises:
+        StepFailed: as for require_runtime_as_planned(), or it does not start.
+    """
+    if node.runtime.kind.stops_for_rewriting:
+        require_startable(node, plan)
+    elif node.services.status(plan.runtime_unit).down:
+        require_runtime_as_planned(node, plan)
+        node.services.start(plan.runtime_unit)
+
+
 def require_startable(node: Node, plan: RunPlan) -> None:
     """Require the same of a runtime that was stopped to rewrite its files, before anything starts it.
 

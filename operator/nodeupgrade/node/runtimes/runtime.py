@@ -44,22 +44,6 @@ class RuntimeClients:
     unknown: str = ""  # why the connections could not be read; empty if they could
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RescueFragment:
-    """The runtime's part of the rescue script: how to list containers and restore hashes without this program."""
-
-    restores: bool  # whether there is any hash to restore
-    # plain ``sh`` that defines these functions and variables; it may write below ``$answers``, and ends with a newline.
-    # - ``can_ask``: succeeds if the node has the tools that the others need; ``$asks_with`` names them.
-    # - ``listing``: writes the runtime's answer to ``$answers/body``, with the id of every running container; fails if
-    #   the runtime does not answer.
-    # - ``restore_hashes``: restores every hash; if it fails, ``$trouble`` says why. It may stop the runtime, and then
-    #   starts it again. Must be idempotent.
-    # - ``reinstate``, if the runtime remembers ends: as ContainerRuntime.reinstate; fails if nothing was done.
-    # - ``serves_new_hashes``: succeeds if any container of the last listing has its new hash.
-    text: str
-
-
 class RuntimeView(Protocol):
     """Inspects a runtime, and a restart of it ahead of time. Every call is bounded in time.
 
@@ -143,9 +127,6 @@ class ContainerRuntime(RuntimeView, Protocol):
 
         ``log`` has all lines that the runtime logged since then; ``None`` if they do not contain this information.
         """
-
-    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Return the part of the rescue script that restores each image's bytes and detects new hashes."""
 
     def wait_until_answering(self, timeout: float) -> None:
         """Wait until the CRI answers a list call.

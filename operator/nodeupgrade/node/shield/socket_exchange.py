@@ -24,6 +24,8 @@ from nodeupgrade.node.shield.shield import LOCK, RESTARTS
 Inode: TypeAlias = tuple[int, int]
 
 STATE = Path("/run")
+CALLS = Path("nodeupgrade-shield/calls.sock")
+"""The socket below ``/run`` through which the shield's process passes on calls; somebody may remove it."""
 PATIENCE = 3.0
 """Seconds for which lower() waits for a runtime that is just being restarted."""
 LOOK_SECONDS = 0.05
@@ -245,6 +247,14 @@ class HostShield(Exchange, ShieldRecords):
     def __init__(self, path: Path, state: Path = STATE) -> None:
         Exchange.__init__(self, path, state)
         ShieldRecords.__init__(self, state)
+
+    def ready(self) -> bool:
+        return super().ready() and accepts(self._state / CALLS)
+
+    def raise_up(self) -> None:
+        if not accepts(self._state / CALLS):
+            raise StepFailed(f"cannot raise the shield because it can pass on nothing: {self._state / CALLS} is gone")
+        super().raise_up()
 
     def waiting(self) -> int:
         waiting = super().waiting()

@@ -26,7 +26,7 @@ from nodeupgrade.node.runtimes.inventory import (
     SandboxInstance,
     StoredHashes,
 )
-from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment, RuntimeClients
+from nodeupgrade.node.runtimes.runtime import BeforeImage, RuntimeClients
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers import runtime_restart
 from tests.doubles.node.containers.records import ENCODING, Records, Stored, Troubles, changed, document
@@ -190,12 +190,6 @@ class SimulatedRuntime:
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
         """What it was asked to stop; ``None`` if it logs nothing."""
         return frozenset(self.asked) if list(log) else None
-
-    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        """Text that is never run here: the images and the new hashes."""
-        self._calls.read("runtime.rescue_fragment")
-        known = [f"# {image.container_id} {image.data!r} {after}\n" for image, after in changes]
-        return RescueFragment(restores=bool(known), text="".join(known))
 
     def wait_until_answering(self, timeout: float) -> None:
         """Let time pass until the runtime answers."""

@@ -14,11 +14,11 @@ from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
 from nodeupgrade.node.plan.plan import ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS
-from tests.builders.executor_plan import BUNDLE, PLAN
+from tests.builders.executor_plan import BUNDLE, BUNDLES, PLAN
 from tests.doubles.node import SimulatedNode
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG
 
@@ -41,7 +41,7 @@ def node() -> SimulatedNode:
 
 
 def install(node: SimulatedNode) -> None:
-    units.install(node.ports.files, node.ports.services, BUNDLE, PLAN)
+    units.install(node.ports.files, node.ports.services, BUNDLES, PLAN)
 
 
 def remove(node: SimulatedNode) -> None:
@@ -114,6 +114,18 @@ def test_a_program_that_systemd_skips_without_a_word_has_failed_the_trial(node: 
     assert traceless(node) == before
 
 
+def test_another_executor_runs_from_the_other_copy_of_the_bundle(node: SimulatedNode) -> None:
+    install(node)
+
+    first, other = (
+        node.disk[f"{directory}/{unit}"].decode()
+        for directory, unit in (("/etc/systemd/system", units.EXECUTOR), ("/run/systemd/system", SPARE_EXECUTOR))
+    )
+    assert str(BUNDLE) in first
+    assert other == first.replace(str(BUNDLES[0]), str(BUNDLES[1]))
+    assert SPARE_EXECUTOR not in node.services.active
+
+
 def test_the_rescue_needs_no_bundle() -> None:
     service, timer = sections(units.RESCUE), sections(units.RESCUE_TIMER)["Timer"]
 
@@ -152,9 +164,9 @@ def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
 def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:
     path = f"/run/systemd/system/{SHIELD}"
     before = dict(node.disk)
-    units.install(node.ports.files, node.ports.services, BUNDLE, replace(PLAN, shield=None))
+    units.install(node.ports.files, node.ports.services, BUNDLES, replace(PLAN, shield=None))
     assert path not in node.disk
-    units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    units.install(node.ports.files, node.ports.services, BUNDLES, SHIELDED)
     assert node.disk[path].decode() == units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
 
     remove(node)
@@ -166,7 +178,7 @@ def test_a_shield_that_was_killed_is_lowered_before_its_unit_is_removed(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, *, healed: bool
 ) -> None:
     """Without an unfinished run, a start of it lowers the shield and ends."""
-    units.install(node.ports.files, node.ports.services, BUNDLE, SHIELDED)
+    units.install(node.ports.files, node.ports.services, BUNDLES, SHIELDED)
     real = node.services.status
     result = "timeout"
 

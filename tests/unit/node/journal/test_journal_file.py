@@ -157,3 +157,23 @@ def _fill(path: Path) -> None:
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(b"x" * 4096):
             pass
+
+
+@AS_ROOT
+def test_a_journal_on_a_disk_that_became_read_only_is_locked_and_read_all_the_same(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(tmp_path)], check=True)
+    try:
+        path = tmp_path / "journal"
+        with FileJournal(path) as journal:
+            journal.append(RECORDS[0])
+        path.write_bytes(path.read_bytes() + render(RECORDS[1])[:-7])
+        subprocess.run(["mount", "-o", "remount,ro", str(tmp_path)], check=True)
+
+        with FileJournal(path) as journal:
+            assert journal.load() == Journal(RECORDS[:1])
+            with pytest.raises(StepFailed, match="cannot write the journal"):
+                journal.append(RECORDS[1])
+            with pytest.raises(BusyError):
+                FileJournal(path)
+    finally:
+        subprocess.run(["umount", "-l", str(tmp_path)], check=True)

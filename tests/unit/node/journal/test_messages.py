@@ -8,6 +8,7 @@ import pytest
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.journal.run_store import RESCUE, Rescue
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
@@ -70,3 +71,29 @@ def test_a_word_about_pods_that_came_counts_if_it_is_whole(tmp_path: Path, damag
 
     runs.report_newcomers(run, told := Newcomers(pods=(PodUid("b"),)))
     assert runs.ask_for_newcomers(run) == told
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "in_memory", "progress"),
+    [
+        (None, None, Rescue.NONE),
+        ("begun\n", None, Rescue.BEGUN),
+        (None, "begun\n", Rescue.BEGUN),
+        ("", "done\n", Rescue.DONE),
+        ("begun\n", "done\n", Rescue.DONE),
+        ("done\n", None, Rescue.DONE),
+        ("do", None, Rescue.BEGUN),
+    ],
+)
+def test_the_rescue_may_have_written_its_progress_in_memory(
+    tmp_path: Path, on_disk: str | None, in_memory: str | None, progress: Rescue
+) -> None:
+    """Where the run's directory could not be written, or not to the end."""
+    runs, run = RunStore(tmp_path, mount=tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    for path, word in ((tmp_path / run / RESCUE, on_disk), (tmp_path / f"run/nodeupgrade-rescue-{run}", in_memory)):
+        if word is not None:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(word)
+
+    assert runs.rescue(run) is progress

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.shield.process import GRACE
 from tests.builders.runtime_server import Runtime, connected, running, unary
-from tests.builders.shield_rig import STOP_WEB, Rig, failure, sockets, until
+from tests.builders.shield_rig import STOP_WEB, WITHOUT_BUNDLE, Rig, failure, sockets, until
 from tests.builders.shielded import WEB
 
 
@@ -45,6 +47,35 @@ async def test_it_guards_from_raising_to_lowering(rig: Rig) -> None:
         assert await process.wait() == 0
         assert sockets(rig) == {"runtime.sock"}
         assert not rig.own.exists(), "systemd leaves it if the unit's file was deleted meanwhile"
+
+
+async def test_it_serves_and_ends_without_its_bundle(rig: Rig) -> None:
+    """A cleaning tool may remove that; nothing may be imported on first use."""
+    rig.protect()
+    async with running(rig.path, Runtime()):
+        process = await rig.start(run=("-c", WITHOUT_BUNDLE))
+        rig.shield.raise_up()
+        async with connected(rig.path) as channel:
+            assert await unary(channel, "Version", b"x") == b"x"
+            error = await failure(unary(channel, "StopContainer", STOP_WEB))
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+        process.terminate()
+        assert await process.wait() == 0
+
+
+async def test_it_is_not_raised_where_it_can_pass_on_nothing(rig: Rig) -> None:
+    """As after ``rm -rf /run/nodeupgrade*``: no kubelet could start behind it."""
+    rig.protect()
+    async with running(rig.path, Runtime()), rig.serving():
+        rig.shield.raise_up()
+        shutil.rmtree(rig.own)
+        rig.shield.lower()
+
+        assert not rig.shield.ready()
+        with pytest.raises(StepFailed, match="can pass on nothing"):
+            rig.shield.raise_up()
+        async with connected(rig.path) as channel:
+            assert await unary(channel, "Version", b"x") == b"x"
 
 
 async def test_sigterm_lowers_it_and_lets_calls_end(rig: Rig) -> None:

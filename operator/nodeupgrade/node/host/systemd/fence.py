@@ -3,8 +3,8 @@
 A mask in ``/run`` does not work for the many kubelet units in ``/etc/systemd/system``, which override it. So the fence
 is a drop-in, which applies wherever the unit file is, with an assertion on a flag file. Assertions block ``Restart=``,
 dependencies and people alike, and fail loudly. The drop-in is installed while the unit still runs, and stays for the
-whole run; putting up or lifting the fence only creates or removes the flag file. That takes neither a daemon-reload nor
-any space, so it works where ``/run`` is full. A reboot clears ``/run``. See docs/decisions/units.md.
+whole run; putting up or lifting the fence only renames the flag file. That takes neither a daemon-reload nor any space
+nor an inode, so it works where ``/run`` is full. A reboot clears ``/run``. See docs/decisions/units.md.
 """
 
 import contextlib
@@ -24,9 +24,13 @@ class Fence:
         self._text = drop_in_text(unit)
         self._drop_in_file = root / self.drop_in.relative_to("/")
         self._flag_file = root / flag(unit).relative_to("/")
+        self._lifted_file = root / lifted(unit).relative_to("/")
 
     def prepare(self) -> bool:
-        """Write the drop-in; report whether that needs a daemon-reload."""
+        """Write the drop-in and the lifted flag file; report whether that needs a daemon-reload."""
+        if not self.up() and not self._lifted_file.exists():
+            self._lifted_file.parent.mkdir(parents=True, exist_ok=True)
+            self._lifted_file.touch()
         if self._drop_in_file.exists() and self._drop_in_file.read_bytes() == self._text.encode():
             return False
         self._drop_in_file.parent.mkdir(parents=True, exist_ok=True)
@@ -40,19 +44,21 @@ class Fence:
         return self._flag_file.exists()
 
     def put_up(self) -> None:
-        """Create the flag file."""
-        self._flag_file.parent.mkdir(parents=True, exist_ok=True)
-        self._flag_file.touch()
+        """Put the flag file in its place; prepare() must have been called."""
+        if not self.up():
+            self._lifted_file.rename(self._flag_file)
 
     def take_down(self) -> None:
-        """Remove the flag file."""
-        self._flag_file.unlink(missing_ok=True)
+        """Take the flag file away."""
+        with contextlib.suppress(FileNotFoundError):
+            self._flag_file.rename(self._lifted_file)
 
     def remove(self) -> None:
-        """Remove the drop-in and the directories that this leaves empty, unless the flag file exists."""
+        """Remove the files and the directories that this leaves empty, unless the fence is up."""
         if self.up():
             return
-        self._drop_in_file.unlink(missing_ok=True)
+        for file in (self._drop_in_file, self._lifted_file):
+            file.unlink(missing_ok=True)
         for directory in (self._drop_in_file.parent, self._flag_file.parent, self._flag_file.parent.parent):
             with contextlib.suppress(OSError):
                 directory.rmdir()
@@ -66,6 +72,11 @@ _FLAGS = PurePosixPath("/run/nodeupgrade/fence")
 def flag(unit: str) -> PurePosixPath:
     """Return the path of the flag file: the fence is up while it exists."""
     return _FLAGS / unit
+
+
+def lifted(unit: str) -> PurePosixPath:
+    """Return where the flag file is while the fence is not up."""
+    return _FLAGS / f"{unit}.lifted"
 
 
 def drop_in(unit: str) -> PurePosixPath:

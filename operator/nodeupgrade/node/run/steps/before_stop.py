@@ -133,7 +133,8 @@ class ArmDeadMan(StepActions):
             if not node.services.status(timer).gone:  # a reboot removes the rescue timer
                 node.services.stop(timer)
         lease_keeping.release_lease(node, plan)
-        node.files.remove(script.SCRIPT)
+        for path in (script.SCRIPT, script.LOOK):
+            node.files.remove(path)
         if plan.tuning.files:
             try:
                 restart_tuning.remove_tuning(node.files, node.services, node.runtime.kind)

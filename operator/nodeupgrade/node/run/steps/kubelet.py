@@ -85,6 +85,9 @@ class SwapBinary(StepActions):
         ):
             if node.files.stamp(PurePosixPath(path)) not in known - {None}:
                 require_digest(node, path, planned)
+        backup = PurePosixPath(swap.backup)
+        if node.files.stamp(backup) is None and node.files.digest(PurePosixPath(swap.path)) == swap.before:
+            node.files.replace(PurePosixPath(swap.path), backup)  # somebody has removed it
         node.files.replace(PurePosixPath(swap.staged), PurePosixPath(swap.path))
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:

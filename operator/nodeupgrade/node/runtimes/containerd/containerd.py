@@ -1,7 +1,7 @@
 """Implements ContainerRuntime with containerd 1.4 to 2.3."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
@@ -11,13 +11,11 @@ from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG
 from nodeupgrade.node.runtimes.containerd.hash_store import NAMESPACE, MetadataStore
 from nodeupgrade.node.runtimes.containerd.listing import to_inventory
 from nodeupgrade.node.runtimes.containerd.next_start import UNIT, ContainerdProgram, find_next_start
-from nodeupgrade.node.runtimes.containerd.rescue_fragment import render, restore_calls
 from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.containerd.restart_tuning import DROP_IN, find_tuning
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
 from nodeupgrade.node.runtimes.cri.connection import UnaryMethod
 from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, running
-from nodeupgrade.node.runtimes.cri.rescue_calls import listed_new_hashes
 from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
@@ -27,8 +25,7 @@ from nodeupgrade.node.runtimes.description import (
     RuntimePlaces,
     RuntimeProcess,
 )
-from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
+from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import parse_json
 
 CONTAINERD = RuntimeKind(
@@ -82,10 +79,6 @@ class ContainerdRuntime(CriRuntime):
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         return find_tuning(self.files, self.program, unit)
-
-    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        every, listing = tuple(changes), self.cri.listing_of_running()
-        return render(str(self.socket), listing, restore_calls(image for image, _ in every), listed_new_hashes(every))
 
     def _places(self) -> RuntimePlaces | None:
         return reported_places(self.cri.status_info())

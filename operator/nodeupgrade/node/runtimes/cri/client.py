@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.runtimes.cri.connection import Call, Connection, UnaryMethod, Unimplemented, frame_message
+from nodeupgrade.node.runtimes.cri.connection import Connection, UnaryMethod, Unimplemented
 
 A = TypeVar("A", bound=Message)
 
@@ -71,15 +71,6 @@ class CriClient:
         """Return the runtime's verbose status: JSON texts by topic, whose format the CRI does not specify."""
         method = self._method("Status", pb.StatusResponse)
         return dict(self.connection.call(method, pb.StatusRequest(verbose=True)).info)
-
-    def listing_of_running(self) -> Call:
-        """Return the call that lists running containers, encoded for the wire.
-
-        Exited containers are left out: they may carry hashes of any earlier kubelet, and no kubelet compares them.
-        """
-        running = pb.ContainerStateValue(state=pb.CONTAINER_RUNNING)
-        request = pb.ListContainersRequest(filter=pb.ContainerFilter(state=running))
-        return Call(path=self._method("ListContainers", pb.ListContainersResponse).path, frame=frame_message(request))
 
     def start_containers(self, *, timeout: float | None = None) -> Callable[[], pb.ListContainersResponse]:
         """Request all containers, running or not, without waiting; call the returned function to get them."""

@@ -8,6 +8,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
@@ -31,6 +32,8 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
 )
+for _module in ("grpc._channel", "grpc._utilities"):
+    import_module(_module)  # otherwise imported on first use, when somebody may have removed the bundle
 
 
 class Unimplemented(StepFailed):
@@ -47,20 +50,6 @@ class UnaryMethod(Generic[A]):
 
     path: str
     answer: type[A]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A unary call encoded for the wire: the method's path and the framed message."""
-
-    path: str
-    frame: bytes
-
-
-def frame_message(message: Message) -> bytes:
-    """Return a message as gRPC sends it: uncompressed and prefixed with its length."""
-    body = message.SerializeToString()
-    return b"\0" + len(body).to_bytes(4, "big") + body
 
 
 class Connection:

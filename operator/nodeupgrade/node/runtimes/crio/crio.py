@@ -14,7 +14,6 @@ from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
 from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
 from nodeupgrade.node.runtimes.crio.listing import StatusCache, to_inventory
 from nodeupgrade.node.runtimes.crio.next_start import CRIO, UNIT, CrioProgram, find_next_start, places
-from nodeupgrade.node.runtimes.crio.rescue_fragment import render
 from nodeupgrade.node.runtimes.crio.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.description import (
     NextStart,
@@ -23,8 +22,8 @@ from nodeupgrade.node.runtimes.description import (
     RuntimePlaces,
     RuntimeProcess,
 )
-from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
+from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 
 
 class CrioRuntime(CriRuntime):
@@ -89,9 +88,6 @@ class CrioRuntime(CriRuntime):
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         silent = self.connection.retry(lambda: silent_clients(self.socket))
         return find_hazards(self.files, self._asked(), seen, silent=silent)
-
-    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        return render(str(self.socket), self.cri.listing_of_running(), changes)
 
     def wait_until_answering(self, timeout: float) -> None:
         """Start CRI-O if it was stopped."""

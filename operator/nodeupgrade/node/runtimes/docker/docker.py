@@ -23,10 +23,8 @@ from nodeupgrade.node.runtimes.docker.hash_store import LabelStore
 from nodeupgrade.node.runtimes.docker.listing import Details, is_running, read_details, to_inventory
 from nodeupgrade.node.runtimes.docker.next_start import UNIT, DockerdProgram, find_next_start, read_settings, real_path
 from nodeupgrade.node.runtimes.docker.process import find_daemon, stop_daemon, units
-from nodeupgrade.node.runtimes.docker.rescue_fragment import render
 from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards, objections
-from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
-from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
+from nodeupgrade.node.runtimes.inventory import Inventory
 
 DOCKER = RuntimeKind(
     name=SupportedRuntime.DOCKER,
@@ -96,9 +94,6 @@ class DockerRuntime(NodeRuntime):
     def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:  # noqa: ARG002 - see below
         """Return ``None``: dockerd logs requests at level debug only."""
         return None
-
-    def rescue_fragment(self, changes: Iterable[tuple[BeforeImage, StoredHashes]]) -> RescueFragment:
-        return render(self._endpoint, self._root(), changes)
 
     def wait_until_answering(self, timeout: float) -> None:
         """Start dockerd if it is stopped."""

@@ -12,7 +12,7 @@ from nodeupgrade.node.host.processes.processes import ProcessTable, parse_stat
 from tests.builders.proc_stat import TAIL
 
 
-@pytest.mark.parametrize("name", ["pause", "a b", "a) S 99 (b", "((", "))"])
+@pytest.mark.parametrize("name", ["pause", "a b", "a) S 99 (b", "((", "))", "a\nb", "a\n0) Z 1", "\x0b\u2028\u3000"])
 def test_a_name_may_hold_anything(name: str) -> None:
     stat = parse_stat(f"42 ({name}) {TAIL}")
     assert (stat.pid, stat.command, stat.state, stat.parent, stat.started) == (42, name, "S", 7, 176946)

@@ -6,20 +6,9 @@ import grpc
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.runtimes.cri._pb import runtime_pb2
-from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
+from nodeupgrade.node.runtimes.cri.client import CriClient
 from nodeupgrade.node.runtimes.cri.connection import Connection
 from tests.builders.cri_server import failing, runtime_named, serving
-from tests.builders.rescue_calls import message
-
-
-def test_running_containers_are_listed_in_the_version_that_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CriClient, "served", lambda _self: (CriVersion.V1ALPHA2,))
-    listing = CriClient(Connection(Path("/run/some.sock"))).listing_of_running()
-    request = runtime_pb2.ListContainersRequest.FromString(message(listing.frame))
-
-    assert listing.path == "/runtime.v1alpha2.RuntimeService/ListContainers"
-    assert request.filter.state.state == runtime_pb2.CONTAINER_RUNNING
 
 
 def test_the_newest_version_of_the_cri_is_spoken(socket: Path) -> None:

@@ -1,0 +1,30 @@
+"""What a run keeps in ``/run`` and depends on later: made again if somebody removes it, as a cleaning tool may.
+
+Everything else is done without: a lost executor is started from what remains, and a lost rescue script by nobody.
+"""
+
+from contextlib import suppress
+from pathlib import PurePosixPath
+
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd import fence
+from nodeupgrade.node.journal.journal import Journal, Mark
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import restart_tuning
+
+
+def make_again(node: Node, plan: RunPlan, journal: Journal) -> None:
+    """Put back what is missing; looks at three paths if nothing is. A failure is tried again before the next step."""
+    with suppress(StepFailed):
+        if _is_fenced(journal) and node.files.stamp(PurePosixPath(fence.flag(plan.swap.unit))) is None:
+            node.services.mask(plan.swap.unit)
+    with suppress(StepFailed):
+        if journal.mark(Step.ARM_DEAD_MAN) is Mark.DONE:
+            restart_tuning.restore_tuning(node, plan)
+
+
+def _is_fenced(journal: Journal) -> bool:
+    """Report whether the fence has to be up: from the stop of one kubelet to the start of another, or the same."""
+    return journal.mark(Step.STOP_KUBELET) is Mark.DONE and journal.mark(Step.START_KUBELET) in {None, Mark.UNDONE}
