@@ -12,14 +12,14 @@ from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION
 from tests.model import adapter
-from tests.model.canonical import PRESENT, Key, Object
+from tests.model.canonical import PRESENT, Key
 from tests.model.liveness import is_over
 from tests.model.store import Write
 from tests.model.worlds import World
 
 TARGET = "v1.33.13"
 BAD = frozenset({"Failed", "RolledBack", "RollbackFailed"})
-Objects = Mapping[Key, Object]
+Objects = Mapping[Key, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,15 @@ class Look:
 
     def get(self, plural: str, name: str) -> Json | None:
         """Return an object as it was right before the write."""
-        known = self.objects.get((plural, None, name))
-        return None if known is None else known.body
+        return self.objects.get((plural, None, name))
 
     def started_with(self, plural: str, name: str) -> Json | None:
         """Return an object as the step has read it."""
-        known = self.start.get((plural, None, name))
-        return None if known is None else known.body
+        return self.start.get((plural, None, name))
 
     def all(self, plural: str) -> list[Json]:
         """Return all objects of a kind."""
-        return [known.body for key, known in self.objects.items() if key[0] == plural]
+        return [body for key, body in self.objects.items() if key[0] == plural]
 
     def upgrade_of(self, uid: str) -> Json | None:
         """Return the NodeUpgrade with a UID."""
@@ -238,7 +236,7 @@ def closed(upgrade: Json, node: Json | None, *, claimed: bool) -> str:
 def honest_success(look: Look) -> Iterator[str]:
     if look.write.key[0] != "nodeupgrades" or not succeeded(look.after) or succeeded(look.before):
         return
-    nodes = [known.body for key, known in look.start.items() if key[0] == "nodes"]
+    nodes = [body for key, body in look.start.items() if key[0] == "nodes"]
     left = [n for n in nodes if selects(look.after, n) and n["status"]["nodeInfo"]["kubeletVersion"] != TARGET]
     told = look.after["status"]["counts"].get("skipped", 0) + look.after["status"]["counts"].get("refused", 0)
     if len(left) > told:
