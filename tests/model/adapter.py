@@ -29,7 +29,7 @@ from nodeupgrade.fleet.controllers.rollout_memory import PODS_RECENT, RolloutMem
 from tests.doubles.passes import snapshots_of
 from tests.model.canonical import LEADER, PRESENT, UPGRADE, Key, settled_value
 from tests.model.loop import run
-from tests.model.state import Remembered, State, remembered_as, text_of
+from tests.model.state import Remembered, State, remembered_as
 from tests.model.store import Store
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE
 from tests.scenario.rollout.storywords import told
@@ -154,12 +154,14 @@ class Operator:
         actions = done if isinstance(done, tuple) else done.actions
         self.told = [told(each) for each in actions]
 
-    def memory(self, rollout: str) -> Remembered | None:
+    def memory(self, rollout: str, before: Remembered | None) -> Remembered | None:
         """Return what is remembered of a rollout from the next step on; None if that is nothing."""
         if (memory := self._snapshots._memories.get(rollout)) is None:
             return None
-        kept = remembered_as(rollout, settled_value(_reduced(memory, rollout, self.store.bodies()), 1))
-        return None if text_of(kept.value) == _EMPTY else kept
+        reduced = _reduced(memory, rollout, self.store.bodies())
+        if before is not None and reduced == before.value:
+            return before
+        return None if reduced == _NOTHING else remembered_as(rollout, settled_value(reduced, 1))
 
 
 def _copied(memory: RolloutMemory) -> RolloutMemory:
@@ -201,7 +203,7 @@ def _reduced(memory: RolloutMemory, rollout: str, bodies: Mapping[Key, Json]) ->
 
 
 _LASTING = [each.name for each in dataclasses.fields(RolloutMemory) if each.name not in VOLATILE]
-_EMPTY = text_of(RolloutMemory())
+_NOTHING = RolloutMemory()
 
 
 # ── what objects say ────────────────────────────────────────────────────────────────────────────────────────────

@@ -160,7 +160,7 @@ class Model:
         return Outcome(
             writes=tuple(store.writes),
             changes=tuple(fixed(write.key, write.after) for write in store.writes),
-            memory={call.rollout: operator.memory(call.rollout)} if call.rollout else {},
+            memory={call.rollout: operator.memory(call.rollout, state.memory.get(call.rollout))} if call.rollout else {},
             told=tuple(operator.told),
             failure=tuple(failure),
         )
