@@ -4,6 +4,7 @@ Of a state, its key is kept, a few dozen bytes, and of the way to it the last st
 shared.
 """
 
+import resource
 import time
 from array import array
 from collections import deque
@@ -18,6 +19,11 @@ REPORTED = 10_000
 """After how many states the search says how far it has come."""
 
 NEVER_ENDS = "once nothing disturbs, a rollout ends or says what it waits for"
+
+
+def memory_mb() -> int:
+    """Return how many MB the process has taken at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """All transitions of a state: steps of the controllers, of the node sides, events, crashes, other leaders, and time."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -281,14 +282,21 @@ class Model:
         return None if passed is None else (passed.state, False)
 
     def passed(self, state: State) -> Transition | None:
-        """Return the state after so much time that something is due; None if nothing ever is."""
-        for seconds in LADDER:
-            after = later(state, seconds)
-            if after.key != state.key and any(
-                self.called(after, call).transition.state.key != after.key for call in self.calls(after)
-            ):
-                return Transition(f"{seconds} seconds pass", after, progress=True)
-        return None
+        """Return the state after so much time that something is due; None if nothing ever is.
+
+        What is due stays so while more time passes, since no world has windows.
+        """
+        if not self._is_due(state, LADDER[-1]):
+            return None
+        seconds = LADDER[bisect_left(LADDER, True, key=lambda after: self._is_due(state, after))]
+        return Transition(f"{seconds} seconds pass", later(state, seconds), progress=True)
+
+    def _is_due(self, state: State, seconds: int) -> bool:
+        """Report whether anything happens once so much time has passed."""
+        after = later(state, seconds)
+        return after.key != state.key and any(
+            self.called(after, call).transition.state.key != after.key for call in self.calls(after)
+        )
 
 
 def _is_leftover(state: State) -> Iterator[bool]:

@@ -15,7 +15,7 @@ from tests.model.worlds import ONE, THREE, TWO, World
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("world", "states"), [(ONE, 6_000), (TWO, 9_000)], ids=lambda each: getattr(each, "name", ""))
+@pytest.mark.parametrize(("world", "states"), [(ONE, 4_000), (TWO, 5_000)], ids=lambda each: getattr(each, "name", ""))
 def test_no_order_of_steps_and_events_breaks_a_rule(world: World, states: int) -> None:
     search = Search(Model(world), Bounds(disturbances=1, states=states))
     search.run()

@@ -1,11 +1,13 @@
 """Random walks through a world that is too large to be searched.
 
-``python -m tests.model.walks --seed 1 --count 100``
+``python -m tests.model.walks --seed 1 --count 100``; the last line is data.
 """
 
 import argparse
+import json
 import random
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +15,7 @@ from tests.model.canonical import LATE
 from tests.model.events import event_deeds
 from tests.model.liveness import comes_to_rest
 from tests.model.nodeside import agent_deeds
-from tests.model.search import NEVER_ENDS, Found
+from tests.model.search import NEVER_ENDS, Found, memory_mb
 from tests.model.state import State
 from tests.model.steps import Model, Transition
 from tests.model.story import narrated
@@ -113,7 +115,10 @@ def main() -> int:
         if not asked.all:
             print(narrated(model, done.found, done.gone))
             break
-    print(f"{asked.count} walks from seed {asked.seed}, {steps} steps, {broken} with a broken rule")
+    print(json.dumps({
+        "world": asked.world, "walks": asked.count, "first_seed": asked.seed, "steps": steps, "broken_rules": broken,
+        "cpu_seconds": round(time.process_time()), "memory_mb": memory_mb(),
+    }))  # fmt: skip
     return 1 if broken else 0
 
 
