@@ -157,11 +157,12 @@ class Model:
         operator.load(state, call.rollout)
         call.make()
         done(store.collect_garbage())
+        remembers = operator.memory(call.rollout, state.memory.get(call.rollout)) if call.rollout else None
         failure = self._of_failure(operator.failed, store.refused) if operator.failed else []
         return Outcome(
             writes=tuple(store.writes),
             changes=tuple(fixed(write.key, write.after) for write in store.writes),
-            memory={call.rollout: operator.memory(call.rollout, state.memory.get(call.rollout))} if call.rollout else {},
+            memory={call.rollout: remembers} if call.rollout else {},
             told=tuple(operator.told),
             failure=tuple(failure),
         )
