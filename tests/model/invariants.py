@@ -172,8 +172,7 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
         return
     for node in sorted(adapter.slots(look.before) - adapter.slots(look.after)):
         run = look.ghost["host"].get(node) or ""
-        verdict = ((look.get("nodeupgradetasks", node) or {}).get("spec") or {}).get("verdict") or {}
-        if verdict.get("reason") == "NodeLost":  # it was given up, and registered only afterwards
+        if look.ghost["lost"].get(node) == run:  # the Node has registered only afterwards
             continue
         if run.startswith(_uid(look)[:8]) and look.get("nodes", node) is not None:
             yield f"{node} loses its slot, and its run goes on"
@@ -182,15 +181,9 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
 def one_run(look: Look) -> Iterator[str]:
     uid, node = _touches(look)
     run = look.ghost["host"].get(node) or ""
-    if uid and run and not run.startswith(uid[:8]) and not _is_given_up(look, node, run):
+    # Only an agent on the node can see that a run goes on that was given up. It attends to it first.
+    if uid and run and not run.startswith(uid[:8]) and look.ghost["lost"].get(node) != run:
         yield f"{node} is touched, and another NodeUpgrade's run goes on there"
-
-
-def _is_given_up(look: Look, node: str, run: str) -> bool:
-    """Report whether the rollout of a run has ended it as lost: only an agent on the node can see that it goes on."""
-    owners = (each for each in look.all("nodeupgrades") if run.startswith(each["metadata"]["uid"][:8]))
-    failures = (failure for each in owners for failure in (each.get("status") or {}).get("failures", ()))
-    return any(each["node"] == node and each["reason"] == "NodeLost" for each in failures)
 
 
 def own_cordon(look: Look) -> Iterator[str]:
@@ -285,6 +278,7 @@ def remembered(look: Look) -> Json:
         waves = {wave: 1 for node in new if (wave := _wave(look, node)) is not None}
         ghost = {**ghost, "opened": {**ghost["opened"], uid: {**ghost["opened"].get(uid, {}), **waves}}}
     for failure in _new_failures(look):
+        ghost = _given_up(ghost, failure["node"])
         failed = {**ghost["failed"].get(uid, {}), failure["uid"]: failure.get("wave", "")}
         ended = {**ghost["ended"].get(uid, {}), failure.get("wave") or "remainder": timestamp(PRESENT)}
         ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}, "ended": {**ghost["ended"], uid: ended}}
@@ -293,6 +287,8 @@ def remembered(look: Look) -> Json:
         uid, wave = task["upgradeRef"]["uid"], task.get("wave") or "remainder"
         ended = {**ghost["ended"].get(uid, {}), wave: timestamp(PRESENT)}
         ghost = {**ghost, "ended": {**ghost["ended"], uid: ended}}
+        if task["verdict"]["reason"] == "NodeLost":
+            ghost = _given_up(ghost, look.write.key[2])
         if verdict in BAD:
             failed = {**ghost["failed"].get(uid, {}), task["nodeUID"]: wave}
             ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}}
@@ -301,6 +297,11 @@ def remembered(look: Look) -> Json:
         kept = {word: {k: v for k, v in ghost[word].items() if k != gone} for word in ("failed", "ended", "opened")}
         ghost = {**ghost, **kept}
     return ghost
+
+
+def _given_up(ghost: Json, node: str) -> Json:
+    run = ghost["host"].get(node)
+    return {**ghost, "lost": {**ghost["lost"], node: run}} if run else ghost
 
 
 def _new_failures(look: Look) -> list[Json]:
