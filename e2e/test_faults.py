@@ -20,7 +20,7 @@ CHOSEN = (
     "rescue/read-back.done",
     "runtime/killed-rewritten",
     "disk/full",
-    "api/to-the-end",
+    "api/waited-for",
     "kubelet/immutable",
     "drift/environment-file",
     "tool/program",
@@ -30,7 +30,7 @@ CHOSEN = (
 )
 """The power cut comes last: it ends every container."""
 GUARDED = frozenset({
-    "at/rewrite-hashes.after-first/kill", "at/rewrite-hashes.after-first-back/kill", "api/to-the-end",
+    "at/rewrite-hashes.after-first/kill", "at/rewrite-hashes.after-first-back/kill", "api/waited-for",
     "power/swap-binary.done",
 })  # fmt: skip
 """Where the readiness guard must not be left behind. Elsewhere the fault has nothing to do with it, and to wait for

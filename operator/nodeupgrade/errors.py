@@ -6,7 +6,7 @@
     ├── Refused            nothing was touched; has a reason and a remedy    → report, wait for a change
     ├── Transient          an external system was busy or unreachable        → retried in the adapter
     ├── StepFailed         a step failed on the node                         → roll back
-    │   ├── MetadataConflict   stored metadata changed since it was read
+    │   ├── MetadataConflict   stored metadata changed since it was read, or has an unknown form
     │   ├── ContainerGone      the runtime no longer holds the container
     │   └── TimedOut           a program of the node did not end in time, so what it would say is unknown
     └── Inconsistent       journal and node disagree, and no rule covers it  → stop; a person must act
@@ -47,7 +47,7 @@ class StepFailed(NodeUpgradeError):
 
 
 class MetadataConflict(StepFailed):
-    """Stored container metadata changed since it was read; it was not overwritten."""
+    """Stored container metadata changed since it was read, or has an unknown form; it was not overwritten."""
 
 
 class ContainerGone(StepFailed):

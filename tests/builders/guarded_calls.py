@@ -9,7 +9,7 @@ from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.shield.call_admission import CriCallJudge, JudgePorts
 from nodeupgrade.node.shield.harmful_calls import Shielded
-from nodeupgrade.node.shield.shield import RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import RefusedCall
 from tests.builders.shielded import AS_FOUND, WEB, container_of, shielded_plan
 
 PEER = "unix-abstract:kubelet"
@@ -41,7 +41,6 @@ class World:
     def __init__(self, socket: PurePosixPath) -> None:
         self.raised, self.alive, self.digest = True, True, AS_FOUND
         self.refused: list[RefusedCall] = []
-        self.by_rule: list[RuleRestart] = []
         self.listing: tuple[ContainerInstance, ...] = ()
         self.ended: frozenset[Process] = frozenset()
         self.waited: list[int] = []
@@ -54,7 +53,7 @@ class World:
             lives=lambda process: self.alive and process not in self.ended,
             list_containers=self.listed,
             memory=lambda _container: 100, deleted_pods=self.deleted, digest=lambda _path: self.digest,
-            record_refusal=self.record, record_rule_restart=self.record_rule, record_waiting=self.waited.append,
+            record_refusal=self.record, record_waiting=self.waited.append,
             clock=Clock(),
             shuts_down=self.shuts_down, client=lambda peer: "" if peer == PEER else "crictl (process 7)",
         )  # fmt: skip
@@ -64,11 +63,6 @@ class World:
 
     async def listed(self, _service: str, _sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
         return self.listing
-
-    def record_rule(self, restart: RuleRestart) -> None:
-        if self.broken:
-            raise OSError("no space")
-        self.by_rule.append(restart)
 
     def deleted(self) -> set[PodUid]:
         self.asked += 1

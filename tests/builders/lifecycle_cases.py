@@ -79,6 +79,12 @@ LAST = replace(HELD, name="last", state=ContainerState.EXITED)
 FIRST = replace(HELD, name="first", state=ContainerState.EXITED)
 
 OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
+    "a pod that restarts as a whole": (
+        Reason.POD_MAY_RESTART_AS_A_WHOLE,
+        facts(pod(containers=[{**SPEC, "restartPolicyRules": [{"action": "RestartAllContainers"}]}])),
+        "restartPolicyRules of nginx restart all of its containers",
+        facts(pod(containers=[{**SPEC, "restartPolicyRules": [{"action": "Restart"}]}])),
+    ),
     "a hook": (
         Reason.POD_IN_TRANSITION,
         facts(pod({"waiting": {"reason": "ContainerCreating"}}, containers=[HOOKED])),

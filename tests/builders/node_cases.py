@@ -235,9 +235,6 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         {"pods": without_status(containers=[{**SPEC, "resources": {"limits": {"cpu": "a lot"}}}])},
     ),
     "an update in place": (Reason.POD_IN_TRANSITION, {"pods": with_condition("InPlaceUpdateReady", "False")}),
-    "a pod that restarts all its containers": (
-        Reason.POD_IN_TRANSITION, {"pods": with_condition("AllContainersRestarting", "True")},
-    ),
     "a restarting resize policy": (Reason.RESIZE_POLICY_RESTART, {"pods": pods(containers=[RESIZED])}),
     # what the room startup looks at
     "a kubelet that would not start": (

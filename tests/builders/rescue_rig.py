@@ -139,7 +139,9 @@ class Node:
         files = (
             FileBefore(path=f"{self.root}/pin", content=b"original\n", only_if=b"pinned\n"),
             FileBefore(path=f"{self.root}/theirs", content=b"original\n", only_if=b"pinned\n"),
-            FileBefore(path=f"{self.root}/node{self.root}/state", content=b"state of the old\n"),
+            FileBefore(
+                path=f"{self.root}/node{self.root}/state", content=b"state of the old\n", place=f"{self.root}/node"
+            ),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
         text = script.script(self.plan, fragment, files, PurePosixPath(self.root / "runs")).decode()

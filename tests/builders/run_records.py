@@ -20,6 +20,7 @@ IMAGE = BeforeImage(
 )
 FILES = {"/etc/kubernetes/manifests/db.yaml": MANIFEST, "/none": None}
 KEPT = {
+    Step.STOP_KUBELET: FILES,
     Step.SAVE_STATE: FILES,
     Step.PIN_STATIC_PODS: FILES,
     Step.REWRITE_HASHES: {"c1": to_json(IMAGE, strict=True)},

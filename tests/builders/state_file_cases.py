@@ -35,6 +35,17 @@ def dra(text: str = CLAIMS, checksum: int | None = None, gate: bool = True) -> d
     }
 
 
+def old_claims(*entries: dict[str, Any]) -> dict[str, Any]:
+    """As kubelets up to 1.30 write it; their checksum is not looked at."""
+    return {
+        "state": {"dra_manager_state": json.dumps({"version": "v1", "entries": entries, "checksum": 1}).encode()},
+        "layout": layout("--feature-gates=DynamicResourceAllocation=true"),
+    }
+
+
+CLAIM = {"DriverName": "gpu", "ClaimUID": "u", "ResourceHandles": [{"driverName": "gpu", "data": "x"}]}
+
+
 def pods(content: bytes) -> dict[str, Any]:
     return {"state": {"actuated_pods_state": content}}
 
@@ -75,7 +86,20 @@ DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "state of resized pods that is damaged": (resized(b"{", "v1.30.14", "v1.31.1"), "pod_status_manager_state: it is"),
     "state of claims from before 1.31": (
-        {**dra(), "current": V("v1.30.14"), "target": V("v1.31.1")}, "its format changed in 1.31 (kubernetes #127653)",
+        {**old_claims(), "current": V("v1.30.14"), "target": V("v1.31.1")},
+        "its format changed in 1.31 (kubernetes #127653)",
+    ),
+    "state of claims from before 1.30": (
+        {**old_claims(CLAIM), "current": V("v1.29.14"), "target": V("v1.30.14")},
+        "its format changed in 1.30 (kubernetes #123552)",
+    ),
+    "state of claims for a kubelet before 1.28": (
+        {**old_claims(CLAIM), "current": V("v1.28.14"), "target": V("v1.27.14")},
+        "its format changed in 1.28 (kubernetes #119307)",
+    ),
+    "fields of a newer kubelet": (
+        {**static(podEntries={"u": {}}), "current": V("v1.36.0"), "target": V("v1.35.0")},
+        "cpu_manager_state: it has fields of kubelet v1.36.0 (podentries); drain",
     ),
     "state of claims for a kubelet before 1.31": (
         {**dra(), "current": V("v1.31.1"), "target": V("v1.30.14")}, "its format changed in 1.31",

@@ -26,6 +26,7 @@ _DOUBLES = ("runtime", "shield", "kubelet", "services", "files", "packages")
 _SAME_FOR_ALL = frozenset({"plan", "_known", "_listed"})
 """Of one run there is one plan; and what is computed again when it is needed."""
 _MOMENTS = frozenset({"started", "_answers_from"})
+_WALL_TIMES = frozenset({"created_at", "started_at"})
 _CHECKSUM_AND_TIMES = re.compile(rb'^[0-9a-f]{8} |"(?:at|monotonic)":[^,}]*', re.MULTILINE)
 
 
@@ -71,31 +72,57 @@ def recording(
     return interrupt
 
 
+@dataclass(frozen=True)
+class _Now:
+    """The present moment, to which times in a state are relative.
+
+    Attributes:
+        monotonic: in seconds.
+        nanoseconds: since the epoch.
+        exactly: to a microsecond; otherwise to a second.
+    """
+
+    monotonic: float
+    nanoseconds: int
+    exactly: bool
+
+    def until(self, moment: float) -> float:
+        """Return how many seconds away a moment of the monotonic clock is."""
+        return round(moment - self.monotonic, 6 if self.exactly else None)
+
+    def since(self, time: int | None) -> float | None:
+        """Return how many seconds ago a time was, in nanoseconds since the epoch."""
+        return None if time is None else round((self.nanoseconds - time) / 1e9, 6 if self.exactly else None)
+
+
 def state_of(node: SimulatedNode, *, timed: bool = True) -> object:
     """Return a value that is equal for nodes in equal states.
 
     Args:
         timed: whether to tell apart what differs only in when it was reached. What is to happen, and since when
-            something runs, counts in any case, from the present moment.
+            something runs, counts in any case, from the present moment: without, in whole seconds.
     """
     clock = node.timeline
-    now = clock.monotonic
-    agenda = tuple((round(event.at - now, 6), _value(event.action, now)) for event in sorted(clock._agenda))
+    now = _Now(clock.monotonic, clock.nanoseconds, timed)
+    agenda = tuple((now.until(event.at), _value(event.action, now)) for event in sorted(clock._agenda))
     journal = node.journal.data if timed else _CHECKSUM_AND_TIMES.sub(b"", node.journal.data)
     doubles = tuple(tuple(_members(vars(getattr(node, name)), now)) for name in _DOUBLES)
     pending = tuple((name, len(actions)) for name, actions in node.calls._once.items())
-    return now if timed else None, clock.boots, agenda, journal, tuple(sorted(node.disk.items())), doubles, pending
+    moment = clock.monotonic if timed else None
+    return moment, clock.boots, agenda, journal, tuple(sorted(node.disk.items())), doubles, pending
 
 
-def _members(members: Mapping[str, Any], now: float) -> Iterator[object]:
+def _members(members: Mapping[str, Any], now: _Now) -> Iterator[object]:
     for name, value in members.items():
         if name in _MOMENTS:
-            yield round(now - value, 6)
+            yield now.until(value)
+        elif name in _WALL_TIMES:
+            yield now.since(value)
         elif name not in _SAME_FOR_ALL and name != "_disk":
             yield _value(value, now)
 
 
-def _value(value: Any, now: float) -> object:
+def _value(value: Any, now: _Now) -> object:
     """Return an equal value that can be hashed; of functions, what they are and what they refer to."""
     match value:
         case None | str() | bytes() | int() | float() | Enum() | PurePath():

@@ -24,6 +24,9 @@ from tests.doubles.node.storage.disk import ModelDisk
 
 STORAGE = PurePosixPath("/var/lib/containers/storage/overlay-containers")
 OLD, NEW = StoredHashes(container=HashValue("aaaa0000")), StoredHashes(container=HashValue("b1"))
+ANNOTATIONS = {"io.kubernetes.container.hash": "aaaa0000"}
+IMITATIONS = ('"io.kubernetes.container.hash":"aaaa0000"', '"io.kubernetes.container.hash":"b1"')
+"""What the author of a pod wrote in its environment."""
 IDS = [ContainerId("c1"), ContainerId("c2")]
 RUNS, ENDED = (go_json({"status": status, "initPid": 7, "initStartTime": "70"} | more).encode() for status, more in (
     ("running", {}), ("stopped", {"exitCode": 255}),
@@ -51,7 +54,7 @@ class Storage:
         self.disk = ModelDisk()
         self.store = SpecificationStore(HostFiles(disk=self.disk), lambda: STORAGE)
         for container_id in IDS:
-            made = specification(container_id, {"io.kubernetes.container.hash": "aaaa0000"}, sandbox=POD)
+            made = specification(container_id, ANNOTATIONS, sandbox=POD, env=IMITATIONS)
             self.disk.put(config(container_id), go_json(made, indent=True).encode())
             self.disk.put(state(container_id), RUNS)
         self.disk.put(state(POD), RUNS)

@@ -156,8 +156,8 @@ def renamed_before_it_is_synchronised(patch: pytest.MonkeyPatch) -> None:
     fresh_beside = atomic.fresh_beside
 
     @contextmanager
-    def mutant(target: Path, *, mode: int, disk: Disk) -> Iterator[int]:
-        with fresh_beside(target, mode=mode, disk=_Unsynchronised(disk)) as fresh:  # type: ignore[arg-type]
+    def mutant(target: Path, *, mode: int, place: Path | None = None, disk: Disk) -> Iterator[int]:
+        with fresh_beside(target, mode=mode, place=place, disk=_Unsynchronised(disk)) as fresh:  # type: ignore[arg-type]
             yield fresh
 
     class _Unsynchronised:

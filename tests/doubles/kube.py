@@ -4,6 +4,7 @@ It is trusted because it passes the same contract suite as a real kube-apiserver
 """
 
 import contextlib
+import marshal
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -254,16 +255,13 @@ T = TypeVar("T")
 
 
 def copied(value: T) -> T:
-    """Copy JSON; several times as fast as ``copy.deepcopy``."""
-    copy: Any = value
-    if isinstance(value, dict):
-        copy = {key: copied(item) if isinstance(item, _CONTAINERS) else item for key, item in value.items()}
-    elif isinstance(value, list):
-        copy = [copied(item) if isinstance(item, _CONTAINERS) else item for item in value]
-    return cast("T", copy)
+    """Copy JSON, many times as fast as ``copy.deepcopy``; what it holds twice, the copy holds as two."""
+    written = marshal.dumps(cast("Any", value), _WITHOUT_REFERENCES)
+    return cast("T", marshal.loads(written))  # noqa: S302 - what it has just written itself
 
 
-_CONTAINERS = (dict, list)
+_WITHOUT_REFERENCES = 2
+"""The version of marshal's format that has none."""
 
 
 def merged(target: Any, patch: Any) -> Any:

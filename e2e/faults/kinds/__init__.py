@@ -2,6 +2,7 @@
 
 from e2e.faults import duties
 from e2e.faults.kinds import (
+    api_server,
     clients,
     drift,
     executor,
@@ -14,11 +15,12 @@ from e2e.faults.kinds import (
     pods,
     shield,
     shims,
+    state_files,
     unseen,
 )
 
 FAULTS = (
-    *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *people.FAULTS, *pods.FAULTS,
-    *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
-    *clients.FAULTS, *manifests.FAULTS,
+    *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *api_server.FAULTS, *people.FAULTS,
+    *pods.FAULTS, *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
+    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS,
 )  # fmt: skip

@@ -1,6 +1,5 @@
-"""What an upgrade depends on goes away or is slow: operator, agent, API server, runtime, disk, kubelet."""
+"""What an upgrade depends on goes away or is slow: operator, agent, runtime, disk, kubelet."""
 
-import contextlib
 import signal
 import time
 from collections.abc import Iterator
@@ -8,7 +7,6 @@ from collections.abc import Iterator
 from e2e.faults.fault import BACK, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
-from e2e.lab.binaries import components
 from e2e.lab.cluster.deploy import DEPLOYMENT, NAMESPACE
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.step import Step
@@ -16,7 +14,7 @@ from nodeupgrade.node.journal.journal import Mark
 
 AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
 
-# ── the operator, the agent, the API server ─────────────────────────────────────────────────────────────────────────
+# ── the operator, the agent ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def agent_deleted(run: FaultRun) -> Iterator[None]:
@@ -67,37 +65,6 @@ def operator_killed(run: FaultRun) -> Iterator[None]:
         node.exec("kill", "-9", str(container.pid))
     run.notes.append(f"{len(victims)} containers killed")
     yield
-
-
-def api_away(seconds: float, *, to_the_end: bool = False) -> Harm:
-    """Stop kube-apiserver once the kubelet stops, for a while or until the run has ended."""
-
-    def harm(run: FaultRun) -> Iterator[None]:
-        yield
-        step = Step.CONFIRM_BINARIES if to_the_end else Step.STOP_KUBELET
-        run.wait_record(step, Mark.DOING)
-        with _without_apiserver(run):
-            began = time.monotonic()
-            if to_the_end:
-                run.wait_record(None, Mark.FINISHED)
-            time.sleep(seconds)
-            run.notes.append(f"API server away for {time.monotonic() - began:.0f} s")
-        yield
-
-    return harm
-
-
-@contextlib.contextmanager
-def _without_apiserver(run: FaultRun) -> Iterator[None]:
-    lab = run.cluster.lab
-    version = lab.spec.control_plane
-    binaries = {name: components.resolve(name, version) for name in components.CONTROL_PLANE}
-    lab.control_plane.stop("kube-apiserver")
-    try:
-        yield
-    finally:
-        lab.control_plane.start_again("kube-apiserver", binaries)
-        wait_until("the API server", lab.api.ready, timeout=120)
 
 
 # ── the node ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,8 +164,6 @@ FAULTS: tuple[Fault, ...] = (
     Fault("agent/killed", agent_killed),
     Fault("operator/deleted", operator_deleted),
     Fault("operator/killed", operator_killed),
-    Fault("api/30s", api_away(30)),
-    Fault("api/to-the-end", api_away(5, to_the_end=True)),
     Fault("runtime/killed", runtime_killed),
     Fault("runtime/slow-rewriting", runtime_slow(8, Step.REWRITE_HASHES)),
     Fault("runtime/slow-restart", runtime_slow(8, Step.RESTART_RUNTIME)),

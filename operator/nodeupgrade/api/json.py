@@ -23,6 +23,7 @@ from nodeupgrade.api.duration import parse_duration, render_duration
 from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.field import Field
 from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.text import parse_json
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -126,7 +127,7 @@ def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = Fal
 def read_record(data: bytes | None, otherwise: T) -> T:
     """Decode a file on a node in which a program remembers something; what cannot be read proves nothing."""
     try:
-        return otherwise if data is None else from_json(type(otherwise), json.loads(data), strict=True)
+        return otherwise if data is None else from_json(type(otherwise), parse_json(data), strict=True)
     except (ValueError, MalformedFileError):
         return otherwise
 
@@ -271,13 +272,13 @@ def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -
     if strict and (unknown := given.keys() - {member.name for member in members}):
         raise MalformedObjectError(path, f"unknown field {min(unknown)!r} for {kind.__name__}")
     values: dict[str, object] = {}
+    prefix = f"{path}." if path else ""
     for member in members:
         value = given.get(member.name)
-        where = f"{path}.{member.name}" if path else member.name
         if member.name in given if strict else value is not None:  # in API objects, null stands for nothing
-            values[member.attribute] = member.read(value, where)
+            values[member.attribute] = member.read(value, prefix + member.name)
         elif member.required:
-            raise MalformedObjectError(where, "it is missing")
+            raise MalformedObjectError(prefix + member.name, "it is missing")
     return kind(**values)
 
 

@@ -6,6 +6,7 @@ An annotated pod holds its node, too, for as long as the NodeUpgrade allows.
 from collections.abc import Mapping
 
 from nodeupgrade.api.limits import ANNOTATION_REASON_LENGTH, shorten
+from nodeupgrade.text import one_line, trimmed
 
 SKIP_ANNOTATION = "nodeupgrade.dev/skip"
 """The rollout continues, and ends, without the node."""
@@ -26,8 +27,8 @@ def annotation_reason(annotations: Mapping[str, str], name: str) -> str | None:
     Any other value sets it: a misspelt word must not let a node be touched. Any value but ``true`` is the reason.
     """
     value = annotations.get(name)
-    if value is None or value.strip().lower() == _NO:
+    if value is None or trimmed(value).lower() == _NO:
         return None
     printable = "".join(letter if letter.isprintable() else " " for letter in value)
-    reason = shorten(" ".join(printable.split()), ANNOTATION_REASON_LENGTH)
+    reason = shorten(one_line(printable), ANNOTATION_REASON_LENGTH)
     return "" if reason.lower() == _YES else reason

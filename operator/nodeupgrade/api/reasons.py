@@ -121,6 +121,9 @@ class Reason(StrEnum):
     RESIZE_POLICY_RESTART = ("ResizePolicyRestart",
         "an in-place resize would restart a container after the swap",
         "finish or revert the resize of the pod named in the message")
+    POD_MAY_RESTART_AS_A_WHOLE = ("PodMayRestartAsAWhole",
+        "a pod has a rule that restarts all of its containers, which the run could not tell from damage",
+        "wait until the pod is gone, or accept the check: if the rule applies during the run, the node is rolled back")
     POD_CGROUP_WOULD_CHANGE = ("PodCgroupWouldChange", "the new kubelet would move a running pod to another cgroup",
         "keep the node's cgroup settings as they are")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",
@@ -302,6 +305,9 @@ class Reason(StrEnum):
         "read the message and the journal on the node, fix the cause, and retry")
     KUBELET_DID_NOT_START = ("KubeletDidNotStart", "the new kubelet exited or never became healthy",
         "look at the kubelet's log on the node")
+    KUBELET_NOT_SHOWN = ("KubeletNotShown",
+        "the new kubelet is healthy, but the API server, which answers the agent, does not show its version",
+        "look at the kubelet's log on the node for errors of its connection: TLS, proxy, credentials")
     VERIFICATION_FAILED = ("VerificationFailed", "the node is not in the expected state after the swap",
         "look at the message, the node and its pods")
     RUNTIME_DID_NOT_ANSWER = ("RuntimeDidNotAnswer", "the container runtime did not answer in time",
@@ -398,4 +404,7 @@ class Reason(StrEnum):
 
 def known_reason(text: str | None) -> Reason | None:
     """Return the reason that a status or event holds; ``None`` if it is empty or of another version."""
-    return next((reason for reason in Reason if reason == text), None)
+    try:
+        return Reason(text or "")
+    except ValueError:
+        return None

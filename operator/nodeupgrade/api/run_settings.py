@@ -171,13 +171,17 @@ class VerifySettings:
     """When a node counts as upgraded, and when it is rolled back."""
 
     settle: Annotated[
-        timedelta, "How long the node is observed after the swap before the upgrade is committed.", Field(default="60s")
+        timedelta,
+        "How long the node is observed, once the API server shows the new kubelet, before the upgrade is committed.",
+        Field(default="60s"),
     ] = timedelta(seconds=60)
     kubelet_down_budget: Annotated[
         timedelta, "How long the node may be without a kubelet before it is rolled back.", Field(positive=True)
     ] = timedelta(seconds=30)
     node_ready_timeout: Annotated[
-        timedelta, "How long the node may take to become Ready again.", Field(positive=True, default="60s")
+        timedelta,
+        "How long the node may take to become Ready again, and the API server to show its new kubelet.",
+        Field(positive=True, default="60s"),
     ] = timedelta(seconds=60)
     readiness_guard: Annotated[
         GuardPolicy,

@@ -12,6 +12,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.cluster.pods import Pod, container_statuses
+from nodeupgrade.text import lines, one_line, trimmed
 
 KUBELET_WORDS = 320
 """Maximum length, in characters, of a kubelet message that is passed on."""
@@ -21,7 +22,7 @@ RUN_LABEL = "nodeupgrade.dev/run"
 
 COMPONENT_LABEL = "app.kubernetes.io/component"
 
-_PULLS = re.compile(r"\w*Image\w*|RegistryUnavailable|SignatureValidationFailed")
+_PULLS = re.compile(r"\w*Image\w*|RegistryUnavailable|SignatureValidationFailed", re.ASCII)
 """Reasons for which a container waits because its image cannot be had."""
 
 _STARTS = frozenset({"", "PodInitializing", "ContainerCreating"})
@@ -155,13 +156,13 @@ def _running_since(container: Json) -> datetime | None:
 
 def _why(state: Json) -> str:
     """Return the kubelet's reason and message from a pod status or a container state."""
-    words = shorten(" ".join(str(state.get("message") or "").split()), KUBELET_WORDS)
+    words = shorten(one_line(str(state.get("message") or "")), KUBELET_WORDS)
     return f"{state.get('reason', '')}: {words}".strip(": ")
 
 
 def _last_words(state: Json) -> str:
     """Return why a container has ended: of a log, the last line."""
-    said = str(state.get("message") or "").strip().splitlines()
+    said = lines(trimmed(str(state.get("message") or "")))
     generic = said and state.get("reason") == "Error"
     return _why({"reason": "" if generic else state.get("reason", ""), "message": said[-1] if said else ""})
 

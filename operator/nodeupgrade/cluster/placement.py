@@ -13,6 +13,7 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
 from nodeupgrade.cluster.nodes import NodeView, Taint
 from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.text import integer, number
 
 Term = tuple[list[Requirement], list[Requirement]]
 """What a term of a node affinity requires of labels, and of fields (only ``metadata.name`` exists)."""
@@ -77,7 +78,7 @@ def tolerated_seconds(pod: Pod, taint: Taint) -> float:
     if toleration is None:
         return 0
     seconds = toleration.get("tolerationSeconds")
-    return math.inf if seconds is None else max(0, int(seconds))
+    return math.inf if seconds is None else max(0, integer(seconds))
 
 
 def _term(body: Json) -> Term:
@@ -95,10 +96,16 @@ def _meets_term(term: Term, node: NodeView) -> bool:
 def _compare(value: str | None, requirement: Requirement) -> int:
     """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
     try:
-        have, want = int(value or ""), int(requirement.values[0])
-    except (ValueError, IndexError):
+        have, want = _integer(value or ""), _integer(requirement.values[0])
+    except IndexError:
         return 0
-    return (have > want) - (have < want)
+    return 0 if have is None or want is None else (have > want) - (have < want)
+
+
+def _integer(text: str) -> int | None:
+    """Read an integer as strconv.ParseInt does."""
+    found = number(text[1:] if text[:1] in {"+", "-"} else text)
+    return -found if found is not None and text.startswith("-") else found
 
 
 def _tolerations(pod: Pod) -> tuple[Json, ...]:
@@ -114,6 +121,6 @@ def _tolerates(toleration: Json, taint: Taint) -> bool:
 
 def _rendered(terms: Iterable[Term]) -> str:
     def words(requirement: Requirement) -> str:
-        return " ".join([requirement.key, requirement.operator, ",".join(requirement.values)]).strip()
+        return " ".join(filter(None, [requirement.key, requirement.operator, ",".join(requirement.values)]))
 
     return " or ".join(" and ".join(map(words, chain(*term))) or "nothing" for term in terms)

@@ -17,10 +17,6 @@ from nodeupgrade.kubelethash import is_sidecar
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
-ALL_RESTARTING = "AllContainersRestarting"
-"""The condition of a pod whose containers a kubelet restarts together, by a rule of the pod (enhancement 5532)."""
-REMOVED_WITH_POD = "RestartingAllContainers"
-"""Why each of them ended, as the kubelet reports it; nothing else is left of them."""
 
 
 class Role(StrEnum):
@@ -65,9 +61,6 @@ class ContainerStatus:
     running: bool
     previous_finished_at: datetime | None = None  # when the last instance that ended did so; None if none did
     previous_exit_code: int | None = None  # with which code that instance ended; None if it is not known
-    # whether that instance was removed since a rule of the pod restarts all containers
-    restarted_with_pod: bool = False
-    startup_probed: bool = False  # whether its spec has a startup probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +132,7 @@ class Pod:
     @property
     def statuses(self) -> tuple[ContainerStatus, ...]:
         """The statuses of its init containers, sidecars and regular containers."""
-        declared = [*(self.spec.get("initContainers") or ()), *(self.spec.get("containers") or ())]
-        startup_probed = frozenset(container["name"] for container in declared if container.get("startupProbe"))
-        restarted: Json = next((c for c in self.status.get("conditions") or () if c.get("type") == ALL_RESTARTING), {})
-        at = restarted.get("lastTransitionTime")
-        return tuple(_container_status(body, startup_probed, at) for body in container_statuses(self.status))
+        return tuple(map(_container_status, container_statuses(self.status)))
 
     @property
     def exposure(self) -> timedelta:
@@ -225,13 +214,11 @@ def _may_become(probe: tuple[str, ...], command: tuple[str, ...]) -> bool:
     return len(probe) == len(command) and all("$" in old or old == new for old, new in zip(probe, command, strict=True))
 
 
-def _container_status(body: Json, startup_probed: frozenset[str], pod_restarted: str | None) -> ContainerStatus:
-    """Read a status. If a container was removed with all of its pod, only the pod's condition has when it ended."""
+def _container_status(body: Json) -> ContainerStatus:
     ended: Json = (body.get("lastState") or {}).get("terminated") or {}
     now: Json = (body.get("state") or {}).get("terminated") or {}
     ended = now if now.get("finishedAt") else ended
-    with_pod = ended.get("reason") == REMOVED_WITH_POD
-    finished = ended.get("finishedAt") or (pod_restarted if with_pod else None)
+    finished = ended.get("finishedAt")
     return ContainerStatus(
         name=body["name"],
         container_id=body.get("containerID", ""),
@@ -239,6 +226,4 @@ def _container_status(body: Json, startup_probed: frozenset[str], pod_restarted:
         running="running" in (body.get("state") or {}),
         previous_finished_at=datetime.fromisoformat(finished) if finished else None,
         previous_exit_code=ended.get("exitCode"),
-        restarted_with_pod=with_pod,
-        startup_probed=body["name"] in startup_probed,
     )

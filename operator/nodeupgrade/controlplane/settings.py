@@ -14,6 +14,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN
 from nodeupgrade.sources.allowlist import Allowed, AllowedError, read_allowed
+from nodeupgrade.text import number
 
 CONFIGURATION_FILE = Path("/etc/nodeupgrade/config.yaml")
 DEFAULT_METRICS = "0.0.0.0:8081"
@@ -41,8 +42,8 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         raise SettingsError("cannot start because AGENT_IMAGE is not set; set it to the image of the agent")
     kubeconfig = environment.get("KUBECONFIG")
     address = environment.get("METRICS_ADDRESS", DEFAULT_METRICS)
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > LAST_PORT:
+    host, _, digits = address.rpartition(":")
+    if not host or (port := number(digits)) is None or port > LAST_PORT:
         raise SettingsError(
             f"cannot serve metrics on METRICS_ADDRESS={address!r}; set it to an address such as {DEFAULT_METRICS}"
         )
@@ -58,7 +59,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
         metrics_host=host.strip("[]"),
-        metrics_port=int(port),
+        metrics_port=port,
         configuration=_configuration(environment.get("CONFIG_FILE")),
         cluster_budget=ClusterBudget(
             max_in_flight=_limit(environment, "MAX_IN_FLIGHT"), max_unavailable=_limit(environment, "MAX_UNAVAILABLE")
@@ -69,7 +70,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
 def _limit(environment: Mapping[str, str], name: str) -> IntOrPercent | None:
     text = environment.get(name, "")
     try:
-        return IntOrPercent.parse(int(text) if text.isdecimal() else text) if text else None
+        return IntOrPercent.parse(text if (found := number(text)) is None else found) if text else None
     except ValueError as error:
         raise SettingsError(f"cannot start because of {name}: {error}; leave it empty for no limit") from error
 

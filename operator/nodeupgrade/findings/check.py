@@ -16,6 +16,7 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet.known_defects import ReleaseDefect
 from nodeupgrade.kubelethash import MinorChange
+from nodeupgrade.text import one_line
 
 F = TypeVar("F")
 G = TypeVar("G")
@@ -86,7 +87,7 @@ def check(
             name=function.__name__,
             room=function.__module__,
             facts=_judged(function),
-            holds=" ".join((function.__doc__ or "").partition("\n\n")[0].split()),
+            holds=one_line((function.__doc__ or "").partition("\n\n")[0]),
             reasons=reasons,
             follows=tuple(each for each in about if isinstance(each, MinorChange | ReleaseDefect)),
             covers=tuple(each for each in about if isinstance(each, Hazard)),

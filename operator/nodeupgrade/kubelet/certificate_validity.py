@@ -5,6 +5,8 @@ import binascii
 import re
 from datetime import UTC, datetime
 
+from nodeupgrade.text import BLANKS
+
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 _SEQUENCE, _UTC_TIME, _TIME, _VERSION = 0x30, 0x17, 0x18, 0xA0
 
@@ -19,7 +21,7 @@ def validity(pem: bytes) -> tuple[datetime, datetime]:
     if found is None:
         raise ValueError("it has no certificate")
     try:
-        certificate = base64.b64decode(b"".join(found[1].split()), validate=True)
+        certificate = base64.b64decode(found[1].translate(None, BLANKS.encode()), validate=True)
         signed = _content(_content(certificate, _SEQUENCE)[0], _SEQUENCE)[0]
         if signed[0] == _VERSION:  # optional
             signed = _content(signed, _VERSION)[1]

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.text import parse_json
 
 GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"
@@ -114,8 +115,8 @@ def parse_output(program: CredentialProgram, output: bytes) -> ProgramCredential
         CredentialProgramError: it is not the ExecCredential that was requested.
     """
     try:
-        document = json.loads(output)
-    except (ValueError, RecursionError):  # not chained: it may quote a token
+        document = parse_json(output)
+    except ValueError:  # not chained: it may quote a token
         raise CredentialProgramError("what it prints is not JSON") from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
         raise CredentialProgramError(f"what it prints is not an {KIND}")

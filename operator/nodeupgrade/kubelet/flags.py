@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
+from nodeupgrade.text import lines, trimmed
+from nodeupgrade.text import words as split_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ ESCAPES = str.maketrans(
 )
 """Characters that are special within double quotes in a unit file (systemd.service, "Command lines")."""
 
-IS_FLAG = re.compile(r"-(?!\d)")
+IS_FLAG = re.compile(r"-(?![0-9])")
 """Matches the start of a flag, but not of a negative number."""
 
 COMPLAINTS = ("unknown flag", "unknown shorthand flag", "invalid argument", "flag needs an argument", "unknown command")
@@ -125,9 +127,9 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
 
 def complaint(output: str) -> str:
     """Return the line in which a kubelet says what it rejects; usage or a stack trace may follow it."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    complaints = (line for line in lines if any(word in line for word in COMPLAINTS))
-    return next(complaints, lines[-1] if lines else "no output")
+    written = [line for line in map(trimmed, lines(output)) if line]
+    complaints = (line for line in written if any(word in line for word in COMPLAINTS))
+    return next(complaints, written[-1] if written else "no output")
 
 
 def rejected_flag(output: str) -> str | None:
@@ -135,7 +137,7 @@ def rejected_flag(output: str) -> str | None:
     for marker in ("unknown flag: --", "unknown shorthand flag: "):
         _, found, rest = output.partition(marker)
         if found:
-            return rest.split()[0].strip("'\",")
+            return next(iter(split_words(rest)), "").strip("'\",")
     return None
 
 

@@ -269,13 +269,23 @@ POD_STATE = MinorChange(
     33,
     pull(130599),
     "With `InPlacePodVerticalScaling`, on by default, the kubelet exits if it cannot read `allocated_pods_state` "
-    "or `actuated_pods_state`.",
+    "or `actuated_pods_state`; it ignores fields that came later.",
 )
 POD_LEVEL_STATE = MinorChange(
     36,
     pull(137751),
     "With `PodLevelResourceManagers`, the state of the CPU and memory managers is in a format that others refuse.",
     last=36,
+)
+DRA_STATE_HANDLES = MinorChange(
+    28,
+    pull(119307),
+    "`dra_manager_state` has the resource handles of claims; an older kubelet exits if it finds such a claim.",
+)
+DRA_STATE_EXTENDED = MinorChange(
+    30,
+    issue(123552),
+    "Resource handles in `dra_manager_state` have one more field; a kubelet exits if it finds those of the other kind.",
 )
 DRA_STATE_CHANGED = MinorChange(
     31, issue(127653), "`dra_manager_state` has another format; the kubelet exits if it finds the old one."

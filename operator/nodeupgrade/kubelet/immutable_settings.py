@@ -5,6 +5,7 @@ from typing import Any
 
 from nodeupgrade.kubelet.defaults import DEFAULTS
 from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.text import trimmed
 
 IMMUTABLE_SETTINGS: tuple[tuple[str, str], ...] = (
     # where the runtime, the kubelet's files and its endpoints are
@@ -55,4 +56,4 @@ def _value(settings: Configured, flag: str, key: str) -> str:
         value = defaults[0] if defaults else None
     if isinstance(value, list):
         value = ",".join(map(str, value))
-    return "" if value is None else str(value).strip().lower().removeprefix("unix://").rstrip("/")
+    return "" if value is None else trimmed(str(value)).lower().removeprefix("unix://").rstrip("/")

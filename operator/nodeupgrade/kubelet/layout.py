@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.built_in_runtime import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
 from nodeupgrade.kubelet.settings import Configured, configured
+from nodeupgrade.text import number, trimmed
 
 DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
@@ -19,11 +21,18 @@ DEVICE_STATE = "device-plugins/kubelet_internal_checkpoint"
 STATUS_STATE = "pod_status_manager_state"
 RESIZE_STATES = ("allocated_pods_state", "actuated_pods_state")
 
-# Newer kubelets write these in formats that make older ones refuse to start (the CPU manager's since 1.18, that of
-# devices since 1.20, that of claims since 1.31).
-STATE_FILES = (CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE)
-READ_AT_START = (*STATE_FILES, STATUS_STATE, *RESIZE_STATES)
-"""The state files that a starting kubelet may read, below its root directory."""
+READ_AT_START = (CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE, STATUS_STATE, *RESIZE_STATES)
+"""The state files that a starting kubelet may read, below its root directory (`state_files.formats` says which do)."""
+
+
+def state_name(path: str) -> str:
+    """Return the name in READ_AT_START of a state file by its absolute path."""
+    return next(name for name in READ_AT_START if path.endswith(f"/{name}"))
+
+
+def state_place(path: str) -> PurePosixPath:
+    """Return where a new state file is made: in the kubelet's root directory, since pods may write where it will be."""
+    return PurePosixPath(path.removesuffix(state_name(path))) / PurePosixPath(path).name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +42,6 @@ class KubeletLayout:
     endpoint: str  # path of the runtime's socket
     healthz_url: str | None  # URL of the kubelet's health check; None if it is disabled
     manifests: str | None  # directory of static pods; None if there is none
-    state_files: tuple[str, ...]  # absolute paths of the state files to save
     gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set explicitly
     cgroup_driver: str = DEFAULT_CGROUP_DRIVER  # the configured cgroup driver
     # whether it may refuse to start on cgroup v1, as kubelets from 1.35 on do by default
@@ -113,7 +121,6 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
             settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
         ),
         manifests=settings.text("pod-manifest-path", "staticPodPath") or None,
-        state_files=tuple(f"{root}/{name}" for name in STATE_FILES),
         gates=_gates(settings),
         cgroup_driver=settings.text("cgroup-driver", "cgroupDriver", DEFAULT_CGROUP_DRIVER),
         fails_on_cgroup_v1=settings.document.get("failCgroupV1") is not False,
@@ -128,7 +135,7 @@ def _gates(settings: Configured) -> dict[str, bool]:
         raise ValueError(f"the kubelet's featureGates are not a map: {written!r}")
     gates = {str(name): value is True for name, value in (written or {}).items()}
     for pair in (pair for value in settings.flags("feature-gates") for pair in value.split(",")):
-        name, equals, value = pair.strip().partition("=")
+        name, equals, value = trimmed(pair).partition("=")
         if equals:
             gates[name] = value.lower() in {"true", "t", "1"}
     return gates
@@ -142,9 +149,9 @@ def _socket(endpoint: str) -> str:
 
 
 def _healthz(address: str, port: str) -> str | None:
-    if not port.isdecimal():
+    if (found := number(port)) is None:
         raise ValueError(f"the kubelet's healthz port {port} is not a number")
-    return None if int(port) == 0 else f"http://{_reachable(address)}:{int(port)}/healthz"
+    return None if found == 0 else f"http://{_reachable(address)}:{found}/healthz"
 
 
 def _reachable(address: str) -> str:

@@ -14,6 +14,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion, is_sidecar
+from nodeupgrade.text import integer
 
 MARGIN = timedelta(seconds=5)
 """Time for the kubelet to sync its pods and write their status; the whole exposure of pods without such probes."""
@@ -49,9 +50,9 @@ def _longest(probe: Json) -> timedelta:
 
 def period(probe: Mapping[str, Any]) -> int:
     """Return the seconds between two attempts; the API's default if a manifest leaves it out."""
-    return int(probe.get("periodSeconds") or 10)
+    return integer(probe.get("periodSeconds") or 10)
 
 
 def timeout(probe: Mapping[str, Any]) -> int:
     """Return the seconds that one attempt may take; the API's default if a manifest leaves it out."""
-    return int(probe.get("timeoutSeconds") or 1)
+    return integer(probe.get("timeoutSeconds") or 1)

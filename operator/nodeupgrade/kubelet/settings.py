@@ -11,6 +11,7 @@ from nodeupgrade.api.yaml import read_one
 from nodeupgrade.kubelet.defaults import EVICTION
 from nodeupgrade.kubelet.flags import parsed
 from nodeupgrade.kubelethash import resource_amount
+from nodeupgrade.text import number, trimmed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +66,9 @@ class Configured:
             ValueError: it is not an integer.
         """
         text = self.text(flag, key, "0")
-        try:
-            return int(text) or default
-        except ValueError as error:
-            raise ValueError(f"the kubelet's {key} is not a number: {text}") from error
+        if (found := number(text.removeprefix("-"))) is None:
+            raise ValueError(f"the kubelet's {key} is not a number: {text}")
+        return (-found if text.startswith("-") else found) or default
 
     def amounts(self, flag: str, key: str, separator: str = "=") -> dict[str, str] | None:
         """Return a setting that maps names to amounts, such as ``cpu=1,memory=1Gi``; ``None`` if it is not set.
@@ -78,10 +78,10 @@ class Configured:
         """
         given = self.flags(flag)
         if given:
-            pairs = [pair.strip() for text in given for pair in text.split(",") if pair.strip()]
+            pairs = [pair for text in given for pair in map(trimmed, text.split(",")) if pair]
             if not all(separator in pair for pair in pairs):
                 raise ValueError(f"the kubelet's --{flag} is not a list of quantities: {','.join(given)}")
-            return {name.strip(): value.strip() for name, _, value in (pair.partition(separator) for pair in pairs)}
+            return {trimmed(name): trimmed(value) for name, _, value in (pair.partition(separator) for pair in pairs)}
         value = self.document.get(key)
         if value is None:
             return None
@@ -93,7 +93,7 @@ class Configured:
         """Return a setting that is a list of names."""
         given = self.flags(flag)
         if given:
-            return tuple(name.strip() for text in given for name in text.split(",") if name.strip())
+            return tuple(name for text in given for name in map(trimmed, text.split(",")) if name)
         value = self.document.get(key)
         return tuple(str(name) for name in value) if isinstance(value, list) else ()
 
@@ -135,11 +135,12 @@ def cpus_in(listed: object) -> frozenset[int]:
         ValueError: it is not such a list.
     """
     found = set[int]()
-    for part in [] if listed is None or listed == "" else str(listed).strip().split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()) or int(last or first) > MOST_CPUS:
+    for part in [] if listed is None or listed == "" else trimmed(str(listed)).split(","):
+        first, dash, last = trimmed(part).partition("-")
+        begin, end = number(first), number(last if dash else first)
+        if begin is None or end is None or end > MOST_CPUS:
             raise ValueError(f"{str(listed)[:80]} is not a list of CPUs")
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(begin, end + 1))
     return frozenset(found)
 
 

@@ -5,8 +5,9 @@ with 1.15 to 1.33; read in the source up to 1.37). The dry run sets their place 
 kubelet that complains about it has accepted everything else.
 """
 
-import json
 import re
+
+from nodeupgrade.text import lines, parse_json, trimmed
 
 NOWHERE = "/nonexistent"
 """A path that does not exist where a dry run happens, and cannot be created."""
@@ -19,11 +20,11 @@ OVERRIDES = (
 )
 """Flags that end a dry run: without its own certificate it makes one, else it reads the CA's, else its kubeconfig."""
 
-_ARRIVED = re.compile(rf"{NOWHERE}\S*: (?:no such file or directory|read-only file system)")
-_FATAL = re.compile(r"F\d{4} .*?\] (.*)")
+_ARRIVED = re.compile(rf"{NOWHERE}\S*: (?:no such file or directory|read-only file system)", re.ASCII)
+_FATAL = re.compile(r"F[0-9]{4} .*?\] (.*)")
 _FAILED = re.compile(r'"command failed" err="(.*)"$')
 _FAILED_AT_LENGTH = re.compile(r'"command failed" err=<\n\t(.*)')
-_UNKNOWN = re.compile(r'unknown field:? \\*"?([\w.\[\]-]+)')
+_UNKNOWN = re.compile(r'unknown field:? \\*"?([^\s"\\,]+)', re.ASCII)
 
 
 def dry_run_arguments(words: tuple[str, ...]) -> tuple[str, ...]:
@@ -39,9 +40,9 @@ def accepted(output: str) -> bool:
 def objection(output: str) -> str:
     """Return the error of a kubelet that did not get that far, in one line."""
     if found := _FAILED_AT_LENGTH.search(output):
-        return found[1].strip()
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    for line in lines:
+        return trimmed(found[1])
+    written = [line for line in map(trimmed, lines(output)) if line]
+    for line in written:
         if found := _FATAL.match(line):
             return found[1]
         if found := _FAILED.search(line):
@@ -50,7 +51,7 @@ def objection(output: str) -> str:
             return line
         if line.startswith("{") and (said := _logged(line)):
             return said
-    return lines[-1] if lines else "no output"
+    return written[-1] if written else "no output"
 
 
 def unknown_fields(output: str) -> tuple[str, ...]:
@@ -61,7 +62,7 @@ def unknown_fields(output: str) -> tuple[str, ...]:
 def _logged(line: str) -> str:
     """Return the error in a line that is logged as JSON; empty if it has none."""
     try:
-        entry = json.loads(line)
+        entry = parse_json(line)
     except ValueError:
         return ""
     return str(entry.get("err") or "") if isinstance(entry, dict) and entry.get("msg") == "command failed" else ""

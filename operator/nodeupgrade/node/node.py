@@ -15,7 +15,7 @@ from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.packages import Packages, PackagesView
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
 from nodeupgrade.node.journal.run_store import Rescue
-from nodeupgrade.node.plan.plan import Newcomers
+from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet, Kubelet
 from nodeupgrade.node.runtimes.description import RuntimeKind
@@ -49,6 +49,8 @@ class Node:
     deleted_pods: Callable[[], frozenset[PodUid]] = frozenset
     # pods that were added after planning, as the agent reports them; None without a report
     newcomers: Callable[[], Newcomers | None] = lambda: None
+    # what the API server shows of the kubelet, as the agent reports it; None without a report
+    shown_kubelet: Callable[[], ShownKubelet | None] = lambda: None
     rescue: Callable[[], Rescue] = lambda: Rescue.NONE  # how far the rescue script has come with the run
     # whether a person requested to start the old kubelet on a runtime that lost pods
     go_on: Callable[[], bool] = lambda: False

@@ -24,7 +24,7 @@ MOUNTS = PurePosixPath("/proc/1/mountinfo")
 
 def program_place(files: FilesView) -> PurePosixPath:
     """Return the first place from which programs can be executed, preferably after a reboot too."""
-    table, enforced = mount_table(files), _is_enforced(files)
+    table, enforced = mount_table(files), is_enforced(files)
     fit = [place for place in PROGRAM_PLACES if not _obstacle(table, place, labels=enforced)]
     lasting = (place for place in fit if not _is_volatile(table, place))
     return next(lasting, next(iter(fit), STATE_DIRECTORY))
@@ -32,7 +32,7 @@ def program_place(files: FilesView) -> PurePosixPath:
 
 def unfit_for_programs(files: FilesView) -> dict[str, str]:
     """Return why no place can hold a run's programs, by place; empty if one can."""
-    table, enforced = mount_table(files), _is_enforced(files)
+    table, enforced = mount_table(files), is_enforced(files)
     obstacles = {str(place): _obstacle(table, place, labels=enforced) for place in PROGRAM_PLACES}
     return obstacles if all(obstacles.values()) else {}
 
@@ -43,8 +43,9 @@ def volatile(files: FilesView, directories: Iterable[PurePosixPath]) -> tuple[st
     return tuple(str(directory) for directory in directories if _is_volatile(table, directory))
 
 
-def _is_enforced(files: FilesView) -> bool:
-    return (files.read(ENFORCING) or b"").strip() == b"1"
+def is_enforced(files: FilesView) -> bool:
+    """Report whether SELinux enforces its policy."""
+    return files.read(ENFORCING) in {b"1", b"1\n"}
 
 
 def _obstacle(table: str, place: PurePosixPath, *, labels: bool) -> str:

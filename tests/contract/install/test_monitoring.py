@@ -293,7 +293,7 @@ def of_cluster(name: str, series: dict[str, str]) -> dict[str, str]:
 
 def run_rule_test(directory: Path, test: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     (directory / "rules.yaml").write_text(yaml.safe_dump(rule_file()))
-    body = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [test]}
+    body = {"rule_files": ["rules.yaml"], "evaluation_interval": "5m", "tests": [test]}
     (directory / "test.yaml").write_text(yaml.safe_dump(body))
     argv = [have(lambda: prometheus("promtool")), "test", "rules", str(directory / "test.yaml")]
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)

@@ -1,4 +1,4 @@
-"""Two operators that are killed at random through a rollout of 60 nodes, and what docs/design.md promises meanwhile.
+"""Two operators that are killed at random through a rollout of 36 nodes, and what docs/design.md promises meanwhile.
 
 Operators are processes with the token of a pod, so that the fence is in force; each node keeps to the task protocol.
 """
@@ -30,11 +30,11 @@ from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 NAME = "two-operators"
-POOL = [f"two-{number:02}" for number in range(60)]
+POOL = [f"two-{number:02}" for number in range(36)]
 FOREIGN, UNSELECTED = "two-foreign", "two-unselected"
-BUDGET, AGENT_SECONDS = 20, 5.0
+BUDGET, AGENT_SECONDS = 12, 5.0
 REPLICAS = "two-operator-a", "two-operator-b"
-PAUSED_AFTER = 20
+PAUSED_AFTER = 12
 """Nodes upgraded when a person pauses the rollout."""
 SECONDS = 1800
 

@@ -139,7 +139,7 @@ class CrioWorld:
         """Have the program on disk print this configuration."""
         (self.root / "etc/crio/crio.conf").write_text(text)
 
-    def start_container(self, hashes: StoredHashes, *, shared: bool = True) -> ContainerId:
+    def start_container(self, hashes: StoredHashes, *, shared: bool = True, texts: tuple[str, ...] = ()) -> ContainerId:
         """Start a pod with one container, which has its PIDs for itself or shares them with the pod's own process."""
         number = next(self._numbers)
         identity, sandbox = (hashlib.sha256(f"{kind}{number}".encode()).hexdigest() for kind in "cs")
@@ -147,7 +147,9 @@ class CrioWorld:
         annotations = {"io.kubernetes.container.restartCount": "0"}
         annotations |= {key: value for key, value in stored.items() if value is not None}
         self.storage.create_sandbox(sandbox, f"pod{number}", f"uid{number}", self._run(sandbox) if shared else 0)
-        self.storage.create(identity, specification(identity, annotations, sandbox=sandbox), self._run(identity))
+        specified = specification(identity, annotations, sandbox=sandbox, env=texts)
+        specified["annotations"] = dict.fromkeys(stored, "".join(texts)) | specified["annotations"]
+        self.storage.create(identity, specified, self._run(identity))
         assert self.server is not None
         made = replace(self.storage.load()[identity], created=CREATED_BY_DAEMON)
         self.server.loaded = self.server.loaded | {identity: made}

@@ -26,31 +26,39 @@ class CriPods:
     made: dict[ContainerId, str] = field(default_factory=dict)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def start(self, hashes: StoredHashes, *, command: tuple[str, ...] = ("/bin/sleep", "100000")) -> ContainerId:
-        """Start a pod with one container that stores these hashes."""
+    def start(
+        self,
+        hashes: StoredHashes,
+        *,
+        command: tuple[str, ...] = ("/bin/sh", "-c", "sleep 100000"),
+        texts: tuple[str, ...] = (),
+    ) -> ContainerId:
+        """Start a pod with one container that stores these hashes, and texts wherever its author may have them."""
         number = next(self._numbers)
         labels = {
             "io.kubernetes.pod.name": f"pod{number}",
             "io.kubernetes.pod.uid": f"uid{number}",
             "io.kubernetes.pod.namespace": "contract",
         }
+        stored = {HASH: hashes.container, WITHOUT_RESOURCES: hashes.without_resources}
         namespaces: wire.Fields = {1: NODE_NETWORK, 2: PID_PER_CONTAINER}
         sandbox: wire.Fields = {
             1: {1: f"pod{number}", 2: f"uid{number}", 3: "contract"},
             3: "/var/log",  # only a kubelet makes the usual folder
             6: wire.entries(labels),
-            7: wire.entries({"kubernetes.io/config.source": "api"}),
+            7: wire.entries(dict.fromkeys(stored, "".join(texts)) | {"kubernetes.io/config.source": "api"}),
             8: {1: CGROUP_PARENT, 2: {1: namespaces}},
         }
         sandbox_id = wire.first_string(wire.call(self.socket, f"{SERVICE}RunPodSandbox", {1: sandbox}))
-        stored = {HASH: hashes.container, WITHOUT_RESOURCES: hashes.without_resources}
         annotations = {key: value for key, value in stored.items() if value is not None}
         container: wire.Fields = {
             1: {1: "main"},
             2: {1: self.image},
-            3: list(command),
+            3: [*command, *texts],
+            5: "/".join(("", *texts)),
+            6: wire.entries({f"T{number}": text for number, text in enumerate(texts)}),
             9: wire.entries(labels | {"io.kubernetes.container.name": "main"}),
-            10: wire.entries(annotations | {"io.kubernetes.container.restartCount": "0"}),
+            10: wire.entries(annotations | {"io.kubernetes.container.terminationMessagePath": "".join(texts)}),
             11: f"contract-pod{number}.log",
             15: {2: {3: namespaces}},
         }

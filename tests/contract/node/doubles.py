@@ -44,13 +44,14 @@ class SimulatedRuntimeWorld:
             program=RUNTIME_PROGRAM, command=(RUNTIME_PROGRAM,),
         )  # fmt: skip
 
-    def start_container(self, hashes: StoredHashes) -> ContainerId:
+    def start_container(self, hashes: StoredHashes, *, texts: tuple[str, ...] = ()) -> ContainerId:
         self._pods += 1
         pod = PodRef(namespace="contract", name=f"pod{self._pods}", uid=PodUid(f"uid{self._pods}"))
         sandbox = self.runtime.create_sandbox(pod, host_network=True, source="api")
         made = self.runtime.create_container(sandbox, "main", hashes.container or ZERO)
         stored = self.runtime.containers[made.id]
         stored.hashes, stored.instance = hashes, replace(stored.instance, hashes=hashes)
+        stored.other += "".join(texts)
         return made.id
 
     def remove_container(self, container_id: ContainerId) -> None:

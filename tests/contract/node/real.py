@@ -90,8 +90,8 @@ class ContainerdWorld:
     def unit(self) -> UnitStatus:
         return self.services.status(CONTAINERD)
 
-    def start_container(self, hashes: StoredHashes) -> ContainerId:
-        return self.pods.start(hashes)
+    def start_container(self, hashes: StoredHashes, *, texts: tuple[str, ...] = ()) -> ContainerId:
+        return self.pods.start(hashes, texts=texts)
 
     def remove_container(self, container_id: ContainerId) -> None:
         self.pods.remove(container_id)

@@ -40,8 +40,8 @@ class RealCrioWorld:
     def unit(self) -> UnitStatus:
         return self.services.status(UNIT)
 
-    def start_container(self, hashes: StoredHashes) -> ContainerId:
-        return self.pods.start(hashes)
+    def start_container(self, hashes: StoredHashes, *, texts: tuple[str, ...] = ()) -> ContainerId:
+        return self.pods.start(hashes, texts=texts)
 
     def remove_container(self, container_id: ContainerId) -> None:
         self.pods.remove(container_id)

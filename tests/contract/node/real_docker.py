@@ -45,7 +45,7 @@ class DockerWorld:
     def unit(self) -> UnitStatus:
         return self.services.status(DOCKER)
 
-    def start_container(self, hashes: StoredHashes) -> ContainerId:
+    def start_container(self, hashes: StoredHashes, *, texts: tuple[str, ...] = ()) -> ContainerId:
         number = next(self._numbers)
         pod = {"pod.name": f"pod{number}", "pod.uid": f"uid{number}", "pod.namespace": "contract"}
         source = {"annotation.kubernetes.io/config.source": "api"}
@@ -56,8 +56,10 @@ class DockerWorld:
             **hashes_given,
             "io.kubernetes.sandbox.id": sandbox,
             "annotation.io.kubernetes.container.restartCount": "0",
+            **{f'{text}"{HASH}': str(hashes.container) for text in texts},  # from its image
         }
-        made = ContainerId(self._run("main", pod, "container", more, f"--network=container:{sandbox}"))
+        options = [f"--env=T={text}" for text in texts] + [f"--workdir=/{text}" for text in texts[:1]]
+        made = ContainerId(self._run("main", pod, "container", more, f"--network=container:{sandbox}", *options))
         self._made[made] = sandbox
         return made
 

@@ -99,7 +99,7 @@ def test_a_containerd_that_is_down_is_waited_for_as_long_as_told(containerd: Con
         (metadata.TYPE_URL, lambda data: data.replace(b'"Version":"v1"', b'"Version":"v9"')),
         (
             metadata.TYPE_URL,
-            lambda data: data.replace(b'"log_path":', b'"io.kubernetes.container.hash":"aaaa0000","":'),
+            lambda data: data.replace(b'"annotations":{', b'"annotations":{"io.kubernetes.container.hash":"aaaa0000",'),
         ),
     ],
     ids=["truncated", "empty", "another type", "another version", "the hash twice"],

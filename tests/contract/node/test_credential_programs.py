@@ -285,6 +285,20 @@ def test_what_lies_below_a_mount_is_gone_with_it(place: Path) -> None:
             subprocess.run(["umount", "--lazy", share], check=True)
 
 
+@pytest.mark.parametrize("odd", ["\u3000", "\v", "\x85", "\u2028", "\r", " ", "\n"])
+def test_no_name_of_a_mount_keeps_it_writable(place: Path, odd: str) -> None:
+    """Any pod chooses such names, by its subPath and its volumes."""
+    source, point = (place / f"{name}{odd}- tmpfs{odd}b" for name in ("source", "point"))
+    source.mkdir()
+    point.mkdir()
+    subprocess.run(["mount", "--bind", source, point], check=True)
+    try:
+        wrote = f"#!/bin/sh\ntouch '{point}/x' 2> /dev/null && exit 3\necho '{ANSWER}'\n"
+        assert run(place, wrote) == b"t"
+    finally:
+        subprocess.run(["umount", point], check=True)
+
+
 STAYS = f"""#!{PYTHON} -I
 import ctypes, time
 ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
@@ -306,11 +320,11 @@ ALONE = f"""{BEGINNING}
 def connected(kind, name):
     with socket.socket(socket.AF_UNIX, kind) as it:
         it.connect(name)
-def sent(name):
-    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+def sent(kind, name):
+    one, other = socket.socketpair(socket.AF_UNIX, kind)
     one.sendto(b"", name)
-def paired():
-    one, other = socket.socketpair()
+def paired(kind):
+    one, other = socket.socketpair(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     one.sendall(b"x")
     return other.recv(1)
 def called(act):
@@ -321,8 +335,11 @@ print(json.dumps({{
     "path": tried(lambda: connected(socket.SOCK_STREAM, place + "/stream")),
     "abstract": tried(lambda: connected(socket.SOCK_STREAM, chr(0) + sys.argv[1])),
     "datagrams": tried(lambda: connected(socket.SOCK_DGRAM, place + "/datagrams")),
-    "one of a pair": tried(lambda: sent(place + "/datagrams")),
-    "pair": tried(paired),
+    "one of a pair": tried(lambda: sent(socket.SOCK_DGRAM, place + "/datagrams")),
+    "one of a raw pair": tried(lambda: sent(socket.SOCK_RAW, place + "/datagrams")),
+    "one that is closed at exec": tried(lambda: sent(socket.SOCK_RAW | socket.SOCK_CLOEXEC, place + "/datagrams")),
+    "pair": tried(lambda: paired(socket.SOCK_STREAM)),
+    "pair of packets": tried(lambda: paired(socket.SOCK_SEQPACKET)),
     "inet": tried(lambda: socket.socket().close()),
     "io_uring": tried(lambda: called(libc.syscall(425, 0, None))),
     "user namespace": tried(lambda: called(libc.unshare(0x10000000))),
@@ -352,9 +369,10 @@ def test_it_reaches_nobody_by_a_unix_socket_and_gets_no_user_namespace(
         outside = subprocess.run([PYTHON, "-I", place / "print", name, place], capture_output=True, check=False)
     control = json.loads(outside.stderr)
 
-    refused = ("path", "abstract", "datagrams", "one of a pair")
+    refused = ("path", "abstract", "datagrams", "one of a pair", "one of a raw pair", "one that is closed at exec")
     assert {seen[way] for way in refused} == {"Address family not supported by protocol"}
     assert {control[way] for way in refused} == {"did it: None"}
     assert seen["pair"] == control["pair"] == "did it: b'x'", "event loops need one"
+    assert seen["pair of packets"] == control["pair of packets"] == "did it: b'x'"
     assert seen["inet"] == "did it: None"
     assert (seen["io_uring"], seen["user namespace"]) == ("Function not implemented", "Operation not permitted")

@@ -208,6 +208,22 @@ def test_a_container_that_is_gone_is_not_reinstated(world: CrioWorld) -> None:
         world.runtime.restore(image)
 
 
+def test_a_container_that_was_deleted_keeps_no_other_from_being_reinstated(world: CrioWorld) -> None:
+    """Nobody could read its file; its pod's own process lives, and is taken for ended like the others."""
+    deleted, other = world.start_container(OLD), world.start_container(OLD)
+    images = world.runtime.before_images([deleted, other])
+    config(world, deleted).write_text("{")
+    world.storage.handler_fails = True
+    world.restart()
+    world.storage.handler_fails = False
+
+    assert world.runtime.reinstate(images.values()) == {other}
+
+    found = shown(world, other)
+    assert found is not None
+    assert found.state is ContainerState.RUNNING
+
+
 def test_it_is_started_if_it_was_left_stopped(world: CrioWorld) -> None:
     container_id = world.start_container(OLD)
     world.stop()

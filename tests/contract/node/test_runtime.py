@@ -1,5 +1,6 @@
 """What every ContainerRuntime promises."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -164,6 +165,41 @@ def test_another_hash_than_the_one_read_is_a_conflict_but_can_be_restored(runtim
     with pytest.raises(MetadataConflict):
         runtime_world.runtime.rewrite([(image, NEW)])
     runtime_world.runtime.restore(image)
+
+    assert image_of(runtime_world, container_id) == image
+
+
+def test_a_container_that_is_full_of_what_looks_like_its_hashes_comes_back_byte_for_byte(
+    runtime_world: RuntimeWorld,
+) -> None:
+    """Whoever creates a pod knows them beforehand, and writes where they like."""
+    texts = tuple(
+        quoted
+        for value in (OLD.container, NEW.container)
+        for entry in [f'"io.kubernetes.container.hash":"{value}"']
+        for quoted in (entry, f"{{{entry}}}", json.dumps(entry), json.dumps(json.dumps(entry)))
+    )
+    container_id = runtime_world.start_container(OLD, texts=texts)
+    image, before = image_of(runtime_world, container_id), runtime_world.runtime.inventory(full=True)
+
+    runtime_world.runtime.rewrite([(image, NEW)])
+
+    assert served_after_restart(runtime_world, container_id) == NEW
+    upgraded = image_of(runtime_world, container_id)
+    runtime_world.runtime.rewrite([(upgraded, OLD)])
+    runtime_world.runtime.restore(upgraded)
+    assert image_of(runtime_world, container_id) == upgraded, "as if the next upgrade had turned back"
+    runtime_world.runtime.restore(image)
+    assert served_after_restart(runtime_world, container_id) == OLD
+    assert runtime_world.runtime.inventory(full=True) == before
+
+
+def test_what_is_no_hash_is_not_stored(runtime_world: RuntimeWorld) -> None:
+    container_id = runtime_world.start_container(OLD)
+    image = image_of(runtime_world, container_id)
+
+    with pytest.raises(MetadataConflict):
+        runtime_world.runtime.rewrite([(image, StoredHashes(container=HashValue('b1","x":"')))])
 
     assert image_of(runtime_world, container_id) == image
 

@@ -31,8 +31,8 @@ class RuntimeWorld(Protocol):
         """Its unit, as it is."""
         ...
 
-    def start_container(self, hashes: StoredHashes) -> ContainerId:
-        """Start a pod with one container that stores these hashes."""
+    def start_container(self, hashes: StoredHashes, *, texts: tuple[str, ...] = ()) -> ContainerId:
+        """Start a pod with one container that stores these hashes, and texts wherever its author may have them."""
         ...
 
     def remove_container(self, container_id: ContainerId) -> None:

@@ -14,19 +14,22 @@ from nodeupgrade.api.values import PodRef
 from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.layout import CPU_STATE
+from nodeupgrade.kubelet.state_files.formats import unreadable
 from nodeupgrade.kubelet.trial_command import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
+from tests.doubles.node.api_server import SimulatedApiServer
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
-from tests.doubles.node.containers.rules import restarts_all
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
+FIRST_WITH_STATE = 8
 STATE = "/var/lib/kubelet/cpu_manager_state"
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
 
@@ -35,6 +38,8 @@ UNKNOWN_GATE, REJECTED_SETTING = "NoSuchGate", "runOnce: true"
 EXIT_SECONDS, SYNC_SECONDS, HEALTHY_SECONDS = 0.05, 0.1, 0.2
 SYNC_PERIOD_SECONDS = 1.0
 SICKENS_SECONDS = 1.5
+REPORT_SECONDS = 0.6
+"""After its start, a kubelet writes its version into the status of its Node."""
 
 
 def program(version: str) -> bytes:
@@ -48,8 +53,9 @@ def stamp_of(data: bytes) -> str:
 
 
 def state(version: str) -> bytes:
-    """Return the state file as a version writes it."""
-    return json.dumps({"writer": version, "checksum": 1}).encode()
+    """Return the state file as a version writes it; the two checksums are known from countless nodes."""
+    checksum = 1353318690 if history.CPU_STATE_V2.applies_to(KubeletVersion.parse(version)) else 3242152201
+    return json.dumps({"policyName": "none", "defaultCpuSet": "", "checksum": checksum}).encode()
 
 
 def version_of(data: bytes) -> KubeletVersion:
@@ -80,6 +86,7 @@ class KubeletProcess:
     stamp: str | None = None
     healthy: bool = False
     started: float = 0.0
+    knows_pods: bool = False  # whether it has had the node's pods from the API server
     # the hashes that it accepts, by namespace, pod and container
     expected: dict[tuple[str, str, str], frozenset[HashValue]] = field(default_factory=dict)
 
@@ -101,6 +108,7 @@ class SimulatedKubelet:
 
     Attributes:
         pods: the node's pods as the API server has them.
+        api: the API server.
         behaviour: of kubelets that misbehave, by version, for example ``v1.33.13``.
         also_accepts: of patched kubelets, by version, those whose hashes they accept besides their own.
         exited: called when the process exits by itself.
@@ -125,6 +133,7 @@ class SimulatedKubelet:
     ) -> None:
         self.node = node
         self.pods: list[Pod] = []
+        self.api = SimulatedApiServer(timeline)
         self.behaviour: dict[str, Behaviour] = {}
         self.also_accepts: dict[str, tuple[str, ...]] = {}
         self.exited: Callable[[], None] = lambda: None
@@ -234,14 +243,20 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
             self._later(process, EXIT_SECONDS, self._exit)
             return
-        self._disk[STATE] = state(str(version))
+        if version.minor >= FIRST_WITH_STATE:
+            self._disk[STATE] = state(str(version))
         self._later(process, SYNC_SECONDS, self._sync)
+        self._later(process, REPORT_SECONDS, self._report)
         if behaviour is not Behaviour.NEVER_HEALTHY:
             self._later(process, HEALTHY_SECONDS, self._become_healthy)
         if behaviour is Behaviour.SICKENS:
             self._later(process, SICKENS_SECONDS, self._sicken)
         if behaviour is Behaviour.EXITS_HEALTHY:
             self._later(process, SICKENS_SECONDS, self._exit)
+
+    def write(self, source: str, message: str) -> None:
+        """Log a message, as a source file of the kubelet does."""
+        self.wrote.append(f"I0101 00:00:00.000000       1 {source}:1] {message}")
 
     def stop(self) -> None:
         """End the process; containers are not affected."""
@@ -286,11 +301,8 @@ class SimulatedKubelet:
         return known
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
-        """Whether it refuses the state file: kubelets before 1.18 refuse that of later ones (kubernetes #84462)."""
-        if (kept := self._disk.get(STATE)) is None:
-            return False
-        writer = KubeletVersion.parse(json.loads(kept)["writer"])
-        return history.CPU_STATE_V2.begins_between(version, writer)
+        """Whether it refuses the state file."""
+        return (kept := self._disk.get(STATE)) is not None and bool(unreadable(CPU_STATE, kept, version, version))
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:
@@ -314,13 +326,21 @@ class SimulatedKubelet:
         self.process = None
         self.exited()
 
+    def _report(self, process: KubeletProcess) -> None:
+        if self.api.reached_by(process.version):
+            self.api.shows = str(process.version)
+        else:
+            self._later(process, SYNC_PERIOD_SECONDS, self._report)
+
     def _sync(self, process: KubeletProcess) -> None:
+        process.knows_pods = process.knows_pods or self.api.reached_by(process.version)
         if self._runtime.answering:
             process.expected = dict(self._expected(process))
             self.watch()
             pods = self.desired(process.version)
-            self._remove_strangers({pod.ref for pod in pods})
-            for pod in pods:
+            if process.knows_pods:
+                self._remove_strangers({pod.ref for pod in pods})
+            for pod in pods if process.knows_pods else static_pods(self._disk, process.version, self.node):
                 self._sync_pod(pod, process)
         self._later(process, SYNC_PERIOD_SECONDS, self._sync)
 
@@ -338,8 +358,6 @@ class SimulatedKubelet:
 
     def _sync_pod(self, pod: Pod, process: KubeletProcess) -> None:
         instances = [stored.instance for stored in self._runtime.containers.values()]
-        if restarts_all(pod, process.version, self._runtime, self._refused):
-            return
         if is_over(pod, instances):
             self._end(pod, [each for each in instances if each.pod == pod.ref and each.state is ContainerState.RUNNING])
             return
@@ -367,7 +385,9 @@ class SimulatedKubelet:
             if wanted is not None and newest.hashes.container not in wanted and not self._refused(call):
                 self.replaced.append(newest.label)
                 self._runtime.stop_container(newest.id)
-                self.wrote.append(f"Killing container {newest.id}: definition changed, will be restarted")
+                self.write(
+                    "kuberuntime_manager.go", f"Killing container {newest.id}: definition changed, will be restarted"
+                )
                 self._runtime.create_container(sandbox, name, new)
         elif (container := pod.container(name)) and is_restarted(pod, container, newest):
             self._runtime.create_container(sandbox, name, new)
@@ -384,7 +404,7 @@ class SimulatedKubelet:
     def _refused(self, call: RuntimeCall) -> bool:
         if not self._shield.refuses(call):
             return False
-        self.wrote.append(f"KillContainerError: {call.container or call.sandbox or call.pod} is guarded")
+        self.write("pod_workers.go", f"KillContainerError: {call.container or call.sandbox or call.pod} is guarded")
         return True
 
     def _newest(self, sandbox: SandboxInstance, name: str) -> ContainerInstance | None:

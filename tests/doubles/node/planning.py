@@ -19,7 +19,7 @@ from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
 from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.plan.request import Replacement, RunRequest
 from tests.doubles.node.containers.pods import MANIFESTS
-from tests.doubles.node.kubelet import STATE, program
+from tests.doubles.node.kubelet import program
 from tests.doubles.node.services import KUBELET_UNIT
 from tests.doubles.node.simulated import SimulatedNode
 
@@ -49,8 +49,8 @@ def plan_for(
     limits = limits or Limits()
     running = gather.running_kubelet(node.services, node.kubelet, KUBELET_UNIT)
     layout = gather.kubelet_layout(node.files, running)
-    # Whatever its configuration, a simulated kubelet has one manifest directory and one state file.
-    layout = replace(layout, manifests=MANIFESTS, state_files=(STATE,))
+    # Whatever its configuration, a simulated kubelet has one manifest directory.
+    layout = replace(layout, manifests=MANIFESTS)
     staged = PurePosixPath(STAGED)
     request = RunRequest(
         spec=replace(_spec(node, RunId(run), version, limits, static_pods), hash_also_accepted=also_accepted),

@@ -6,9 +6,8 @@ from hashlib import sha256
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall, Shielded
-from nodeupgrade.node.shield.shield import RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import RefusedCall
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import SimulatedRuntime
 from tests.doubles.node.timeline import Timeline
@@ -37,7 +36,6 @@ class SimulatedShield:
         self.aside = False
         self._up = False
         self._refused: list[RefusedCall] = []
-        self._by_rule: list[RuleRestart] = []
         self._restarts = 0
         self._waiting: dict[RuntimeCall, float] = {}
         self.deleted: Callable[[], frozenset[PodUid]] = frozenset
@@ -83,10 +81,6 @@ class SimulatedShield:
         """What it has refused since boot."""
         return tuple(self._refused)
 
-    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
-        """What rules of pods have had restarted since boot."""
-        return tuple(self._by_rule)
-
     def waiting(self) -> int:
         """How many calls are held back."""
         now = self._timeline.monotonic
@@ -121,7 +115,6 @@ class SimulatedShield:
         """Forget everything: it is all in memory."""
         self.stop()
         self._refused.clear()
-        self._by_rule.clear()
         self._restarts = 0
 
     def refuses(self, call: RuntimeCall) -> bool:
@@ -135,8 +128,6 @@ class SimulatedShield:
         living = self._runtime.living(everywhere=True)
         shielded = Shielded.of(self.plan)
         listed = [stored.instance for stored in self._runtime.containers.values()]
-        if self._follows_rule(shielded, call, listed):
-            return False
         harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)
         if harmed is not None and shielded.may_have_ended(harmed):
             of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
@@ -148,18 +139,6 @@ class SimulatedShield:
             return True
         if not self.unwritable:
             self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)
-        return True
-
-    def _follows_rule(self, shielded: Shielded, call: RuntimeCall, listed: list[ContainerInstance]) -> bool:
-        target = shielded.rule_restart_target(call)
-        living = self._runtime.living(everywhere=True)
-        ended = None if target is None else shielded.rule_trigger(target, living.__contains__, listed)
-        if target is None or ended is None or ended.exit_code is None or self.unwritable:
-            return False
-        at = self._timeline.wall.isoformat()
-        self._by_rule.append(
-            RuleRestart(at=at, instance=target.id, label=target.label, ended=ended.id, exit_code=ended.exit_code)
-        )
         return True
 
     def refuse(

@@ -83,6 +83,7 @@ class SimulatedNode:
             clock=SimulatedClock(self.timeline),
             shield=self.shield,
             packages=self.packages,
+            shown_kubelet=self.kubelet.api.shown,
             failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch

@@ -17,7 +17,7 @@ from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.cluster.kube_api import Event, NotFoundError, WatchEvent, WatchEventType
+from nodeupgrade.cluster.kube_api import Event, NotFoundError, UnavailableError, WatchEvent, WatchEventType
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.kubelet.credential_program import ProgramCredentials
 from nodeupgrade.node.agent.serve import Agent
@@ -30,6 +30,8 @@ from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER
 from nodeupgrade.node.own_directories import RUNS, bundles_on
 from nodeupgrade.node.plan.derived_uids import RECORD
+from nodeupgrade.node.plan.plan import ShownKubelet
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.run import NodeRun
 from nodeupgrade.node.running_kubelet.kubelet import Answer
 from nodeupgrade.node.verification.verification import differences
@@ -108,7 +110,10 @@ class Kube:
 
     async def get_node(self, name: str) -> dict[str, Any]:
         self.hook("get_node")
-        return shown_node(name, self.labels, self.node_status)
+        api = self._node.kubelet.api
+        if not api.answers:
+            raise UnavailableError("nobody answers")
+        return shown_node(name, api.shows, self.labels, self.node_status)
 
     async def list_pods_on_node(self, node: str) -> list[dict[str, Any]]:
         self.hook("list_pods_on_node")
@@ -275,10 +280,19 @@ class World:
                 raise _Enough
 
         plan = self.runs.require_plan(run)
+
+        def shown_kubelet() -> ShownKubelet:
+            """What the agent has reported; it is its turn as long as that is not the new kubelet."""
+            if (shown := self.runs.shown_kubelet(run)) is None or shown.version != plan.to_version:
+                self.node.timeline.advance(LOOK_SECONDS)
+                raise _Enough
+            return shown
+
         ports = replace(
             self.node.ports,
             abort=lambda: self.runs.abort_requested(run),
             newcomers=lambda: self.runs.ask_for_newcomers(run),
+            shown_kubelet=shown_kubelet,
         )
         with self.runs.open_journal(run) as store:
             try:

@@ -14,7 +14,8 @@ NODE_STATUS: Json = {
 """A node with room for every pod, whose kubelet reserves nothing but what it does by default."""
 
 
-def shown_node(name: str, labels: dict[str, str], status: dict[str, Any]) -> Json:
-    """The Node, with what of its status is another one."""
+def shown_node(name: str, kubelet: str | None, labels: dict[str, str], status: dict[str, Any]) -> Json:
+    """The Node, with what of its status is another one, and the version that its kubelet has reported."""
     metadata = {"name": name, "uid": "node-uid", "resourceVersion": "1", "labels": labels}
-    return {"metadata": metadata, "status": {**NODE_STATUS, **status}}
+    shown = {**NODE_STATUS, **status}
+    return {"metadata": metadata, "status": shown | {"nodeInfo": {**shown["nodeInfo"], "kubeletVersion": kubelet}}}

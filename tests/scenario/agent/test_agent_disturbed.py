@@ -11,13 +11,15 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid, RunId
-from nodeupgrade.cluster.kube_api import RejectedError, UnavailableError, WatchEventType
+from nodeupgrade.cluster.kube_api import NotFoundError, RejectedError, UnavailableError, WatchEventType
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.executor import units
+from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from tests.doubles.node import Behaviour, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import NEW, OLD, RUN, Killed, World, make_world, untouched, upgraded
@@ -27,12 +29,16 @@ SAME_MOMENTS = 6
 """While the agent watches the executor, one look is like the other."""
 
 
-async def test_the_api_server_is_not_needed_while_the_executor_works(world: World) -> None:
-    """Away from the first decision on, and until long after the end."""
+async def test_an_api_server_that_is_away_is_waited_for_before_the_settle_period(world: World) -> None:
+    """Away from the first decision on; then the task says what the run waits for."""
     refused: list[str] = []
+    heard: list[bool] = []
 
     def away(moment: str) -> None:
-        if (world.stops and len(refused) < 40) and moment in {"get_task", "patch_task_status"}:
+        if moment == "report_kubelet done" and (told := world.runs.shown_kubelet(FIRST)) is not None:
+            heard.append(told.answered)
+        if (world.stops and len(refused) < 40) and moment in {"get_task", "patch_task_status", "get_node"}:
+            assert world.runs.read_journal(FIRST).first(Step.VERIFY, Mark.DOING) is None
             refused.append(moment)
             raise UnavailableError("the API server does not answer")
 
@@ -43,6 +49,30 @@ async def test_the_api_server_is_not_needed_while_the_executor_works(world: Worl
     assert status.phase is TaskPhase.SUCCEEDED
     assert len(refused) == 40
     assert upgraded(world)
+    assert (heard[0], heard[-1]) == (False, True), "the executor is told that nobody gets an answer"
+    waiting = [each for each in world.kube.statuses if "waiting until the API server shows it" in each.message]
+    assert {(each.phase, each.reason) for each in waiting} == {(TaskPhase.VERIFYING, Reason.PROGRESSING)}
+
+
+@pytest.mark.parametrize("shown", [None, OLD], ids=["no Node", "the old kubelet"])
+async def test_the_executor_hears_what_the_api_server_shows_of_the_kubelet(world: World, shown: str | None) -> None:
+    node, api = world.node, world.node.kubelet.api
+    heard: list[ShownKubelet] = []
+
+    def look(moment: str) -> None:
+        if moment == "get_node" and world.stops and len(heard) < 3:
+            api.shows = shown
+            if shown is None:
+                raise NotFoundError("there is no such Node")
+        if moment == "report_kubelet done" and (told := world.runs.shown_kubelet(FIRST)) is not None:
+            heard.append(told)
+            api.shows = NEW if len(heard) == 3 else shown
+
+    world.hook = look
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert [(each.answered, each.version) for each in heard] == [*[(True, shown)] * 3, (True, NEW)]
+    assert all(0 < each.at <= node.ports.clock.awake().seconds for each in heard)
 
 
 async def test_nothing_is_begun_before_the_control_plane_heard_of_it(world: World) -> None:

@@ -15,6 +15,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.own_directories import STATE_DIRECTORY
+from nodeupgrade.node.plan.plan import ShownKubelet
 from tests.doubles.node import Behaviour
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.scenario.agent.harness import BACKUP, NEW, OLD, RUN, Killed, World, quiet, untouched, upgraded
@@ -65,7 +66,11 @@ def task_made_anew(world: World, **changes: Any) -> None:
 
 
 def to_its_end(world: World) -> None:
-    """Let the executor finish without anybody's looking."""
+    """Let the executor finish without anybody's looking, once an agent has told it that the new kubelet is shown."""
+    run = world.runs.begun()
+    assert run is not None
+    plan = world.runs.require_plan(run)
+    world.runs.report_kubelet(run, ShownKubelet(at=0.0, answered=True, version=plan.to_version))
     for _ in range(200):
         world.node.timeline.advance(0.5)
         world.tick()

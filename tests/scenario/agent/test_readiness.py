@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import GuardState, TaskPhase, TaskStatus
+from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import ForbiddenError
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.doubles.node import Behaviour
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, pod, reported
-from tests.scenario.agent.harness import NEW, Killed, World, quiet
+from tests.scenario.agent.harness import NEW, RUN, Killed, World, quiet
 
 
 @pytest.fixture
@@ -147,3 +151,41 @@ async def test_killed_while_lingering_the_next_agent_lingers_no_longer_than_the_
 
     assert status == replace(status, phase=TaskPhase.SUCCEEDED)
     assert seconds_after_start(world) < EXPOSURE + 2
+
+
+async def test_a_node_that_does_not_answer_after_the_run_does_not_hold_up_its_report(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(_unit: str) -> UnitStatus:
+        raise StepFailed("systemd does not answer")
+
+    def once_settled(moment: str) -> None:
+        if moment == "with_ended_since":
+            world.node.runtime.end(next(c.id for c in world.before.running() if c.name == "nginx"), 1)
+            monkeypatch.setattr(world.node.services, "status", silent)
+
+    world.hook = once_settled
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["by itself", "on request"])
+async def test_what_ends_by_itself_while_the_probes_are_awaited_is_named(world: World, asked: bool) -> None:
+    """The control plane, which counts every restart until its verdict, believes that of the node alone."""
+    runtime = world.node.runtime
+    victim = next(c.id for c in world.before.running() if c.name == "nginx")
+    pending = [partial(runtime.stop_container, victim) if asked else partial(runtime.end, victim, 1)]
+
+    def once_settled(moment: str) -> None:
+        attempt = RunId(f"{RUN}.1")
+        if moment == "sleep" and pending and world.runs.read_journal(attempt).finished is not None:
+            pending.pop()()
+
+    world.hook = once_settled
+
+    status = await world.serve()
+
+    assert pending == []
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert status.containers.ended_list == (() if asked else ("default/web/nginx",))
+    assert status.containers.unchanged == status.containers.baseline - (0 if asked else 1)

@@ -9,12 +9,14 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
+from tests.builders.admitted import checkpoint
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
@@ -184,3 +186,69 @@ def test_who_came_is_whom_the_plan_does_not_know() -> None:
         ("uid-late", "app", False),
         ("uid-late", "proxy", False),
     }
+
+
+DEVICES = f"/var/lib/kubelet/{DEVICE_STATE}"
+
+
+def devices(*pods: str) -> bytes:
+    entry = {"ContainerName": "app", "ResourceName": "gpu", "AllocResp": None}
+    entries = [{**entry, "PodUID": pod, "DeviceIDs": {"0": [pod]}} for pod in pods]
+    return checkpoint({"PodDeviceEntries": entries, "RegisteredDevices": {}})
+
+
+def test_its_device_is_not_given_away_by_the_old_kubelet() -> None:
+    it, _ = joined()
+    it.node.disk[DEVICES] = devices("was")
+    it.node.kubelet.reads = {"v1.30.14": {DEVICES: devices("was", LATE.ref.uid)}}
+    it.node.calls.before(START, lambda: it.node.disk.update({DEVICES: devices("was", LATE.ref.uid)}))
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+    assert it.node.kubelet.violations == []
+
+
+@pytest.mark.parametrize("saved", [True, False], ids=["was there", "was not there"])
+def test_what_a_pod_has_put_in_place_of_its_record_does_not_end_the_rollback(saved: bool) -> None:
+    it, _ = joined()
+    if saved:
+        it.node.disk[DEVICES] = devices("was")
+    it.node.calls.before(START, lambda: it.node.files.odd.update({DEVICES: "it is a symbolic link"}))
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+    record = parse(it.node.journal.data)[0].first(Step.SAVE_STATE, Mark.UNDONE)
+    assert record is not None
+    became = "replaced by what was there before the new kubelet" if saved else "removed"
+    assert record.error == f"cannot read {DEVICES} because it is a symbolic link; it was {became}"
+    assert it.node.files.odd == {}
+
+
+@pytest.mark.parametrize("behaviour", [Behaviour.WELL, Behaviour.SICKENS])
+@pytest.mark.parametrize("saved", [True, False], ids=["was there", "was not there"])
+def test_what_a_pod_puts_in_place_of_its_record_once_the_kubelet_is_stopped_meets_no_kubelet(
+    saved: bool, behaviour: Behaviour
+) -> None:
+    """A kubelet that opens a pipe waits for ever."""
+    it, _ = joined(behaviour)
+    before = devices("was") if saved else None
+    if before is not None:
+        it.node.disk[DEVICES] = before
+    it.node.kubelet.reads = {version: {DEVICES: before} for version in ("v1.30.14", "v1.33.13")}
+    it.node.calls.before(
+        "services.stop kubelet.service", lambda: it.node.files.odd.update({DEVICES: "it is not a regular file"})
+    )
+
+    ended = it.tell().outcome
+
+    assert ended is (Outcome.UPGRADED if behaviour is Behaviour.WELL else Outcome.ROLLED_BACK)
+    assert (it.node.files.odd, it.node.kubelet.violations) == ({}, [])
+
+
+def test_what_lies_in_place_of_its_record_before_the_kubelet_is_stopped_stops_the_run() -> None:
+    it = story()
+    it.node.files.odd[DEVICES] = "it is a symbolic link"
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert f"cannot read {DEVICES} because it is a symbolic link" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects

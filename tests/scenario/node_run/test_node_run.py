@@ -357,13 +357,14 @@ def test_a_program_changed_after_planning_is_not_touched(path: str) -> None:
 
 
 def test_somebody_else_rewriting_metadata_is_a_conflict_not_a_race() -> None:
+    """What they wrote stays, with the old kubelet's hash."""
     it = story()
     stored = it.node.runtime.containers[it.container("nginx")]
     it.node.calls.before("journal.append rewrite-hashes doing", lambda: setattr(stored, "other", "edited"))
 
     report = it.tell()
 
-    # The way back meets the same stranger and leaves the decision to a human.
-    assert (report.outcome, report.reason) == (Outcome.DEGRADED, Reason.ROLLBACK_FAILED)
-    assert it.node.services.unit.fenced
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.STEP_FAILED)
+    assert stored.other == "edited"
+    assert it.nothing_restarted()
     assert it.node.kubelet.violations == []

@@ -18,7 +18,7 @@ from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
-from tests.doubles.node import Behaviour, Moment
+from tests.doubles.node import Behaviour, Moment, pod_json
 from tests.doubles.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
 
@@ -325,3 +325,16 @@ def test_a_report_that_could_not_look_does_not_say_that_nothing_restarted(outcom
 
     assert report.outcome is outcome
     assert not report.looked
+
+
+def test_a_job_that_is_ended_with_code_0_and_begun_anew_was_restarted() -> None:
+    """No shield shows it, and a container that handles SIGTERM looks as if it had completed."""
+    it = story(shield=False, more=(pod_json("batch", "main", restart_policy="OnFailure"),))
+    victim = it.container("main")
+    it.node.runtime.troubles.exits_when_stopped[victim] = 0
+    it.node.calls.before(START, lambda: it.node.runtime.serve(victim, HashValue("bad")))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED), report
+    assert report.listed == ("default/batch/main",)

@@ -227,7 +227,7 @@ def test_an_old_kubelet_that_evicts_is_not_held_off() -> None:
     old_kubelet_is_not_quiet(it)
     it.node.calls.before(
         "journal.append stop-kubelet undone",
-        lambda: it.node.kubelet.wrote.append('"Eviction manager: must evict pod(s) to reclaim" resourceName="memory"'),
+        lambda: it.node.kubelet.write("eviction_manager.go", '"Eviction manager: must evict pod(s) to reclaim"'),
     )
 
     report = it.tell()

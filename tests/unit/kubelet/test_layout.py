@@ -22,12 +22,6 @@ def test_without_anything_said_it_is_as_kubelets_have_it() -> None:
         endpoint="/run/containerd/containerd.sock",
         healthz_url="http://127.0.0.1:10248/healthz",
         manifests=None,
-        state_files=(
-            "/var/lib/kubelet/cpu_manager_state",
-            "/var/lib/kubelet/memory_manager_state",
-            "/var/lib/kubelet/dra_manager_state",
-            "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint",
-        ),
     )
 
 
@@ -46,8 +40,8 @@ def test_flags_win_over_the_file() -> None:
         CONFIG,
     )
 
-    assert (found.endpoint, found.healthz_url, found.manifests, found.state_files[0]) == (
-        "/run/flag.sock", "http://[::1]:99/healthz", "/flag", "/data/cpu_manager_state",
+    assert (found.endpoint, found.healthz_url, found.manifests, found.root) == (
+        "/run/flag.sock", "http://[::1]:99/healthz", "/flag", "/data",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, NewType, Union, get_args, get_origin
 from nodeupgrade.api.field import POSITIVE_DURATION, Annotation, Field, ListType, annotations_of, combined, immutable
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import field_name, seconds_name, to_json
+from nodeupgrade.text import one_line
 
 MOST_NODES = 100_000  # more than any cluster has
 _DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
@@ -153,7 +154,7 @@ def _object(kind: type, declared: Field, by_people: bool) -> Schema:
         filled = optional and (schema.defaulted or by_default)
         schema = replace(schema, default=_default(each, schema) if filled else None)
         properties[name] = _resolved(schema) if schema.resolved and schema.type is Type.OBJECT else schema
-    described = declared.description or " ".join(str(kind.__doc__).split())
+    described = declared.description or one_line(str(kind.__doc__))
     return _made(declared, Type.OBJECT, description=described, properties=properties, required=tuple(required))
 
 

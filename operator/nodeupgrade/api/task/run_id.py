@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 
 from nodeupgrade.api.values import RunId
+from nodeupgrade.text import number
 
 _PRECHECK = "-plan"
 
@@ -56,3 +57,8 @@ def attempt_of(run: RunId, number: int) -> RunId:
 def task_run(attempt: RunId) -> RunId:
     """Return the run that an attempt belongs to."""
     return RunId(attempt.rpartition(".")[0])
+
+
+def attempt_number(attempt: RunId) -> int:
+    """Return which attempt at its run this is; 0 for an ID of another form."""
+    return number(attempt.rpartition(".")[2]) or 0

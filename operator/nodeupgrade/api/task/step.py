@@ -21,6 +21,7 @@ class Step(StrEnum):
     SET_ARGUMENTS = "set-arguments"
     SWAP_BINARY = "swap-binary"
     START_KUBELET = "start-kubelet"
+    AWAIT_NODE_STATUS = "await-node-status"
     VERIFY = "verify"
     LOWER_SHIELD = "lower-shield"
 

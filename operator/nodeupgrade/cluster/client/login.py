@@ -11,6 +11,7 @@ from kubernetes.aio import client as untyped_client
 from kubernetes.aio import config as untyped_config
 
 from nodeupgrade.cluster.kube_api import NoClusterError
+from nodeupgrade.text import trimmed
 
 _client: Any = untyped_client  # Any: upstream has no type hints here
 _config: Any = untyped_config
@@ -67,7 +68,7 @@ def _proxy_of_environment(server: str) -> str | None:
     url, proxies = urllib.parse.urlsplit(server), urllib.request.getproxies()
     if url.hostname is None or urllib.request.proxy_bypass(url.hostname):
         return None
-    exempt = any(_is_in(url.hostname, entry.strip()) for entry in proxies.get("no", "").split(","))
+    exempt = any(_is_in(url.hostname, trimmed(entry)) for entry in proxies.get("no", "").split(","))
     return None if exempt else proxies.get(url.scheme)
 
 

@@ -1,10 +1,10 @@
 """The API server's formats: paths, selectors, and the events of a watch."""
 
-import json
 from collections.abc import Mapping
 
 from nodeupgrade.cluster.client.refusals import failure
 from nodeupgrade.cluster.kube_api import PODS, Resource, UnavailableError, WatchEvent, WatchEventType
+from nodeupgrade.text import integer, parse_json
 
 NODE_OF_POD = "spec.nodeName"
 """The field by which API servers index pods in their cache."""
@@ -18,10 +18,10 @@ def event(resource: Resource, line: bytes) -> WatchEvent:
     """
     request = f"watch {resource.plural}"
     try:
-        message = json.loads(line)
+        message = parse_json(line)
         if message["type"] == "ERROR":
             status = message["object"]
-            raise failure(request, int(status.get("code", 500)), str(status.get("message", "")))
+            raise failure(request, integer(status.get("code", 500)), str(status.get("message", "")))
         return WatchEvent(WatchEventType(message["type"]), message["object"])
     except (ValueError, KeyError, TypeError) as error:
         raise UnavailableError(f"cannot {request} because the API server sent no valid event ({error!r})") from error

@@ -1,8 +1,5 @@
 """What it means if an API server refuses a request: the port's errors."""
 
-import json
-import re
-
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.cluster.kube_api import (
     FENCE,
@@ -16,6 +13,7 @@ from nodeupgrade.cluster.kube_api import (
     UnavailableError,
 )
 from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.text import number, parse_json
 
 TOO_MANY_REQUESTS = 429
 
@@ -45,8 +43,8 @@ def failure(what: str, status: int, reason: str, retry_after: str | None = None)
         case 504 if "Too large resource version" in reason:
             return AheadError(message)
         case _ if status in _BUSY:
-            seconds = retry_after if retry_after and re.fullmatch(r"\d{1,3}", retry_after) else "0"
-            return UnavailableError(message, float(seconds))
+            seconds = number(retry_after or "") if len(retry_after or "") <= 3 else None
+            return UnavailableError(message, seconds or 0)
         case _:
             return RejectedError(message)
 
@@ -61,7 +59,7 @@ def is_about_all_requests(status: int, payload: bytes) -> bool:
     if status != TOO_MANY_REQUESTS:
         return False
     try:
-        return bool(json.loads(payload)["kind"] != "Status")
+        return bool(parse_json(payload)["kind"] != "Status")
     except (ValueError, KeyError, TypeError):
         return True
 
@@ -69,6 +67,6 @@ def is_about_all_requests(status: int, payload: bytes) -> bool:
 def refusal_message(payload: bytes) -> str:
     """Return the message of a Status that the API server answered, or the start of whatever else it sent."""
     try:
-        return str(json.loads(payload)["message"])
+        return str(parse_json(payload)["message"])
     except (ValueError, KeyError, TypeError):
         return shorten(payload.decode(errors="replace"), 200)

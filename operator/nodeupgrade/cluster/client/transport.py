@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import os
 import random
 import time
@@ -19,6 +18,7 @@ from kubernetes.aio import config as untyped_config
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.refusals import AheadError, failure, is_about_all_requests, refusal_message
 from nodeupgrade.cluster.kube_api import NotLeadingError, UnavailableError
+from nodeupgrade.text import parse_json
 
 _config: Any = untyped_config  # Any: upstream has no type hints here
 
@@ -190,7 +190,7 @@ class Transport:
             response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
             payload = await response.read()
             if response.status < 400:
-                answer: Json = json.loads(payload)
+                answer: Json = parse_json(payload)
         except _NO_ANSWER as error:
             self._answered(method, NO_CODE)
             raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error

@@ -18,6 +18,7 @@ from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.cluster.kube_api import ExpiredError, KubeApi, Resource, UnavailableError
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.caches.object_cache import Delta, ObjectCache, Reduced, T
+from nodeupgrade.text import number
 
 RELIST_SECONDS = 900.0
 """Interval between periodic lists, give or take a fifth."""
@@ -241,6 +242,6 @@ class Informer(Generic[T]):
 
 
 def _number(version: str) -> int:
-    if not version.isdecimal():
+    if (found := number(version)) is None:
         raise MalformedObjectError("metadata.resourceVersion", f"{version!r} is not a number")
-    return int(version)
+    return found

@@ -63,7 +63,7 @@ class Baseline:
         document = json.dumps(content, separators=(",", ":"), sort_keys=True)
         return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
 
-    def restarted(self, pods: Iterable[Pod], since: datetime | None, until: datetime | None = None) -> tuple[str, ...]:
+    def restarted(self, pods: Iterable[Pod], since: datetime | None) -> tuple[str, ...]:
         """Return the containers that are no longer the same instance, as ``namespace/pod/container``.
 
         A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another
@@ -71,8 +71,6 @@ class Baseline:
 
         Args:
             since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
-            until: When the new kubelet had settled; a single restart after that does not count. With a startup probe
-                it does: a kubelet that lost its result runs the probe again, and kills the container if it fails now.
         """
         changed = []
         for pod in pods:
@@ -83,11 +81,8 @@ class Baseline:
                     continue
                 if before[1:] == self._instance(container):
                     continue
-                ended, once = container.previous_finished_at, container.restart_count == before[2] + 1
-                earlier = since is not None and ended is not None and ended < since.replace(microsecond=0)
-                later = until is not None and ended is not None and ended > until and once
-                later = later and not container.startup_probed
-                if not earlier and not later:
+                ended = container.previous_finished_at
+                if since is None or ended is None or ended >= since.replace(microsecond=0):
                     changed.append(label)
         return tuple(sorted(changed))
 

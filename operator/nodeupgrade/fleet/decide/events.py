@@ -11,6 +11,7 @@ from nodeupgrade.fleet.actions import Refuse, Report, ReportWave, Skip, WriteSta
 from nodeupgrade.fleet.decide.counting import ADMISSION
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.text import trimmed
 
 EventAction: TypeAlias = Refuse | Skip | ReportWave | Report
 
@@ -62,7 +63,7 @@ def reported(
     if status == before:
         return ()
     now, known = (each.condition(ConditionType.RECONCILING) for each in (status, before))
-    write = WriteStatus(status=status, reason=Reason(now.reason), message=f"{status.phase} {status.progress}".strip())
+    write = WriteStatus(status=status, reason=Reason(now.reason), message=trimmed(f"{status.phase} {status.progress}"))
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
     ends = status.fails(ConditionType.SUCCEEDED) and not before.fails(ConditionType.SUCCEEDED)
     if now.reason in {*(each.reason for each in others), *refused} or (now.reason == known.reason and not ends):

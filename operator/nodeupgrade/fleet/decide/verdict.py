@@ -10,12 +10,11 @@ from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict
-from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.cluster.nodes import NodeView
-from nodeupgrade.cluster.pod_restart_rules import may_restart_whole
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.baseline import Baseline
@@ -97,7 +96,6 @@ def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
     notes = (
         (flaps, "pod", "reported unready meanwhile"),
         (() if before is None else before.no_longer_ready(pods), "pod", "Ready before and not now"),
-        (sorted(seen.later), "container", "restarted after the kubelet had settled"),
         (sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
         (sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
     )
@@ -128,10 +126,8 @@ def _may_still_become_ready(task: Task, now: datetime) -> bool:
 class _Restarts:
     """The containers that are no longer the instance of the baseline, or were restarted as the node side saw."""
 
-    # restarted by the run: those the node side saw and those the API shows, since either may miss some. Restarts after
-    # the kubelet had settled, while its probes were awaited, are not caused by the run.
+    # restarted by the run: those the node side saw and those the API shows until now, since either may miss some
     caused: frozenset[str]
-    later: frozenset[str]  # restarted after the kubelet had settled
     earlier: frozenset[str]  # restarted after the baseline and, as the node side reports, before the kubelet stopped
     # ended by themselves, which only the node side can distinguish from an end by the kubelet. It is believed unless
     # the API shows otherwise, and the verdict names these containers.
@@ -143,15 +139,13 @@ def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
     recreated = task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE  # static pods restart on request
     compared = tuple(pod for pod in pods if not (recreated and pod.mirror))
 
-    def seen(since: datetime | None, until: datetime | None) -> frozenset[str]:
-        return frozenset() if before is None else frozenset(before.restarted(compared, since, until))
+    def seen(since: datetime | None) -> frozenset[str]:
+        return frozenset() if before is None else frozenset(before.restarted(compared, since))
 
-    every, since_stop = seen(None, None), seen(stopped, None)
+    every, since_stop = seen(None), seen(stopped)
     ended = _ended(task, pods, every)
-    caused = (seen(stopped, _settled_at(task, now)) | {*task.reported.containers.restarted_list}) - ended
-    return _Restarts(
-        caused=caused, later=since_stop - caused - ended, earlier=every - since_stop, excused=ended & every
-    )
+    caused = (since_stop | {*task.reported.containers.restarted_list}) - ended
+    return _Restarts(caused=caused, earlier=every - since_stop, excused=ended & every)
 
 
 _LOST = 255
@@ -164,17 +158,13 @@ def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
 
     The API does if the instance was killed, or if its end is unknown and it was not named beforehand as one that may
-    end with the runtime. An instance that a rule of its pod restarted was killed too: the API has to show both the
-    restart and the rule. It does not show containers that ended with their pod.
+    end with the runtime. It does not show containers that ended with their pod.
     """
     shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
-    ruled = {str(pod) for pod in pods if may_restart_whole(pod)}
     connected = _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
         code = shown[name].previous_exit_code
-        if shown[name].restarted_with_pod:
-            return name.rpartition("/")[0] not in ruled
         return code in _KILLED and not (code == _LOST and name in connected)
 
     reported = task.reported.containers.ended_list
@@ -185,19 +175,6 @@ def _connected_to_runtime(task: Task) -> frozenset[str]:
     """Return the containers that the node side named before the run because its runtime's restart might end them."""
     named = (h for h in task.reported.hazards if h.warning and h.reason == Reason.RUNTIME_CONNECTION_WOULD_BREAK)
     return frozenset(name for hazard in named for name in (hazard.pod, *hazard.others))
-
-
-def _settled_at(task: Task, now: datetime) -> datetime | None:
-    """Return when the run stopped watching containers; None if it never got there, or if that cannot be true.
-
-    By the control plane's clock, it is over now, and it has lasted for the settle period since the kubelet stopped.
-    """
-    steps, stopped = task.reported.steps, _stopped_at(task, now)
-    done = (step.finished_at for step in steps if step.name == Step.VERIFY and step.result is StepResult.DONE)
-    settled = next(done, None)
-    if settled is None or stopped is None or not stopped + task.spec.verify.settle <= settled <= now:
-        return None
-    return settled
 
 
 def _stopped_at(task: Task, now: datetime) -> datetime | None:

@@ -43,7 +43,7 @@ def evaluate(expression: str, cases: list[dict[str, object]]) -> dict[str, objec
         program = cel.compile(expression)
         results = [program.execute(case) for case in cases]
     except Exception as error:  # noqa: BLE001 - the library raises errors of many kinds, and all mean the same
-        return {"error": " ".join(f"{type(error).__name__}: {error}".split())}
+        return {"error": f"{type(error).__name__}: {error}".replace("\n", " ")}
     for result in results:
         if not isinstance(result, bool):
             return {"error": f"it comes to a value of type {type(result).__name__}, not to true or false"}

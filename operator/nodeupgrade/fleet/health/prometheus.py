@@ -1,6 +1,5 @@
 """Instant queries of a Prometheus, or of anything that speaks its API."""
 
-import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -15,6 +14,7 @@ from nodeupgrade.api.configuration import PrometheusServer
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.fleet.health.evaluation import ProbeError
+from nodeupgrade.text import parse_json, trimmed
 
 MOST_BYTES = 1024 * 1024
 MOST_SAMPLES = 1000
@@ -95,7 +95,7 @@ def _told(server: PrometheusServer) -> Iterator[None]:
 
 
 def _token(server: PrometheusServer) -> str:
-    return Path(server.bearer_token_file or "").read_text(encoding="ascii").strip()
+    return trimmed(Path(server.bearer_token_file or "").read_bytes().decode("ascii"))
 
 
 def _trust(server: PrometheusServer) -> ssl.SSLContext | bool:
@@ -104,8 +104,8 @@ def _trust(server: PrometheusServer) -> ssl.SSLContext | bool:
 
 def _read(server: PrometheusServer, status: int, payload: bytes) -> Any:
     try:
-        answer = json.loads(payload)
-    except (ValueError, RecursionError):
+        answer = parse_json(payload)
+    except ValueError:
         raise ProbeError(f"Prometheus {server.name} answers {status} with what is no JSON") from None
     match answer:
         case {"status": "success", "data": data} if status == 200:

@@ -1,6 +1,7 @@
 """What a leader marks objects with: its term of office and its name, as ``7-POD_ID``."""
 
 from nodeupgrade.fleet.leadership.lease import LAST_TERM
+from nodeupgrade.text import number
 
 
 def epoch_of(term: int, identity: str) -> str:
@@ -10,8 +11,8 @@ def epoch_of(term: int, identity: str) -> str:
 
 def term_of(epoch: str) -> int:
     """Return the term that a mark is of; 0 if there is none, or if it is none that an operator has written."""
-    term = epoch.partition("-")[0]
-    return int(term) if term.isascii() and term.isdigit() and len(term) < 12 and int(term) <= LAST_TERM else 0
+    term = number(epoch.partition("-")[0]) or 0
+    return term if term <= LAST_TERM else 0
 
 
 def supersedes(mark: str, epoch: str) -> bool:

@@ -11,6 +11,7 @@ from nodeupgrade.api.configuration import Receiver
 from nodeupgrade.errors import Transient
 from nodeupgrade.fleet.notices.formats import render
 from nodeupgrade.fleet.notices.notice import DeliveryError, Notice, NoticeSender
+from nodeupgrade.text import trimmed
 
 REQUEST_SECONDS = 10
 ATTEMPTS = 3
@@ -66,4 +67,4 @@ async def _post(receiver: Receiver, notice: Notice) -> None:
 def _login(receiver: Receiver) -> dict[str, str]:
     if receiver.bearer_token_file is None:
         return {}
-    return {"Authorization": f"Bearer {Path(receiver.bearer_token_file).read_text(encoding='ascii').strip()}"}
+    return {"Authorization": f"Bearer {trimmed(Path(receiver.bearer_token_file).read_bytes().decode('ascii'))}"}

@@ -28,7 +28,7 @@ from nodeupgrade.kubelethash import fnv1a
 Document = Mapping[str, Any]
 """A state file's fields, with names in lower case."""
 KNOWN_OF_CPUS = frozenset({"policyname", "defaultcpuset", "entries", "checksum", "data", "datachecksum"})
-_KNOWN_OF_MEMORY = frozenset({"policyname", "machinestate", "entries", "checksum", "data", "datachecksum"})
+KNOWN_OF_MEMORY = frozenset({"policyname", "machinestate", "entries", "checksum", "data", "datachecksum"})
 
 
 def memory_checksum(document: Document) -> int:
@@ -70,9 +70,8 @@ def cpu_formats(document: Document) -> frozenset[int] | None:
 
 
 def memory_is_sound(document: Document) -> bool:
-    """Report whether the checksum of memory_manager_state is right."""
-    unknown = document.keys() - _KNOWN_OF_MEMORY
-    return bool(unknown) or is_checksum(document.get("checksum"), partial(memory_checksum, document))
+    """Report whether the checksum of memory_manager_state is right; its fields must be known."""
+    return is_checksum(document.get("checksum"), partial(memory_checksum, document))
 
 
 def claims_are_sound(document: Document) -> bool:

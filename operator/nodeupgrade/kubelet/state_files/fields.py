@@ -1,8 +1,9 @@
 """State files are JSON objects, whose field names a kubelet compares without regard to case."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from nodeupgrade.text import parse_json
 
 
 def fields(data: bytes | None) -> Mapping[str, Any]:
@@ -19,10 +20,7 @@ def read_fields(data: bytes) -> Mapping[str, Any]:
     Raises:
         ValueError: it is not a JSON object.
     """
-    try:
-        document = json.loads(data)
-    except RecursionError as error:
-        raise ValueError("it is nested too deeply") from error
+    document = parse_json(data)
     if not isinstance(document, dict):
         raise ValueError("it is not a JSON object")  # noqa: TRY004 - it is content, not a type
     return {name.lower(): value for name, value in document.items()}

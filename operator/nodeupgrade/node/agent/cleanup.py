@@ -4,6 +4,7 @@ Refused while anything may still need it. What a kubelet or a pod depends on sta
 """
 
 import errno
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
+from nodeupgrade.node.executor.units import UNITS
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.dpkg_database import HELD, STATUS, record_of
@@ -118,21 +120,37 @@ def _remove_if_empty(directory: Path) -> None:
             raise
 
 
-def require_no_agent(host: MountedHost) -> None:
-    """Require that no agent or executor runs on the node, in any container.
+def require_nobody_at_work(host: MountedHost) -> None:
+    """Require that no agent runs on the node, and no unit of a run.
+
+    Anybody may give a process an agent's arguments. But only an agent, and who is root on the node already, has the
+    node's root directory where this program has it; and only root can make a unit of systemd.
 
     Raises:
         StillNeededError: one does.
+        StepFailed: systemd does not answer.
     """
-    if any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in host.processes.pids()):
+    if active := [unit for unit in UNITS if not host.services.status(unit).down]:
+        raise StillNeededError(f"{active[0]} is active; wait until the run on this node is over")
+    named = (pid for pid in host.processes.pids() if AGENT_MODULE in (host.processes.arguments(pid) or ()))
+    if any(_has_mounted(host, pid) for pid in named):
         raise StillNeededError("an agent runs on this node; delete its NodeUpgrade, or wait until the run is over")
+
+
+def _has_mounted(host: MountedHost, pid: int) -> bool:
+    """Report whether a process has the node's root directory, and no link, where it is mounted here."""
+    try:
+        place = host.processes.root / str(pid) / "root" / host.root.name
+        return os.path.samestat(place.lstat(), host.root.stat())
+    except OSError:  # it has nothing there, or has ended
+        return False
 
 
 def main() -> int:
     """Clean the node that is mounted at ``/host`` and print what was done; 1 if it is refused or fails."""
     host = host_from_pod(Path("/host"))
     try:
-        require_no_agent(host)
+        require_nobody_at_work(host)
         found = find_leftovers(RunStore(host.root / RUNS.relative_to("/")), host.files)
         remove(found, host.files, host.root)
     except (StillNeededError, StepFailed) as error:

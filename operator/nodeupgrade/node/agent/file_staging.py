@@ -6,6 +6,7 @@ no right to read ConfigMaps or Secrets, and no object that it writes contains a 
 
 import hashlib
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.node_files import LARGEST_FILE, NodeFile
@@ -18,6 +19,7 @@ from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.facts.next_start import find_files
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
+from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, opened
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
 
 
@@ -48,8 +50,8 @@ def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: No
             extracted = settings.extracted(file_from_image(index))
             content = artifacts.read(artifacts.real(extracted.parent) / extracted.name, LARGEST_FILE + 1)
         else:
-            with settings.file(index).open("rb") as opened:
-                content = opened.read(LARGEST_FILE + 1)
+            with opened(settings.file(index), follow=True) as descriptor:
+                content = b"".join(islice(chunks_of(descriptor, LARGEST_PROGRAM), 2))
     except (OSError, CopyError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         message = f"{file.source}, for {file.path}, does not exist ({why}); {Reason.FILE_UNAVAILABLE.remedy}"

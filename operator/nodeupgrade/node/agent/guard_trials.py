@@ -5,7 +5,6 @@ that all of it works: the policies, their bindings, the parameters, and an API s
 """
 
 import asyncio
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -21,6 +20,7 @@ from nodeupgrade.kubelet.probe_delay import MARGIN
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
+from nodeupgrade.text import parse_json
 
 LOOK_SECONDS = 1.0
 TRY_SECONDS = 15.0
@@ -137,7 +137,7 @@ def _any_denied(kubelet: AsKubelet, trials: Sequence[Trial]) -> InForce | NotInF
 
 def _message(text: str) -> str:
     try:
-        return str(json.loads(text)["message"])
+        return str(parse_json(text)["message"])
     except (ValueError, KeyError, TypeError):
         return text[:200]
 

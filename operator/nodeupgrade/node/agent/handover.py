@@ -13,8 +13,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid, RunId
-from nodeupgrade.cluster.kube_api import NodeSideKube
+from nodeupgrade.cluster.kube_api import NodeSideKube, NotFoundError
+from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.kubelethash import HashError
@@ -23,10 +25,11 @@ from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
-from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.host.clock import Clock
+from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.plan.hash_rewriting import newcomers
-from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.task_status.run_status import run_status
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status
 from nodeupgrade.node.verification.ended_containers import was_deleted
@@ -49,6 +52,7 @@ class Handover:
     reporter: TaskReporter
     guard: Guard
     pods: PodWatch
+    clock: Clock  # the node's
 
     async def begin(self, plan: RunPlan) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
@@ -94,6 +98,8 @@ class Handover:
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
             await self._answer_executor(plan)
+            if journal.mark(Step.AWAIT_NODE_STATUS) is Mark.DOING:
+                await self._report_kubelet(plan.run_id)
             polls += 1
             if polls % READ_TASK_EVERY == 0:
                 absent = 0 if await asyncio.to_thread(self.executor.runs) else absent + READ_TASK_EVERY
@@ -198,6 +204,22 @@ class Handover:
                 await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, map(parse_pod, pods)))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
+
+    async def _report_kubelet(self, run: RunId) -> None:
+        """Report to the executor which kubelet the API server shows for the node, if it answers."""
+        looked = self.clock.awake().seconds
+        try:
+            node = await asyncio.wait_for(self.kube.get_node(self.settings.node), REQUEST_SECONDS)
+            shown = ShownKubelet(at=looked, answered=True, version=view_node(node).kubelet_version)
+        except NotFoundError:
+            shown = ShownKubelet(at=looked, answered=True)
+        except (NodeUpgradeError, TimeoutError) as error:
+            log.info("api_server_unreachable", error=str(error))
+            shown = ShownKubelet(at=looked, answered=False)
+        try:
+            await asyncio.to_thread(self.runs.report_kubelet, run, shown)
+        except OSError as error:
+            log.info("kubelet_report_failed", error=str(error))
 
     def _status(self, plan: RunPlan, journal: Journal, unit_state: str) -> TaskStatus:
         if unit_state and not journal.records:

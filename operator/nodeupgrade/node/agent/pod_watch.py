@@ -15,6 +15,7 @@ from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.verification.ended_containers import was_removed
 from nodeupgrade.node.verification.readiness_flaps import Flaps
+from nodeupgrade.text import number
 
 LIST_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
@@ -84,7 +85,7 @@ class PodWatch:
     def _handle(self, event: WatchEvent) -> None:
         self.trouble = ""
         metadata = event.body["metadata"]
-        self._since = str(max(int(self._since or 0), int(metadata["resourceVersion"])))
+        self._since = str(max(number(self._since or "") or 0, number(metadata["resourceVersion"]) or 0))
         if event.change is WatchEventType.DELETED:
             self.flaps = self.flaps.without(metadata["uid"])
             self.removed |= {PodUid(metadata["uid"])} if was_removed(event.body) else set()

@@ -15,6 +15,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import NodeSideKube
 from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.node.agent.earlier_runs import Attempts, EarlierRuns
+from nodeupgrade.node.agent.ended_since import with_ended_since
 from nodeupgrade.node.agent.examine import Examiner, technical_failure_status
 from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
@@ -84,6 +85,7 @@ class Agent:
             reporter=self._reporter,
             guard=self._guard,
             pods=self._pods,
+            clock=host.clock,
         )
         examiner, report = Examiner(settings, kube, host), self._reporter.report
         self._preparation = Preparation(
@@ -210,7 +212,10 @@ class Agent:
             return earlier_run_status(self._settings.run_id, plan, ended.journals)
         status = run_status(self._settings.run_id, plan, journal, earlier)
         lingered_until = await self._linger(plan, journal)
-        return status if lingered_until is None else replace(status, finished_at=lingered_until)
+        if lingered_until is None:
+            return status
+        status = await asyncio.to_thread(with_ended_since, status, self._host, plan, journal)
+        return replace(status, finished_at=lingered_until)
 
     async def _linger(self, plan: RunPlan, journal: Journal) -> datetime | None:
         """Watch the pods until the running kubelet has probed them all, or the task calls it off.

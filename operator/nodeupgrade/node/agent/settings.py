@@ -1,6 +1,5 @@
 """Settings of the agent pod, read from its environment."""
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from nodeupgrade.cluster.agent_pods import BORROWED, CONTENT, FROM_OBJECTS, file
 from nodeupgrade.errors import Refused
 from nodeupgrade.sources.allowlist import Allowed, forbidden_source, read_allowed
 from nodeupgrade.sources.download_addresses import AddressPolicy
+from nodeupgrade.text import parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class AgentSettings:
             task=environment.get("TASK_NAME", environment["NODE_NAME"]),
             run_id=RunId(environment["RUN_ID"]),
             approved=environment["APPROVED"],
-            allowed=read_allowed(json.loads(environment["ALLOWED"])),
+            allowed=read_allowed(parse_json(environment["ALLOWED"])),
             artifact_pod=PodUid(environment["ARTIFACT_POD"]) if environment.get("ARTIFACT_POD") else None,
             api_servers=tuple(filter(None, (environment.get("KUBERNETES_SERVICE_HOST"),))),
         )

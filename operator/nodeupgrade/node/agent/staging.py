@@ -1,7 +1,6 @@
 """Stages the new kubelet next to the old one, or fetches it for an examination only. Never affects the old one."""
 
 import errno
-import hashlib
 import shutil
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -15,6 +14,7 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
+from nodeupgrade.node.host.files.reading import digest_of
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN
@@ -74,9 +74,7 @@ def fetch_for_examination(
             # It lacks the permission that staging would give it, or it may be exchanged before it is run.
         _require_room(own.parent)
         _fetch(settings, artifacts, artifact, own)
-        with own.open("rb") as file:
-            digest = Digest(hashlib.file_digest(file, "sha256").hexdigest())
-        return Replacement(program=settings.in_pod(own), digest=digest, takes=own.stat().st_size)
+        return Replacement(program=settings.in_pod(own), digest=digest_of(own), takes=own.stat().st_size)
     except (StepFailed, OSError, CopyError) as error:
         raise _refusal(error) from error
 

@@ -33,8 +33,8 @@ class Artifacts(Protocol):
         """Copy a regular file of the node durably, and return the SHA-256 of what was copied.
 
         Raises:
-            CopyError: the source is missing, not a regular file or behind a link, or the target cannot be written.
-                TooLargeError if it is larger than any program.
+            CopyError: the source is missing, not a regular file, behind a link or larger than any program, or the
+                target cannot be written.
         """
 
     def digest(self, source: PurePosixPath) -> Digest:

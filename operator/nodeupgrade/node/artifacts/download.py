@@ -22,8 +22,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
-from nodeupgrade.node.host.files.atomic import digest_of, fresh_beside, write_all
-from nodeupgrade.node.host.files.opening import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.atomic import fresh_beside, write_all
+from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, digest_of
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
@@ -102,14 +102,16 @@ def _fetch(
                     raise _refusal(url, f"it is larger than {limit} bytes")
                 digest.update(chunk)
                 write_all(fresh, chunk, disk=disk)
-            if announced is not None and received != int(announced):
+            if announced is not None and announced != str(received):
                 raise Transient(f"the connection ended after {received} of {announced} bytes")
     except OutOfReachError as error:
         raise _refusal(url, str(error)) from error
     except urllib.error.HTTPError as error:
         with error:
             # The status's standard name, since the server's own text must not be revealed.
-            answered = f"the server answered {error.code} {http.client.responses.get(error.code, '')}".rstrip()
+            answered = " ".join(
+                ("the server answered", str(error.code), *filter(None, [http.client.responses.get(error.code)]))
+            )
             if error.code in WORTH_RETRYING:
                 raise Transient(answered) from error
             raise _refusal(url, answered) from error

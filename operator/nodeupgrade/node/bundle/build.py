@@ -4,6 +4,7 @@ python -m nodeupgrade.node.bundle.build /opt/nodeupgrade/bundle
 """
 
 import json
+import os
 import platform
 import re
 import shutil
@@ -19,6 +20,7 @@ import nodeupgrade
 from nodeupgrade import bundle
 from nodeupgrade.api.printable import printable
 from nodeupgrade.node.bundle.store import write_manifest
+from nodeupgrade.text import lines, words
 
 ROOTS = ("grpcio", "protobuf", "pyyaml", "structlog", "tenacity")
 """What the programs on the host import; dependencies are added. The Kubernetes client is not needed, and large."""
@@ -35,7 +37,7 @@ _NOT_NEEDED_EXTENSION = re.compile(
     r"|nis|ossaudiodev|readline|xx.*)\."
 )
 _FOR_COMPILERS = frozenset({".pyi", ".pyx", ".pxd", ".h"})
-_LISTED = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/\S+|not found)", re.MULTILINE)
+_LISTED = re.compile(r"^\s*(?P<name>\S+) => (?P<path>/\S+|not found)", re.ASCII | re.MULTILINE)
 _REQUIREMENT = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)(?P<rest>.*)$")
 _TIMEOUT_SECONDS = 300
 
@@ -79,9 +81,9 @@ def running_loader() -> Path:
     Raises:
         BundleError: there is none, as with musl or a static interpreter.
     """
-    for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
-        path = Path(line.split(maxsplit=5)[-1])
-        if re.fullmatch(r"ld(-linux.*|64|-[0-9.]+)\.so(\.\d+)?", path.name):
+    for line in lines(os.fsdecode(Path("/proc/self/maps").read_bytes())):
+        path = Path(words(line)[-1])
+        if re.fullmatch(r"ld(-linux.*|64|-[0-9.]+)\.so(\.[0-9]+)?", path.name):
             return path.resolve()
     raise bundle.BundleError("cannot bundle this Python because it does not run on glibc; use a Debian image")
 
@@ -194,8 +196,8 @@ def _shared_libraries(loader: Path, binaries: Iterable[Path]) -> dict[str, Path]
 def list_libraries(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
     """Yield (name, path or "not found") as the loader resolves them, without executing `binary`."""
     command = [str(loader), "--list", str(binary)]
-    listing = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_SECONDS)
-    yield from ((match["name"], match["path"]) for match in _LISTED.finditer(listing.stdout))
+    listing = subprocess.run(command, capture_output=True, check=False, timeout=_TIMEOUT_SECONDS)
+    yield from ((match["name"], match["path"]) for match in _LISTED.finditer(os.fsdecode(listing.stdout)))
 
 
 def compile_all(library: Path) -> None:
@@ -209,12 +211,13 @@ def compile_all(library: Path) -> None:
         env={"PYTHONHASHSEED": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         check=False,
         timeout=_TIMEOUT_SECONDS,
     )
     if compiled.returncode:
-        raise bundle.BundleError(f"cannot bundle this Python because it does not compile:\n{compiled.stdout}")
+        raise bundle.BundleError(
+            f"cannot bundle this Python because it does not compile:\n{os.fsdecode(compiled.stdout)}"
+        )
 
 
 def _copy(source: Path, target: Path) -> None:

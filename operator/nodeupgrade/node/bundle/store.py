@@ -14,6 +14,7 @@ from typing import Protocol
 from nodeupgrade.bundle import MANIFEST, BundleError, Manifest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.atomic import sync_directory, sync_file
+from nodeupgrade.text import parse_json
 
 _SYNCING_THREADS = 32
 _LABEL = "security.selinux"
@@ -79,7 +80,7 @@ def read_manifest(root: Path) -> Manifest:
         BundleError: there is no manifest, or it is not one of ours.
     """
     try:
-        fields = json.loads((root / MANIFEST).read_text(encoding="utf-8"))
+        fields = parse_json((root / MANIFEST).read_bytes())
         return Manifest(**fields)
     except (OSError, ValueError, TypeError) as error:
         raise BundleError(f"cannot use {root} as a bundle because its {MANIFEST} is unusable: {error}") from error

@@ -17,6 +17,7 @@ from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness
+from nodeupgrade.text import one_line
 
 FIELDS = frozenset({"apiVersion", "kind", "providers"})
 OF_A_PROVIDER = frozenset(
@@ -50,7 +51,7 @@ def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]
         try:
             document = read_one(data)
         except (yaml.YAMLError, UnicodeError) as error:
-            yield f"{path} cannot be read ({shorten(' '.join(str(error).split()), 120)}); correct it"
+            yield f"{path} cannot be read ({shorten(one_line(str(error)), 120)}); correct it"
             continue
         yield from (f"{path}: {problem}; correct it" for problem in _in_document(document, strict=strict))
         for name in sorted(_names(document) - configured.executable):

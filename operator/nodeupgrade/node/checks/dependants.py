@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.upgrade.nodes import LabelSelector
 from nodeupgrade.cluster.placement import matches_labels
+from nodeupgrade.text import integer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,6 @@ def _budget(body: Json, selector: Json | None) -> Budget:
     return Budget(
         namespace=str(body["metadata"]["namespace"]),
         name=str(body["metadata"]["name"]),
-        spare=int((body.get("status") or {}).get("disruptionsAllowed") or 0),
+        spare=integer((body.get("status") or {}).get("disruptionsAllowed") or 0),
         selector=from_json(LabelSelector, selector) if selects else None,
     )

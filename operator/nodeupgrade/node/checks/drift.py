@@ -14,6 +14,7 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.node.checks.kubelet_start import Command, FileRole, ReadAtStart, Start, command, other_variables
 from nodeupgrade.node.checks.running_configuration import compare
+from nodeupgrade.text import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def _configuration_changes(start: Start) -> Iterator[Discrepancy]:
 def _command_changes(start: Start, expected: Command) -> Iterator[Discrepancy]:
     if expected.words is None or start.has_words(expected.words):
         return
-    new, old = " ".join(expected.words).split(), " ".join(start.words).split()
+    new, old = words(" ".join(expected.words)), words(" ".join(start.words))
     more, less = [word for word in new if word not in old], [word for word in old if word not in new]
     parts = [
         *(f"with {_without_secret(word)}" for word in more),
@@ -129,7 +130,7 @@ def _environment_changes(start: Start, expected: Command) -> Iterator[Discrepanc
         yield from _not_acceptable(start, FileRole.ENVIRONMENT)
         return
     known = expected.words is not None
-    compared = start.unit.start_line.split() if known else []  # the command line, which is compared separately
+    compared = words(start.unit.start_line) if known else []  # the command line, which is compared separately
     names = [name for name in other_variables(start, expected.environment) if f"${name}" not in compared]
     if names:
         # Values may be secrets, so only names are reported.

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from math import trunc
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.cluster.clock_offset import ahead
@@ -13,6 +14,7 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import threshold
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import Readiness
+from nodeupgrade.text import lines
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.COMMAND_LINE_DRIFTED, acceptable=False)
@@ -72,8 +74,8 @@ PROTECTED: Mapping[str, int] = {
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.SWAP_REFUSED, history.LIMITED_SWAP_NEEDS_V2)
 def swap_is_as_configured(facts: Readiness) -> Iterator[Found]:
     """Swap is off, or the kubelet is configured to start with it, in a way that it supports on the node's cgroups."""
-    swaps = (facts.host.swaps or b"").split(b"\n")[1:]
-    devices = [line.split()[0].decode(errors="replace") for line in swaps if line.strip()]
+    swaps = lines((facts.host.swaps or b"").decode(errors="replace"))[1:]
+    devices = [line.partition(" ")[0] for line in swaps]
     if devices and facts.layout.settings.text("fail-swap-on", "failSwapOn", "true").lower() != "false":
         yield (
             f"swap is on ({', '.join(devices)}), and the kubelet does not start with it; "
@@ -161,7 +163,7 @@ def disks_have_room(facts: Readiness) -> Iterator[Found]:
             if free < least:
                 yield (
                     f"{free} {unit} are free on the filesystem of {path}, and kubelet {facts.target} evicts pods below "
-                    f"{int(least)} ({signal} of evictionHard)"
+                    f"{trunc(least)} ({signal} of evictionHard)"
                 )
 
 
@@ -184,7 +186,7 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
         if free < least:
             of_pages = f"; {pages} bytes are set aside for huge pages, which no longer count ({change.reference})"
             yield (
-                f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {int(least)} "
+                f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {trunc(least)} "
                 f"({signal} of evictionHard){of_pages if taken_off else ''}"
             )
 
@@ -204,7 +206,7 @@ def clock_is_right(facts: NodeFacts) -> Iterator[Found]:
     if off is not None and abs(off) > TOLERATED_SKEW:
         where = "ahead of" if off > timedelta() else "behind"
         yield (
-            f"the node's clock is {int(abs(off).total_seconds())} s {where} that of the API server: a kubelet that "
+            f"the node's clock is {abs(off) // timedelta(seconds=1)} s {where} that of the API server: a kubelet that "
             "starts opens new connections, and may find the certificates that it uses expired, or not valid "
             "yet"
         )

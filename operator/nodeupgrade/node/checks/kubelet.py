@@ -18,6 +18,7 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.resource_managers import is_guaranteed
 from nodeupgrade.node.checks.runtime import is_as_expected
 from nodeupgrade.node.checks.volumes import claims_of
+from nodeupgrade.text import trimmed
 
 FREE_BYTES = 64 * 1024 * 1024
 
@@ -109,7 +110,7 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Found]:
         yield Finding(reason=Reason.DIGEST_MISMATCH, detail=detail)
     elif kubelet.staged_version != str(facts.target):
         said = (
-            kubelet.staged_version or f"nothing usable ({shorten(kubelet.staged_output.strip(), 120) or 'no output'})"
+            kubelet.staged_version or f"nothing usable ({shorten(trimmed(kubelet.staged_output), 120) or 'no output'})"
         )
         detail = f"the staged kubelet reports {said} as its version, not {facts.target}"
         yield Finding(reason=Reason.WRONG_VERSION_REPORTED, detail=detail)
@@ -226,7 +227,7 @@ def kubelet_keeps_its_name(facts: NodeFacts) -> Iterator[Found]:
     """
     override = facts.settings.flag("hostname-override") or ""
     name, registered = (
-        (override or facts.around.hostname).strip().lower(),
+        trimmed(override or facts.around.hostname).lower(),
         (facts.node.get("metadata") or {}).get("name"),
     )
     if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:

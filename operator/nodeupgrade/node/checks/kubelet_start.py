@@ -10,6 +10,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.host.systemd.environment_files import VARIABLE, is_undetermined, matching_files, parse_assignments
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.text import words as split_words
 
 
 class FileRole(StrEnum):
@@ -59,7 +60,7 @@ class Start:
 
     def has_words(self, words: tuple[str, ...]) -> bool:
         """Report whether this is its command line; systemd does not show where a word that contains blanks ends."""
-        return " ".join(words).split() == " ".join(self.words).split()
+        return split_words(" ".join(words)) == split_words(" ".join(self.words))
 
     def changed_since(self, *kinds: FileRole) -> tuple[ReadAtStart, ...]:
         """Return the files of these kinds that were changed after the start."""
@@ -139,7 +140,7 @@ def _environment(start: Start) -> dict[str, str] | None:
 def _expanded(line: str, environment: Mapping[str, str]) -> tuple[str, ...] | None:
     """Expand variables as systemd does (systemd.service, "Command lines")."""
     words: list[str] = []
-    for word in line.split():
+    for word in split_words(line):
         alone = _WORD.fullmatch(word)
         if alone is None:
             words.append(_PART.sub(lambda found: environment.get(found[1], "") if found[1] else "$", word))

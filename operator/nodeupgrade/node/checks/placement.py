@@ -10,6 +10,7 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.node.checks.facts import Admission, NodeFacts
+from nodeupgrade.text import trimmed
 
 _SYSTEM = frozenset({"kubernetes.io/os", "beta.kubernetes.io/os"})
 _ARCHITECTURE = frozenset({"kubernetes.io/arch", "beta.kubernetes.io/arch"})
@@ -67,7 +68,7 @@ def _own_labels(facts: Admission, labels: Mapping[str, str]) -> dict[str, str]:
     known = _OWN | _OF_THE_CLOUD if asks_the_cloud else _OWN
     own = {key: value for key, value in labels.items() if key in known}
     for pair in (pair for flag in facts.settings.flags("node-labels") for pair in flag.split(",")):
-        key, _, value = pair.strip().partition("=")
+        key, _, value = trimmed(pair).partition("=")
         own[key] = value
     return own
 

@@ -10,14 +10,13 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.agent_pods import RUN_LABEL
 from nodeupgrade.cluster.clock_offset import moment
 from nodeupgrade.cluster.pod_owner import controller_of
-from nodeupgrade.cluster.pod_restart_rules import restarts_whole_pods, ruled
-from nodeupgrade.cluster.pods import ALL_RESTARTING, Pod, Role
+from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.node.checks.facts import NodeFacts
-from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, restarting
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 
 
 def active(facts: NodeFacts) -> Iterator[Pod]:
@@ -59,7 +58,7 @@ def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
     ending = [str(pod.ref) for pod in active(facts) if _ends_during(facts, pod)]
     if ending:
         yield (
-            f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {int(facts.lasts.total_seconds())} s, "
+            f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {facts.lasts // timedelta(seconds=1)} s, "
             f"while the run still watches: {named(ending)}"
         )
 
@@ -175,21 +174,26 @@ IN_PLACE_UPDATE = "InPlaceUpdateReady"
 """The condition that OpenKruise keeps False while it exchanges the image of a pod, and with it a container."""
 
 
-@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION, history.ALL_CONTAINERS_RESTART)
+@check(Reason.POD_IN_TRANSITION, Hazard.POD_IN_TRANSITION)
 def nothing_is_updated_in_place(facts: NodeFacts) -> Iterator[Found]:
-    """No pod's containers are being restarted on purpose: by an update in place, or by a rule of the pod itself."""
-    kubelets = (version for version in (facts.current, facts.target) if version is not None)
-    gates = facts.gates
-    rules = ruled(facts.pods, whole_pods=any(restarts_whole_pods((version,), gates) for version in kubelets))
+    """No pod is being updated in place."""
     for pod in facts.running_pods():
         conditions = {c.get("type"): c.get("status") for c in pod.status.get("conditions") or ()}
         if conditions.get(IN_PLACE_UPDATE) == "False":
             yield pod, "an update in place is in progress (OpenKruise): wait until its image is the new one"
-        elif conditions.get(ALL_RESTARTING) == "True":
-            yield pod, "all of its containers are being restarted by a rule of its own: wait until they run"
-        elif ended := next(restarting(rules, pod.ref.uid, facts.inventory.containers), None):
-            detail = (
-                f"its container {ended.name} has ended with exit code {ended.exit_code}, for which a rule of the pod "
-                "has all of its containers restarted: wait until they run"
-            )
-            yield pod, detail
+
+
+RESTART_ALL = "RestartAllContainers"
+
+
+@check(Reason.POD_MAY_RESTART_AS_A_WHOLE, Hazard.WHOLE_POD_RESTARTS, history.ALL_CONTAINERS_RESTART)
+def no_pod_restarts_as_a_whole(facts: NodeFacts) -> Iterator[Found]:
+    """No pod has a rule by which the exit of one container restarts all of its containers."""
+    for pod in active(facts):
+        ruled = [
+            container.name
+            for container in pod.containers
+            if any(rule.get("action") == RESTART_ALL for rule in container.spec.get("restartPolicyRules") or ())
+        ]
+        if ruled:
+            yield pod, f"restartPolicyRules of {named(ruled)} restart all of its containers ({RESTART_ALL})"

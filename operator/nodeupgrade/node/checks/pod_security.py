@@ -1,6 +1,5 @@
 """Checks of how pods are confined: seccomp profiles, user namespaces, supplementary groups."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.text import parse_json
 
 IDS_PER_POD = 65536
 
@@ -142,7 +142,7 @@ def _ids_per_pod(facts: Admission) -> object:
 def _first_id(record: bytes, length: object) -> int | None:
     """Return the first user ID of a record; ``None`` if a kubelet would not accept it."""
     try:
-        document = json.loads(record)
+        document = parse_json(record)
         (users,), (groups,) = document["uidMappings"], document["gidMappings"]
         return _first_of(users, length) if users == groups else None
     except (ValueError, TypeError, KeyError):

@@ -18,6 +18,7 @@ from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.probe_delay import keeps_probes, period, timeout
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.traffic import Traffic
+from nodeupgrade.text import integer
 
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _KINDS = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -165,4 +166,4 @@ def _same_handler(startup: Json, other: Json) -> bool:
 
 def _deadline(probe: Json) -> int:
     """Return after how many seconds of failures a kubelet kills the container."""
-    return int(probe.get("failureThreshold") or 3) * period(probe)
+    return integer(probe.get("failureThreshold") or 3) * period(probe)

@@ -15,11 +15,12 @@ from nodeupgrade.findings.finding import named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE
-from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint
+from nodeupgrade.kubelet.state_files.device_checkpoint import unread_format
 from nodeupgrade.kubelet.state_files.fields import fields
-from nodeupgrade.kubelethash import KubeletVersion, QosClass, UnreadablePod, UnsupportedKubelet, qos_class
+from nodeupgrade.kubelethash import QosClass, UnreadablePod, UnsupportedKubelet, qos_class
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.resources import CPU, HUGE_PAGES, MEMORY, PODS, STORAGE
+from nodeupgrade.text import integer, number
 
 
 def devices(facts: Admission) -> frozenset[str]:
@@ -117,7 +118,7 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Found]:
 def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
     if facts.devices is None:
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
-    if (unread := _unread(facts.devices, facts.target)) is not None:
+    if (unread := unread_format(facts.devices, facts.target)) is not None:
         return f"kubelet {facts.target} does not read the format of the checkpoint of devices ({unread})"
     for version in facts.starting:
         if (defect := known_defects.DEVICE_PODS_REJECTED).affects(version):
@@ -128,25 +129,10 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
                 f"so do init containers of it, for which kubelet {version} allocates devices again ({defect.reference})"
             )
         counts = (pod.states.get(container.name, {}).get("restartCount") or 0 for container in holding)
-        restarted = any(int(count) > 0 for count in counts)
+        restarted = any(integer(count) > 0 for count in counts)
         if (defect := known_defects.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} considers it not running ({defect.reference})"
     return None
-
-
-def _unread(checkpoint: DeviceCheckpoint, kubelet: KubeletVersion) -> str | None:
-    """Return the reference for why a kubelet cannot read the checkpoint's format; ``None`` if it can, or holds nothing.
-
-    The old kubelet gets the checkpoint back as it was.
-    """
-    listed_by_node, dropped = history.DEVICE_CHECKPOINT_V2, history.DEVICE_CHECKPOINT_V1_UNREAD
-    if not checkpoint.holdings:
-        return None
-    if not checkpoint.flat:
-        return None if listed_by_node.applies_to(kubelet) else listed_by_node.reference
-    if known_defects.DEVICES_FORGOTTEN.affects(kubelet):
-        return known_defects.DEVICES_FORGOTTEN.reference
-    return dropped.reference if dropped.applies_to(kubelet) else None
 
 
 def asked(container: PodContainer) -> dict[str, Any]:
@@ -158,7 +144,7 @@ def asked(container: PodContainer) -> dict[str, Any]:
 
 def has_whole_cpus(container: PodContainer) -> bool:
     """Report whether a container asks for whole CPUs."""
-    return str(asked(container).get("cpu", "m")).isdecimal()
+    return number(str(asked(container).get("cpu", "m"))) is not None
 
 
 def is_guaranteed(facts: Admission, pod: Pod) -> bool:

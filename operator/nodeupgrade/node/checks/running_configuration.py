@@ -10,6 +10,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet.defaults import DEFAULTS
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import resource_amount
+from nodeupgrade.text import trimmed
 
 _UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "µs": Fraction(1, 10**6), "ms": Fraction(1, 1000),
           "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}  # fmt: skip
@@ -155,7 +156,7 @@ def _keys_of_flags(settings: Configured) -> frozenset[str]:
 
 def _gates_of_flags(settings: Configured) -> frozenset[str]:
     pairs = (pair for text in settings.flags("feature-gates") for pair in text.split(","))
-    return frozenset(f"featureGates.{pair.partition('=')[0].strip()}" for pair in pairs)
+    return frozenset(f"featureGates.{trimmed(pair.partition('=')[0])}" for pair in pairs)
 
 
 def _short(value: Any) -> str:

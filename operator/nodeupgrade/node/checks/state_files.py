@@ -1,6 +1,6 @@
 """Checks of the kubelet's state files: can the new kubelet, and the old one on the way back, go on with them?"""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.cluster.pods import Role
@@ -9,16 +9,9 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, MEMORY_STATE, RESIZE_STATES, STATUS_STATE
 from nodeupgrade.kubelet.settings import cpus_in
-from nodeupgrade.kubelet.state_files.checksums import (
-    KNOWN_OF_CPUS,
-    Document,
-    claims_are_sound,
-    cpu_formats,
-    memory_is_sound,
-    text_checksum,
-)
-from nodeupgrade.kubelet.state_files.fields import fields, read_fields
-from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelet.state_files.checksums import KNOWN_OF_CPUS
+from nodeupgrade.kubelet.state_files.fields import fields
+from nodeupgrade.kubelet.state_files.formats import REMEDY, read_by, unreadable
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.startup import Readiness
 
@@ -27,9 +20,6 @@ POLICIES = (
     (MEMORY_STATE, "memoryManagerPolicy", "memory-manager-policy", "None"),
 )
 """Name of the state file, key and flag of its manager's policy, and the policy's default."""
-
-REMEDY = "drain the node, remove the file, and restart the kubelet"
-DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
 
 
 @check(
@@ -44,11 +34,7 @@ DAMAGED = f"it is damaged (its checksum is wrong); {REMEDY}"
 )
 def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read the state files of its CPU and memory managers; otherwise it would not start."""
-    for name, problem_of in PROBLEMS.items():
-        data = facts.state.get(name)
-        problem = _problem(data, facts.target, problem_of) if data is not None and _is_read(name, facts) else None
-        if problem is not None:
-            yield f"kubelet {facts.target} cannot read the state file {name}: {problem}"
+    yield from _unreadable(facts, CPU_STATE, MEMORY_STATE)
 
 
 @check(
@@ -61,7 +47,7 @@ def state_files_are_readable(facts: Readiness) -> Iterator[Found]:
 def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
     """The state files were written under the configured policies; otherwise no kubelet would start."""
     for name, key, flag, default in POLICIES:
-        if not _is_read(name, facts):
+        if name not in read_by(facts.target, facts.layout):
             continue
         configured = facts.layout.settings.text(flag, key, default)
         kept = str(fields(facts.state.get(name)).get("policyname") or "")
@@ -73,48 +59,6 @@ def state_fits_the_policies(facts: Readiness) -> Iterator[Found]:
             )
 
 
-def _is_read(name: str, facts: Readiness) -> bool:
-    return name != MEMORY_STATE or history.MEMORY_MANAGER.applies_to(facts.target)
-
-
-def _problem(
-    data: bytes, target: KubeletVersion, problem_of: Callable[[Document, KubeletVersion], str | None]
-) -> str | None:
-    try:
-        document = read_fields(data)
-    except ValueError as error:
-        return f"it is damaged ({error}); {REMEDY}"
-    if history.STATE_AS_TEXT.applies_to(target) and isinstance(document.get("data"), str):
-        return None if text_checksum(document["data"]) == document.get("datachecksum") else DAMAGED
-    return problem_of(document, target)
-
-
-def _of_cpus(document: Document, target: KubeletVersion) -> str | None:
-    found, second, dropped = cpu_formats(document), history.CPU_STATE_V2, history.CPU_STATE_V1_UNREAD
-    if found is None:
-        return None
-    if not found:
-        return DAMAGED
-    if not second.applies_to(target) and 1 not in found:
-        return f"it has the format of {second.since}, which older kubelets refuse ({second.reference})"
-    if dropped.applies_to(target) and 2 not in found:
-        return (
-            f"it has the format from before {second.since}, which kubelets from {dropped.since} on refuse "
-            f"({dropped.reference}); remove the file and restart the kubelet, which recreates it, while no pod has "
-            "CPUs of its own"
-        )
-    return None
-
-
-PROBLEMS: Mapping[str, Callable[[Document, KubeletVersion], str | None]] = {
-    CPU_STATE: _of_cpus,
-    MEMORY_STATE: lambda document, _: None if memory_is_sound(document) else DAMAGED,
-}
-
-
-DAMAGED_FILE = f"it is damaged; {REMEDY}"
-
-
 @check(
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.POD_STATE_UNREADABLE,
@@ -124,41 +68,28 @@ DAMAGED_FILE = f"it is damaged; {REMEDY}"
 )
 def resized_pods_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read what the old one keeps about the resources of pods."""
-    by_default = history.POD_STATE.applies_to(facts.target)
-    if not facts.layout.gates.get("InPlacePodVerticalScaling", by_default or facts.layout.resizes_in_place):
-        return
-    if by_default:
-        problems = {name: _pod_state_problem(facts.state.get(name)) for name in RESIZE_STATES}
-    elif history.STATUS_STATE.applies_to(facts.target):
-        problems = {STATUS_STATE: _status_problem(facts.state.get(STATUS_STATE), facts.target)}
-    else:
-        return
-    for name, problem in problems.items():
-        if problem is not None:
-            yield _unreadable(facts, name, problem)
+    yield from _unreadable(facts, STATUS_STATE, *RESIZE_STATES)
 
 
 @check(
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.DRA_STATE_UNREADABLE,
     Hazard.STATE_UNREADABLE_ON_WAY_BACK,
+    history.DRA_STATE_EXTENDED,
     history.DRA_STATE_CHANGED,
     history.DRA_BY_DEFAULT,
 )
 def claims_are_readable(facts: Readiness) -> Iterator[Found]:
     """The new kubelet can read which claims of dynamic resource allocation the old one has prepared."""
-    data, changed = facts.state.get(CLAIM_STATE), history.DRA_STATE_CHANGED
-    by_default = history.DRA_BY_DEFAULT.applies_to(facts.target)
-    if data is None or not facts.layout.gates.get("DynamicResourceAllocation", by_default):
-        return
-    if changed.begins_between(facts.current, facts.target) or changed.begins_between(facts.target, facts.current):
-        problem = (
-            f"its format changed in {changed.since} ({changed.reference}); drain the node of pods with claims, and "
-            "remove the file while the kubelet is stopped"
-        )
-        yield _unreadable(facts, CLAIM_STATE, problem)
-    elif not claims_are_sound(fields(data)):
-        yield _unreadable(facts, CLAIM_STATE, "it is damaged; drain the node of pods with claims, and remove the file")
+    yield from _unreadable(facts, CLAIM_STATE)
+
+
+def _unreadable(facts: Readiness, *names: str) -> Iterator[str]:
+    for name in read_by(facts.target, facts.layout):
+        data = facts.state.get(name) if name in names else None
+        problem = None if data is None else unreadable(name, data, facts.target, facts.current or facts.target)
+        if problem is not None:
+            yield f"kubelet {facts.target} cannot read the state file {name}: {problem}"
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.STATE_UNREADABLE_ON_WAY_BACK, history.POD_LEVEL_STATE)
@@ -170,38 +101,11 @@ def pod_level_resources_are_not_in_use(facts: Readiness) -> Iterator[Found]:
         return
     for name in (CPU_STATE, MEMORY_STATE):
         if name in facts.state:
-            problem = (
-                f"kubelet {facts.current} writes it in another format while PodLevelResourceManagers is on "
-                f"({changed.reference}); drain the node, and remove the file while the kubelet is stopped"
+            yield (
+                f"kubelet {facts.target} cannot read the state file {name}: kubelet {facts.current} writes it in "
+                f"another format while PodLevelResourceManagers is on ({changed.reference}); drain the node, and "
+                "remove the file while the kubelet is stopped"
             )
-            yield _unreadable(facts, name, problem)
-
-
-def _unreadable(facts: Readiness, name: str, problem: str) -> str:
-    return f"kubelet {facts.target} cannot read the state file {name}: {problem}"
-
-
-def _pod_state_problem(data: bytes | None) -> str | None:
-    """Return why a kubelet cannot read a state file that has a JSON object as text, and its checksum."""
-    if data is None:
-        return None
-    document = fields(data)
-    text = document.get("data")
-    readable = isinstance(text, str) and bool(fields(text.encode(errors="replace")) or text == "{}")
-    return None if readable and text_checksum(str(text)) == document.get("checksum") else DAMAGED_FILE
-
-
-def _status_problem(data: bytes | None, target: KubeletVersion) -> str | None:
-    """Return why a kubelet up to 1.32 cannot read the state of resized pods.
-
-    The checksum of its first format covers how Go keeps amounts in memory, which no file shows.
-    """
-    changed, document = history.STATUS_STATE_CHANGED, fields(data)
-    if data is None or "checksum" not in document:
-        return None if data is None else DAMAGED_FILE
-    if ("data" in document) != changed.applies_to(target):
-        return f"its format changed in {changed.since} ({changed.reference}); remove it while the kubelet is stopped"
-    return _pod_state_problem(data) if "data" in document else None
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.CPU_STATE_UNREADABLE)

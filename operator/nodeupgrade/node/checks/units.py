@@ -19,11 +19,13 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.node.checks.facts import OLDEST_SYSTEMD, NodeFacts
 from nodeupgrade.node.checks.vendor_commands import is_known
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
+from nodeupgrade.text import number
+from nodeupgrade.text import words as split_words
 
 _DIRECTORIES = frozenset({"/bin", "/sbin", "/usr/bin", "/usr/sbin"})
-_PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*")
+_PLAIN = re.compile(r"[\w./:=,@+\[\]! -]*", re.ASCII)
 """No variables, which may expand to anything, and no quotes, which may contain blanks."""
-_PATH = re.compile(r"(?<![\w./:@+-])/[\w./:@+-]+")
+_PATH = re.compile(r"(?<![\w./:@+-])/[\w./:@+-]+", re.ASCII)
 _INTERPRETERS = frozenset({"bash", "dash", "perl", "python", "python3", "sh"})
 _READERS = frozenset({"true", "test", "[", "sleep", "echo", "ls", "stat", "cat", "grep", "mountpoint", "findmnt"})
 _LISTING = frozenset({"-t", "-n", "-v", "-w", "--numeric", "--verbose", "--wait", "filter", "nat", "mangle", "raw"})
@@ -47,7 +49,7 @@ def _reads_sysctls(words: tuple[str, ...]) -> bool:
 
 def _lists_rules(words: tuple[str, ...]) -> bool:
     if words[:3] == _OPEN_FORWARDING:
-        return set(words[3:]) <= {"-w", "--wait"} or (words[3:4] == ("-w",) and all(w.isdecimal() for w in words[4:]))
+        return set(words[3:]) <= {"-w", "--wait"} or (words[3:4] == ("-w",) and None not in map(number, words[4:]))
     return bool(_LIST & set(words)) and set(words) <= _LIST | _LISTING
 
 
@@ -91,7 +93,7 @@ def is_harmless(command: UnitCommand) -> bool:
     path = PurePosixPath(command.program)
     if str(path.parent) not in _DIRECTORIES or not _PLAIN.fullmatch(command.line):
         return False
-    words = tuple(command.line.split()[1:])
+    words = tuple(split_words(command.line)[1:])
     return path.name in _READERS or (path.name in _FORMS and _FORMS[path.name](words))
 
 
@@ -104,7 +106,7 @@ def paths_in(command: UnitCommand) -> tuple[str, ...]:
 
 def script_of(command: UnitCommand) -> str:
     """Return the script that a command has a shell or the like run; empty if there is none."""
-    words = command.line.split()[1:] if PurePosixPath(command.program).name in _INTERPRETERS else []
+    words = split_words(command.line)[1:] if PurePosixPath(command.program).name in _INTERPRETERS else []
     options = list(takewhile(lambda word: word.startswith("-"), words))
     if any("c" in word for word in options if not word.startswith("--")):  # the next word is what it runs
         return ""

@@ -12,11 +12,11 @@ from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.cluster.agent_pods import agents_of
 from nodeupgrade.cluster.pod_owner import with_owners
-from nodeupgrade.cluster.pod_restart_rules import restarts_whole_pods, ruled
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelet.state_files.formats import read_by
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
@@ -50,6 +50,7 @@ from nodeupgrade.node.plan.static_pod_uids import (
 )
 from nodeupgrade.node.run.report import census
 from nodeupgrade.node.verification.ended_pods import completing
+from nodeupgrade.text import integer
 
 GRACE_MORE = 5
 """Seconds that a call may take beyond a pod's grace period."""
@@ -224,7 +225,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         recreated=recreated,
         pinned=examination.pins.kept,
         own_uids=_own_uids(examination, current),
-        state_files=layout.state_files,
+        state_files=tuple(f"{layout.root}/{name}" for name in read_by(current, layout)),
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,
@@ -238,7 +239,6 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         holds_package=holds_package(facts),
         cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
-        ruled=ruled(facts.pods, whole_pods=restarts_whole_pods((current, facts.target), layout.gates)),
         examined_at=timestamp(facts.now),
     )
 
@@ -276,8 +276,8 @@ def _is_shielded(facts: NodeFacts) -> bool:
 
 def _longest_grace(facts: NodeFacts) -> float:
     graces = (pod.spec.get("terminationGracePeriodSeconds") for pod in facts.pods)
-    longest = max((30 if grace is None else int(grace) for grace in graces), default=0)
-    return float(min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST))
+    longest = max((30 if grace is None else integer(grace) for grace in graces), default=0)
+    return min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST)
 
 
 def _static_sources(examination: Examination) -> Iterator[StaticSource]:

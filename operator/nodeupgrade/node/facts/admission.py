@@ -1,14 +1,16 @@
 """Gather what the admission of pods depends on."""
 
-import re
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout
+from nodeupgrade.kubelet.settings import cpus_in
 from nodeupgrade.node.checks.facts import HostFacts
 from nodeupgrade.node.checks.pod_security import has_user_namespace, seccomp_profiles
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.text import lines, trimmed
 
 APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
 APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
@@ -29,7 +31,7 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
         device_plugins=frozenset(plugins) - {KUBELETS_OWN},
-        numa_nodes=_count((files.read(NUMA_NODES) or b"").decode(errors="replace").strip()),
+        numa_nodes=_count(trimmed((files.read(NUMA_NODES) or b"").decode(errors="replace"))),
         seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
         namespaces={uid: data for uid, data in records.items() if data is not None},
     )
@@ -43,10 +45,12 @@ def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:
 
 def _profiles(text: str) -> frozenset[str]:
     """Parse names from lines such as ``docker-default (enforce)``."""
-    return frozenset(line.rpartition(" (")[0] for line in text.splitlines())
+    return frozenset(line.rpartition(" (")[0] for line in lines(text))
 
 
 def _count(listed: str) -> int:
     """Count the entries of a list such as ``0-1,3``; at least one."""
-    found = re.findall(r"(\d+)(?:-(\d+))?", listed)
-    return max(1, sum(int(last or first) - int(first) + 1 for first, last in found))
+    try:
+        return max(1, len(cpus_in(listed)))
+    except ValueError as error:
+        raise StepFailed(f"cannot read {NUMA_NODES}: {error}") from error

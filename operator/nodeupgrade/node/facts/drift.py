@@ -1,6 +1,5 @@
 """Gather what the next start of the kubelet would read, and what the running one reports. Changes nothing."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from http import HTTPStatus
@@ -17,6 +16,7 @@ from nodeupgrade.node.host.systemd import drop_ins
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import ServingEndpoint
+from nodeupgrade.text import integer, parse_json
 
 UNIT_DIRECTORIES = ("/etc/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system")
 """Drop-ins by people and packages. Those in /run are systemd's or a run's, and are generated at any time."""
@@ -101,7 +101,7 @@ def _configz(host: HostView, settings: Configured, node: Json) -> tuple[Json | N
     status = node.get("status") or {}
     addresses = status.get("addresses") or ()
     address = next((str(a["address"]) for a in addresses if a.get("type") == "InternalIP"), "")
-    port = int(((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0)
+    port = integer(((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0)
     certificates = b"\n".join(_certificates(host, settings))
     if not address or not port or not certificates:
         return None, "the node does not say where it serves" if certificates else "it has no certificate on disk"
@@ -109,7 +109,7 @@ def _configz(host: HostView, settings: Configured, node: Json) -> tuple[Json | N
         answer = host.kubelet.configz(ServingEndpoint(address=address, port=port, certificates=certificates))
         if answer.status != HTTPStatus.OK:
             return None, f"HTTP {answer.status}"
-        reported = json.loads(answer.text)["kubeletconfig"]
+        reported = parse_json(answer.text)["kubeletconfig"]
     except (Transient, StepFailed) as error:
         return None, str(error)
     except (ValueError, KeyError, TypeError):
@@ -135,7 +135,7 @@ def _is_known_to_server(host: HostView, layout: KubeletLayout, node: Json, pid: 
         answer = kubelet.read(f"/api/v1/nodes/{metadata.get('name')}")
         if answer.status in REFUSED:
             return False
-        reported = json.loads(answer.text)
+        reported = parse_json(answer.text)
         return bool(reported["metadata"]["uid"] == metadata["uid"])
     except (Transient, StepFailed, ValueError, KeyError, TypeError):
         return None

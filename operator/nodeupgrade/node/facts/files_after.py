@@ -19,7 +19,7 @@ class FilesAfter:
     def __init__(self, now: FilesView, changed: Mapping[str, bytes]) -> None:
         self.stamp, self.changed, self.immutable = now.stamp, now.changed, now.immutable
         self.entry, self.executable, self.usage = now.entry, now.executable, now.usage
-        self.socket, self.sockets_in = now.socket, now.sockets_in
+        self.read_state, self.socket, self.sockets_in = now.read_state, now.socket, now.sockets_in
         self._now = now
         self._new = changed
 

@@ -261,7 +261,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
         arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
-        free_bytes=node.files.usage(STATE_DIRECTORY if program is None else program.parent).free,
+        free_bytes=_free_beside(node.files, program),
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)
@@ -280,7 +280,14 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
     )
 
 
-VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.MULTILINE)
+def _free_beside(files: FilesView, program: PurePosixPath | None) -> int:
+    """Return the free bytes where the program is, once the run has made its copy."""
+    if program is None:
+        return files.usage(STATE_DIRECTORY).free
+    return files.usage(program.parent).free - (files.size(program) or 0)
+
+
+VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.ASCII | re.MULTILINE)
 
 
 def version_of(kubelet: Kubelet, program: PurePosixPath) -> tuple[str, str]:

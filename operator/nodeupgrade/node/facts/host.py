@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.cluster.clock_offset import ahead
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
@@ -16,6 +17,7 @@ from nodeupgrade.node.facts.credentials import identity
 from nodeupgrade.node.host.files.files import DiskUsage, FilesView
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.runtimes.description import RuntimeInfo
+from nodeupgrade.text import lines, number, trimmed, words
 
 SWAPS = PurePosixPath("/proc/swaps")
 KERNEL = PurePosixPath("/proc/sys")
@@ -36,30 +38,29 @@ def look_at_host(
     by_server = node.clock.now() - (ahead(node_object) or timedelta())
     return StartingHost(
         swaps=files.read(SWAPS),
-        kernel={name: (files.read(KERNEL / name) or b"").decode(errors="replace").strip() for name in PROTECTED},
+        kernel={name: trimmed((files.read(KERNEL / name) or b"").decode(errors="replace")) for name in PROTECTED},
         disks=dict(_disks(files, settings, runtime)),
         credential_providers=_credential_providers(then, settings),
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
-        online_cpus=(files.read(ONLINE_CPUS) or b"").decode(errors="replace").strip(),
+        online_cpus=trimmed((files.read(ONLINE_CPUS) or b"").decode(errors="replace")),
         memory=dict(_meminfo(files)),
     )
 
 
 def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
     """Yield the sizes in /proc/meminfo in bytes; lines without a unit are counts."""
-    for line in (files.read(MEMINFO) or b"").decode(errors="replace").splitlines():
+    for line in lines((files.read(MEMINFO) or b"").decode(errors="replace")):
         name, _, value = line.partition(":")
-        match value.split():
-            case [number, "kB"] if number.isdecimal():
-                yield name, int(number) * 1024
-            case [number] if number.isdecimal():
-                yield name, int(number)
+        size, *unit = words(value) or [""]
+        if (amount := number(size)) is None or unit not in ([], ["kB"]):
+            raise StepFailed(f"cannot read {MEMINFO}: {shorten(line, 80)}")
+        yield name, amount * 1024 if unit else amount
 
 
 def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
-    most = (node.files.read(INOTIFY) or b"").strip()
-    return (node.kubelet.inotify_instances(), int(most)) if most.isdigit() else None
+    most = number(trimmed((node.files.read(INOTIFY) or b"").decode(errors="replace")))
+    return None if most is None else (node.kubelet.inotify_instances(), most)
 
 
 def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:

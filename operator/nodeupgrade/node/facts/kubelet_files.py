@@ -2,7 +2,10 @@
 
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
+from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
@@ -30,6 +33,14 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
-    """Return the content of the kubelet's state files, by their path below its root directory."""
-    found = {name: files.read(PurePosixPath(layout.root) / name) for name in READ_AT_START}
+    """Return the content of the kubelet's state files, by their path below its root directory.
+
+    Raises:
+        Refused: something else lies in the place of one.
+    """
+    try:
+        found = {name: files.read_state(PurePosixPath(layout.root) / name) for name in READ_AT_START}
+    except StepFailed as error:
+        why = f"{error}, where kubelets keep a state file; find out which pod or program does that, and remove it"
+        raise Refused(Reason.KUBELET_WOULD_NOT_START, why, check=state_files_are_readable.name) from error
     return {name: data for name, data in found.items() if data is not None}

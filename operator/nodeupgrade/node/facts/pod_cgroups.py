@@ -13,6 +13,7 @@ from nodeupgrade.node.host import pod_cgroups as places
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import mounts as mounts_in
 from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.text import lines, number, trimmed, words
 
 HIERARCHIES = PurePosixPath("/sys/fs/cgroup")
 UNIFIED = HIERARCHIES
@@ -103,15 +104,14 @@ def _memory(files: FilesView, group: PurePosixPath, *, unified: bool) -> tuple[i
         else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
     )
     stat = (files.read(group / "memory.stat") or b"").decode(errors="replace")
-    statistics: Mapping[str, str] = dict(line.split(" ", 1) for line in stat.splitlines() if " " in line)
+    statistics: Mapping[str, str] = dict(line.split(" ", 1) for line in lines(stat) if " " in line)
     used, reclaimable = _number(files.read(group / usage)), _number(statistics.get(idle, "").encode())
     return _number(files.read(group / limit)), None if used is None else max(0, used - (reclaimable or 0))
 
 
 def _number(data: bytes | None) -> int | None:
-    text = (data or b"").decode(errors="replace").strip()
-    return int(text) if text.isascii() and text.isdecimal() else None
+    return number(trimmed((data or b"").decode(errors="replace")))
 
 
 def _words(files: FilesView, path: PurePosixPath) -> frozenset[str]:
-    return frozenset((files.read(path) or b"").decode(errors="replace").split())
+    return frozenset(words((files.read(path) or b"").decode(errors="replace")))

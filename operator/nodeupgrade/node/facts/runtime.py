@@ -14,6 +14,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.description import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
+from nodeupgrade.text import lines
 
 SERVICE = re.compile(r"[^/]+\.service")
 
@@ -113,7 +114,10 @@ def _drop_in_directories(unit: UnitStatus) -> Iterable[str]:
 def _owner(files: FilesView, pid: int) -> str:
     """Return the service that a process belongs to, according to its cgroup; empty if there is none."""
     data = files.read(PurePosixPath(f"/proc/{pid}/cgroup")) or b""
-    lines = data.decode(errors="replace").splitlines()
-    of_systemd = [line for line in lines if line.startswith(("0::", "1:name=systemd:")) or ":name=systemd:" in line]
+    of_systemd = [
+        line
+        for line in lines(data.decode(errors="replace"))
+        if line.startswith(("0::", "1:name=systemd:")) or ":name=systemd:" in line
+    ]
     found = [name for line in of_systemd for name in SERVICE.findall(line)]
     return found[0] if found else ""

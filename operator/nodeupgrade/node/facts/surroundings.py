@@ -17,12 +17,12 @@ from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO,
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.own_directories import mount_table
+from nodeupgrade.node.own_directories import is_enforced, mount_table
+from nodeupgrade.text import number, trimmed, words
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""
 NETWORKS = PurePosixPath("/etc/cni/net.d")
-SELINUX = PurePosixPath("/sys/fs/selinux/enforce")
 MARKING_CHAIN = b"KUBE-MARK-MASQ"
 PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
 """Units that run only while packages are upgraded."""
@@ -47,7 +47,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     return Surroundings(
         ends_all=not unit.spares_others,
         systemd=host.services.version(),
-        hostname=(files.read(HOSTNAME) or b"").decode(errors="replace").strip(),
+        hostname=trimmed((files.read(HOSTNAME) or b"").decode(errors="replace")),
         filesystem="" if mount is None else mount.kind,
         bound=tuple(name for name in unit.bound_by if name.endswith(".service") and not status(name).down),
         daemons=tuple(_daemons(files, unit)),
@@ -60,7 +60,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
         mounted=mounted_volumes(table),
         claims=tuple(read_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
-        selinux=(files.read(SELINUX) or b"").strip() == b"1",
+        selinux=is_enforced(files),
     )
 
 
@@ -73,7 +73,9 @@ def _package(host: HostView, path: str) -> tuple[Package | None, bool]:
     """Return the package that a program belongs to, and whether that is assumed; without a package manager, none."""
     files, program = host.files, PurePosixPath(path)
     status = files.read(STATUS) or b""
-    if status.strip():  # dpkg may be a mere tool where rpm manages the system, and has no package then
+    if trimmed(
+        status.decode(errors="replace")
+    ):  # dpkg may be a mere tool where rpm manages the system, and has no package then
         listed = (path for path in files.list(INFO) if path.suffix == ".list")
         lists = ((path, files.read(path) or b"") for path in listed)
         return owner_by_dpkg(program, lists, files.read(DIVERSIONS) or b"", status), False
@@ -104,8 +106,8 @@ def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[str]:
         return
     group = unit.control_group.lstrip("/")
     lists = (files.read(hierarchy / group / "cgroup.procs") for hierarchy in (UNIFIED, HIERARCHIES / "systemd"))
-    for pid in next((listed for listed in lists if listed), b"").decode(errors="replace").split():
-        if int(pid) == unit.main_pid:
+    for pid in words(next((listed for listed in lists if listed), b"").decode(errors="replace")):
+        if number(pid) == unit.main_pid:
             continue
         name, parent = _name_and_parent(files, pid)
         if parent == INIT:
@@ -119,5 +121,5 @@ def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
     except StepFailed:  # it ends while it is read
         return "", ""
     head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
-    fields = tail.split()
+    fields = words(tail)
     return head.partition("(")[2], fields[1] if len(fields) > 1 else ""

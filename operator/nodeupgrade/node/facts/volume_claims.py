@@ -1,6 +1,5 @@
 """Read PersistentVolumeClaims from the API server with the kubelet's own credentials. Changes nothing."""
 
-import json
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import PurePosixPath
@@ -10,6 +9,7 @@ from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from nodeupgrade.node.checks.volumes import claims_of
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
+from nodeupgrade.text import parse_json
 
 
 def read_claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
@@ -38,7 +38,7 @@ def _read(server: AsKubelet, namespace: str, name: str, pod: str) -> VolumeClaim
     if answer.status != HTTPStatus.OK:
         return VolumeClaim(pod=pod, name=name, unread=f"HTTP {answer.status}")
     try:
-        deleting = json.loads(answer.text)["metadata"].get("deletionTimestamp") is not None
+        deleting = parse_json(answer.text)["metadata"].get("deletionTimestamp") is not None
     except (ValueError, KeyError, TypeError, AttributeError):
         return VolumeClaim(pod=pod, name=name, unread="the answer is not understood")
     return VolumeClaim(pod=pod, name=name, deleting=deleting)

@@ -29,6 +29,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import WRONG_HASH, Failpoint
 from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan
+from nodeupgrade.text import trimmed
 
 LOOK_SECONDS = 0.005
 
@@ -60,7 +61,7 @@ def _spoilt(root: Path, plan: RunPlan) -> RunPlan:
     if hit is None:
         return plan
     hashed = [container.id for container in plan.containers if container.after.container and not container.expendable]
-    match hit.read_text(encoding="ascii").strip():
+    match trimmed(hit.read_bytes().decode()):
         case "one":
             meant = hashed[:1]
         case "all":
@@ -71,7 +72,7 @@ def _spoilt(root: Path, plan: RunPlan) -> RunPlan:
 
 
 def _wrong(container: PlannedContainer) -> PlannedContainer:
-    wrong = HashValue(f"{int(container.after.container or '0', 16) ^ 1:x}")
+    wrong = HashValue("1" if container.after.container != "1" else "2")
     return replace(container, after=replace(container.after, container=wrong))
 
 
@@ -88,7 +89,7 @@ def _hit(root: Path, name: Failpoint) -> Path | None:
 def _trigger(root: Path, name: Failpoint, progress: Callable[[], None]) -> None:
     if (hit := _hit(root, name)) is None:
         return
-    match hit.read_text(encoding="ascii").strip():
+    match trimmed(hit.read_bytes().decode()):
         case "kill":
             os.kill(os.getpid(), signal.SIGKILL)
         case "enospc":

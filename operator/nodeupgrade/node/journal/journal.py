@@ -16,6 +16,7 @@ from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.errors import Inconsistent
+from nodeupgrade.text import parse_json
 
 JOURNAL_SCHEMA = 1
 CHANGED = "changed"
@@ -190,7 +191,7 @@ def _parse_line(line: bytes) -> Record | None:
     checksum, separator, body = line.partition(b" ")
     if not separator or checksum != f"{zlib.crc32(body):08x}".encode():
         return None
-    document = json.loads(body)
+    document = parse_json(body)
     if document.get("schema") != JOURNAL_SCHEMA:
         raise Inconsistent(
             f"the journal has schema {document.get('schema')}, this program knows {JOURNAL_SCHEMA}: "

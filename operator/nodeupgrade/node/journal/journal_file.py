@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, sync_directory, write_all
+from nodeupgrade.node.host.files.atomic import exists, fresh_beside, sync_directory, write_all
+from nodeupgrade.node.host.files.reading import CHUNK, read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.journal.journal import Journal, Record, may_be_lost, parse, render
 from nodeupgrade.node.journal.run_store import BusyError
@@ -17,6 +18,8 @@ from nodeupgrade.node.journal.scrubbing import without_images
 
 RESERVE_BYTES = 256 * 1024
 """Enough for all records of a rollback and the files that it writes."""
+LARGEST = 1024 * CHUNK
+"""Bytes. It holds what a runtime stores about every container."""
 
 
 def lock(descriptor: int) -> None:
@@ -35,7 +38,7 @@ def read_journal(path: Path, *, disk: Disk = os) -> Journal:
         Inconsistent: the journal is damaged before its last line.
     """
     try:
-        return parse(b"".join(read_chunks(path, disk=disk)))[0]
+        return parse(read_file(path, limit=LARGEST, disk=disk))[0]
     except FileNotFoundError:
         return Journal()
 
@@ -48,7 +51,7 @@ def scrub(path: Path, *, disk: Disk = os) -> None:
         Inconsistent: the journal is damaged before its last line.
     """
     try:
-        data = b"".join(read_chunks(path, disk=disk))
+        data = read_file(path, limit=LARGEST, disk=disk)
     except FileNotFoundError:
         return
     rest = without_images(data)
@@ -115,7 +118,7 @@ class FileJournal:
 
     def load(self) -> Journal:
         """Read all records, and truncate the incomplete last one that a crash may have left."""
-        journal, self._whole = parse(b"".join(read_chunks(self._path, disk=self._disk)))
+        journal, self._whole = parse(read_file(self._path, limit=LARGEST, disk=self._disk))
         self._cut()
         return journal
 

@@ -15,11 +15,13 @@ from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import Inconsistent
-from nodeupgrade.node.host.files.atomic import exists, fresh_beside, read_chunks, write_all
+from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.run_store import GO_ON, Rescue
-from nodeupgrade.node.plan.plan import Newcomers
+from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
+from nodeupgrade.text import lines, parse_json, trimmed
 
 M = TypeVar("M")
 
@@ -30,6 +32,7 @@ DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
+KUBELET = "kubelet.json"
 RESCUE = "rescue"
 GUARD = "guard"
 
@@ -43,7 +46,7 @@ class Messages:
     disk: Disk = os  # receives the system calls
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        self._write(self.root / run / TROUBLE, message.encode())
+        self._write(self.root / run / TROUBLE, message.encode(errors="backslashreplace"))
 
     def trouble(self, run: RunId) -> str | None:
         try:
@@ -72,10 +75,10 @@ class Messages:
     def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
         """Return the pods that were deleted since the run began, as reported by the agent so far."""
         try:
-            lines = self._read(self._directory(run) / DELETED).decode(errors="replace").splitlines()
+            reported = lines(self._read(self._directory(run) / DELETED).decode(errors="replace"))
         except FileNotFoundError:
             return frozenset()
-        return frozenset(PodUid(line) for line in lines)
+        return frozenset(PodUid(line) for line in reported)
 
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
         if newcomers != self.newcomers(run):
@@ -92,6 +95,12 @@ class Messages:
         """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
         return self._message(run, NEWCOMERS, Newcomers)
 
+    def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
+        self._write(self._directory(run) / KUBELET, json.dumps(to_json(shown, strict=True)).encode())
+
+    def shown_kubelet(self, run: RunId) -> ShownKubelet | None:
+        return self._message(run, KUBELET, ShownKubelet)
+
     def write_guard(self, run: RunId, report: GuardReport) -> None:
         with translate_errors(f"cannot write to the directory of run {run}"):
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
@@ -105,7 +114,7 @@ class Messages:
     def rescue(self, run: RunId) -> Rescue:
         """Return the rescue script's progress; a word that a crash truncated means that it began."""
         try:
-            word = self._read(self._directory(run) / RESCUE).decode(errors="replace").strip()
+            word = trimmed(self._read(self._directory(run) / RESCUE).decode(errors="replace"))
         except FileNotFoundError:
             return Rescue.NONE
         return Rescue.DONE if word == Rescue.DONE else Rescue.BEGUN
@@ -120,7 +129,7 @@ class Messages:
     def _message(self, run: RunId, name: str, kind: type[M]) -> M | None:
         """Return a message that is a value; ``None`` if none can be read."""
         try:
-            return from_json(kind, json.loads(self._read(self._directory(run) / name)), strict=True)
+            return from_json(kind, parse_json(self._read(self._directory(run) / name)), strict=True)
         except (OSError, ValueError, MalformedFileError):
             return None
 
@@ -136,7 +145,7 @@ class Messages:
         return self.root / run
 
     def _read(self, path: Path) -> bytes:
-        return b"".join(read_chunks(path, disk=self.disk))
+        return read_file(path, disk=self.disk)
 
     def _write(self, path: Path, data: bytes) -> None:
         with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
-from nodeupgrade.api.task.run_id import task_run
+from nodeupgrade.api.task.run_id import attempt_number, task_run
 from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.host.files.atomic import exists, make_directory, sync_directory
@@ -21,6 +21,7 @@ from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, loc
 from nodeupgrade.node.journal.messages import JOURNAL, Messages
 from nodeupgrade.node.journal.run_store import BusyError
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
+from nodeupgrade.text import parse_json
 
 PLAN = "plan.json"
 UNREPORTED = "untold"
@@ -45,7 +46,7 @@ class RunStore(Messages):
 
     def read_plan(self, run: RunId) -> RunPlan | None:
         try:
-            sealed = json.loads(self._read(self._directory(run) / PLAN))
+            sealed = parse_json(self._read(self._directory(run) / PLAN))
         except FileNotFoundError:
             return None
         except ValueError as error:
@@ -138,10 +139,14 @@ class RunStore(Messages):
             return False
 
     def _runs(self) -> list[RunId]:
-        """Return the runs with a plan, oldest first."""
+        """Return the runs with a plan, oldest first; attempts at one run by number, since a clock may be set back."""
         names = self.disk.listdir(self.root) if exists(self.root, self.disk) else []
-        plans = [plan for name in names if exists(plan := self.root / name / PLAN, self.disk)]
-        return [RunId(p.parent.name) for p in sorted(plans, key=lambda p: (self.disk.stat(p).st_mtime_ns, p))]
+        plans = {RunId(name): plan for name in names if exists(plan := self.root / name / PLAN, self.disk)}
+        written = {run: self.disk.stat(plan).st_mtime_ns for run, plan in plans.items()}
+        begun: dict[str, int] = {}
+        for run, time in written.items():
+            begun[_group(run)] = min(time, begun.get(_group(run), time))
+        return sorted(plans, key=lambda run: (begun[_group(run)], _group(run), attempt_number(run)))
 
     def _remove(self, directory: Path) -> None:
         """Remove a run: its plan first and durably, since a plan without a journal would be begun."""
@@ -152,6 +157,10 @@ class RunStore(Messages):
         for name in sorted({*names} - {PLAN}):
             self.disk.unlink(directory / name)
         self.disk.rmdir(directory)
+
+
+def _group(run: RunId) -> str:
+    return task_run(run) if attempt_number(run) else run
 
 
 def _checksum(document: object) -> str:

@@ -13,7 +13,7 @@ from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.journal.journal import Journal, Record
-from nodeupgrade.node.plan.plan import Newcomers, RunPlan
+from nodeupgrade.node.plan.plan import Newcomers, RunPlan, ShownKubelet
 
 GO_ON = "go-on"
 """Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
@@ -158,6 +158,9 @@ class AgentRuns(RunsView, Protocol):
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
         """Send the executor the pods that were created after planning; replaces earlier calls."""
 
+    def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
+        """Send the executor what the API server shows of the kubelet; replaces earlier calls."""
+
     def retire(self) -> None:
         """Remove the oldest finished runs beyond the number kept, and what the remaining ones no longer need."""
 
@@ -190,6 +193,9 @@ class ExecutorRuns(RunsView, Protocol):
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
         """Ask the agent which pods were created after planning; return its latest answer."""
+
+    def shown_kubelet(self, run: RunId) -> ShownKubelet | None:
+        """Return what the API server shows of the kubelet, as the agent reported it last."""
 
     def rescue(self, run: RunId) -> Rescue:
         """Return the rescue script's progress with a run."""

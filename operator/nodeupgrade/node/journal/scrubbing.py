@@ -5,7 +5,9 @@ from dataclasses import replace
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.journal.journal import Journal, Outcome, Record, parse, render
 
-_WITH_CONTENT = frozenset({Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS})
+_WITH_CONTENT = frozenset(
+    {Step.STOP_KUBELET, Step.SAVE_STATE, Step.PIN_STATIC_PODS, Step.REWRITE_HASHES, Step.SET_ARGUMENTS}
+)
 """Steps whose before-images hold content: stored metadata of containers, or whole files."""
 
 
@@ -40,6 +42,6 @@ def without_images(data: bytes) -> bytes:
     rest = scrubbed(journal)
     if rest == journal:
         return data
-    lines = data[:length].splitlines(keepends=True)
+    lines = [line + b"\n" for line in data[:length].split(b"\n")[:-1]]
     both = zip(lines, journal.records, rest.records, strict=True)
     return b"".join(line if new is old else render(new) for line, old, new in both)

@@ -180,7 +180,8 @@ def _prove(
         before=stored,
         after=stored if writer is None else _after(then, then.container(spec.name) or spec, stored, target),
         compared=compared,
-        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or pod.restart_policy != "Always",
+        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL}
+        or (spec.role is Role.REGULAR and pod.restart_policy != "Always"),
         restarts_itself=spec.role is Role.SIDECAR or (spec.role is Role.REGULAR and pod.restart_policy != "Never"),
         written_by=None if writer is None else writer.series,
     )

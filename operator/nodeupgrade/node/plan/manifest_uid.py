@@ -4,13 +4,13 @@ YAML in block style gets a line, with a comment above it that says what to do wi
 has no comments, get a member. As for kubelets, only the first of several YAML documents counts.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 from nodeupgrade.api.yaml import read_all
+from nodeupgrade.text import BLANKS, parse_json, trimmed
 
 COMMENT = "# nodeupgrade: the next line keeps the running pod. Delete both with your next edit, or it will not count."
 
@@ -74,14 +74,14 @@ def _first_document(text: str) -> Any:
     """Read as kubelets do: what begins with a brace is JSON, and nothing may follow it (seen with 1.30)."""
     if _is_json(text):
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
+            return parse_json(text)
+        except ValueError as error:
             raise NotEditableError(f"it begins like JSON, but is not JSON: {error}") from error
     return next(read_all(text), None)
 
 
 def _is_json(text: str) -> bool:
-    return text.lstrip().startswith("{")
+    return text.lstrip(BLANKS).startswith("{")
 
 
 def _insert(text: str, uid: object, comment: str) -> str:
@@ -91,7 +91,7 @@ def _insert(text: str, uid: object, comment: str) -> str:
         return f"{text[:at]}{_member(uid)}{text[at:]}"
     first = node.value[0][0].start_mark
     at = first.index - first.column
-    if text[at : first.index].strip():
+    if trimmed(text[at : first.index]):
         raise NotEditableError("metadata does not start on a line of its own")
     return f"{text[:at]}{_lines(uid, first.column, comment)}{text[at:]}"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
-from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
@@ -19,7 +19,7 @@ from nodeupgrade.node.plan.derived_uids import OwnUids
 from nodeupgrade.node.runtimes.description import RestartTuning
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
 
-PLAN_SCHEMA = 2
+PLAN_SCHEMA = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,8 @@ class PlannedContainer:
     before: StoredHashes
     after: StoredHashes
     compared: bool  # whether the kubelet that ran it compares its hash, so that the stored value was proven
-    # whether it may exit with code 0 during the run: init and ephemeral containers, and if restartPolicy is not Always
+    # whether it may exit with code 0 during the run: init and ephemeral containers, and regular ones of a pod whose
+    # restartPolicy is not Always
     may_complete: bool
     # whether its end is ignored: it belongs to the agent's pod, or to a static pod that the new kubelet is to replace
     expendable: bool = False
@@ -87,6 +88,15 @@ class Newcomers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownKubelet:
+    """What the API server shows of the node's kubelet, as the agent reports it."""
+
+    at: float  # when the agent looked, in seconds of AwakeTime
+    answered: bool  # whether the API server answered it
+    version: str | None = None  # status.nodeInfo.kubeletVersion; None if it did not answer, or if there is no Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StaticPodPin:
     """A static pod manifest that gets ``metadata.uid``, so that its pod keeps its identity, or loses it again."""
 
@@ -137,6 +147,8 @@ class Limits:
     # the kubelet-down budget: for all time without a kubelet, a rollback included
     kubelet_down: float = VerifySettings().kubelet_down_budget.total_seconds()
     settle: float = VerifySettings().settle.total_seconds()  # the settle period, before the commit
+    # how long the API server may answer the agent before it shows the new kubelet
+    node_status: float = VerifySettings().node_ready_timeout.total_seconds()
     runtime_restart: float = 120.0  # how long the runtime may take to answer after its restart
     undo_attempts: int = 5  # how often one undo may fail before the run ends as Degraded
     # how long the old kubelet is refused what it wants to end
@@ -198,7 +210,7 @@ class RunPlan:
     containers: tuple[PlannedContainer, ...]
     baseline: Inventory
     pins: tuple[StaticPodPin, ...] = ()
-    # kubelet files whose format an older kubelet may refuse; saved before the new one starts, restored by a rollback
+    # what the old kubelet reads when it starts; a rollback restores what the new one has made unreadable for it
     state_files: tuple[str, ...] = ()
     limits: Limits = Limits()
     kubeconfig: str | None = None  # the kubelet's credentials, for renewing its Lease
@@ -220,8 +232,6 @@ class RunPlan:
     own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
-    # containers whose exit code may make a kubelet restart them, or their whole pod
-    ruled: tuple[RuledContainer, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
 
     @property
@@ -245,7 +255,7 @@ class RunPlan:
         override = () if swap.arguments is None else (swap.arguments.path,)
         beside = (path for file in self.exchanged for path in (file.path, file.backup, file.staged))
         own = (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins))
-        return (*own, *self.state_files, *beside)
+        return (*own, *(str(state_place(path)) for path in self.state_files), *beside)
 
     def temporary(self, *, keeping_old: bool) -> tuple[str, ...]:
         """Return the files that only the run needs; copies of old files may be kept for a manual repair."""

@@ -44,5 +44,6 @@ class RunRequest:
         return Limits(
             kubelet_down=verify.kubelet_down_budget.total_seconds(),
             settle=verify.settle.total_seconds(),
+            node_status=verify.node_ready_timeout.total_seconds(),
             shield_hold=verify.shield_hold.total_seconds(),
         )

@@ -7,6 +7,7 @@ and updated before the first hash is written. See docs/decisions/rescue.md.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from math import trunc
 from pathlib import PurePosixPath
 from shlex import quote
 
@@ -20,6 +21,7 @@ from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.node.runtimes.runtime import RescueFragment
+from nodeupgrade.text import trimmed
 
 SCRIPT = PurePosixPath("/run/nodeupgrade-rescue.sh")
 """In memory: after a reboot no container is left to keep, and the executor's rollback restores files."""
@@ -39,6 +41,7 @@ class FileBefore:
     content: bytes | None  # its content; None if the file did not exist
     # restore only if this is its current content; anything else is a change by another tool or a person
     only_if: bytes | None = None
+    place: str | None = None  # the directory to make it in, since others may write in its own; None for its own
 
 
 def script(
@@ -58,7 +61,7 @@ def script(
         "before": plan.swap.before,
         "flag": str(fence.flag(unit)),
         "drop_in": str(fence.drop_in(unit)),
-        "drop_in_text": fence.drop_in_text(unit).strip(),
+        "drop_in_text": trimmed(fence.drop_in_text(unit)),
         "look_timer": TIMER,
         "script": str(SCRIPT),
         **_shield(plan),
@@ -71,7 +74,7 @@ def script(
         "absent_seconds": str(ABSENT_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "most_deaths": str(DEATHS),
-        "runtime_seconds": str(int(plan.limits.runtime_restart)),
+        "runtime_seconds": str(trunc(plan.limits.runtime_restart)),
     }
     lines = [
         "#!/bin/sh",
@@ -116,7 +119,8 @@ def _restored(file: FileBefore) -> str:
     if file.content is None:
         command = f"    rm -f {path}"
     else:
-        command = piped_command(f"put {path} {sha256(file.content).hexdigest()}", file.content)
+        put = "put" if file.place is None else f"put_from {quote(file.place)}"
+        command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     return f"    if reads {path} {sha256(file.only_if).hexdigest()}; then\n{command}\n    fi"

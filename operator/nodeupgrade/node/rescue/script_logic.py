@@ -183,6 +183,14 @@ put() {
     base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1"
 }
 
+# Where pods can write: made where they cannot, and renamed onto whatever is there, if that is not a directory.
+put_from() {
+    fresh=$1/.${2##*/}.nodeupgrade-new
+    rm -f "$fresh"
+    (umask 077 && base64 -d > "$fresh") && reads "$fresh" "$3" && sync "$fresh" || return 1
+    mv -fT "$fresh" "$2" && sync "${2%/*}" || { rm -f "$fresh"; say "$2 was left as it is"; }
+}
+
 # Restores an exchanged file with mode, owner and attributes, unless it was changed since.
 put_back() {
     [ ! -e "$1" ] || reads "$1" "$4" || return 0

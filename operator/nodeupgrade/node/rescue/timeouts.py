@@ -1,5 +1,7 @@
 """When the rescue script takes the executor for dead or hung, and the shield for frozen."""
 
+from math import trunc
+
 from nodeupgrade.node.plan.plan import Limits
 
 LOOK_SECONDS = 3
@@ -16,4 +18,4 @@ SYSTEMCTL_SECONDS = 120
 
 def hung_seconds(limits: Limits) -> int:
     """Return how long a live executor may be silent: its longest undo restarts the runtime and waits for it twice."""
-    return int(2 * limits.runtime_restart + 2 * SYSTEMCTL_SECONDS)
+    return trunc(2 * limits.runtime_restart + 2 * SYSTEMCTL_SECONDS)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from nodeupgrade.api.json import JsonValue, from_json
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan
 from nodeupgrade.node.run import start_preconditions
@@ -19,9 +20,9 @@ def containers_to_record(node: Node, plan: RunPlan) -> tuple[PlannedContainer, .
     return plan.containers if rewritten and node.runtime.kind.remembers_ends else rewritten
 
 
-def recorded_images(payload: Mapping[str, JsonValue]) -> dict[str, BeforeImage]:
+def recorded_images(payload: Mapping[str, JsonValue]) -> dict[ContainerId, BeforeImage]:
     """Return the images that REWRITE_HASHES recorded."""
-    return {key: from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
+    return {ContainerId(key): from_json(BeforeImage, document, key, strict=True) for key, document in payload.items()}
 
 
 def reinstate(node: Node, plan: RunPlan) -> tuple[str, ...]:

@@ -148,8 +148,7 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     complete = new_kubelet and _log_is_complete(node, plan)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit)) if complete else None
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
-    by_rule = {} if plan.shield is None else {each.instance: each.ended for each in node.shield.restarted_by_rule()}
-    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended, by_rule=by_rule)
+    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended)
 
 
 def _log_is_complete(node: Node, plan: RunPlan) -> bool:

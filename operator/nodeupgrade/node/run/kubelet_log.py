@@ -1,23 +1,40 @@
-"""Read the log of a kubelet or a runtime, for messages and as evidence. A log that cannot be read counts as empty."""
+"""Read the log of a kubelet or a runtime, for messages and as evidence. A log that cannot be read counts as empty.
+
+Pods write into a kubelet's log too, for instance by what their probes print. So a line counts only if it begins as
+klog's do, in text or JSON. Kubelets before 1.21 print a probe's output as it is: a line of it can still look like one.
+"""
 
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.shield.shield import RefusedCall
+from nodeupgrade.text import parse_json, trimmed
 
 CAUSE = re.compile(
     r"failed (liveness|startup) probe|probeType=.?(Liveness|Startup)|definition changed|resource definition|"
     r"[Ee]vict|[Pp]reempt|rejected|Failed to admit|[Aa]dmission denied|DeadlineExceeded|active on the node longer"
 )
 """Log lines of a kubelet that ends a container for a reason other than a deleted pod."""
-ERROR = re.compile(
-    r'[EF][0-9]{4} [^]]*\] (?:.*\berr="(?P<err>(?:[^"\\]|\\.)*)"|(?P<text>.*))|[{].*"err":"(?P<json>(?:[^"\\]|\\.)*)"'
-)
-"""An error of a kubelet, in klog's text or its JSON."""
+HEADER = re.compile(r"([IWEF])\d{4} [\d:.]+ +\d+ ([^\s:\]]+):\d+\] (.*)", re.ASCII)
+"""The beginning of a line in klog's text: severity, time, process, source file and line."""
+ERROR = re.compile(r'.*\berr="((?:[^"\\]|\\.)*)"', re.ASCII)
 EVICTS = "eviction manager: must evict pod(s)"
+EVICTION_SOURCE = "eviction_manager.go"
 QUOTED = 320
 """Characters of a line in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line that a kubelet wrote."""
+
+    line: str
+    source: str  # name of the source file
+    message: str
+    error: str | None = None  # what went wrong, if the entry is about an error
 
 
 def read_log(node: Node, unit: str) -> tuple[str, ...]:
@@ -35,14 +52,17 @@ def cause(log: tuple[str, ...], call: RefusedCall) -> str:
     """
     namespace, _, rest = call.label.partition("/")
     pod = f"{namespace}/{rest.partition('/')[0]}"
-    about = [line for line in log if (call.instance and call.instance in line) or pod in line]
-    line = next((line for line in reversed(about) if CAUSE.search(line)), "").strip()
+    about = [e.line for e in _entries(log) if (call.instance and call.instance in e.line) or pod in e.line]
+    line = trimmed(next((line for line in reversed(about) if CAUSE.search(line)), ""))
     return f"; the kubelet wrote: {line[:QUOTED]}" if line else quoted(log, call.instance)
 
 
 def evicts(log: tuple[str, ...]) -> bool:
     """Report whether a kubelet evicts pods because the node lacks something (all versions; since 1.4)."""
-    return any(EVICTS in line.lower() for line in log)
+    return any(
+        entry.source == EVICTION_SOURCE and entry.message.lower().lstrip('"').startswith(EVICTS)
+        for entry in _entries(log)
+    )
 
 
 def last_errors(log: tuple[str, ...]) -> str:
@@ -50,11 +70,37 @@ def last_errors(log: tuple[str, ...]) -> str:
 
     The last one often says only that it ends; the one before it says why.
     """
-    errors = [match[match.lastgroup or 0][:QUOTED] for line in log if (match := ERROR.match(line))]
+    errors = [entry.error[:QUOTED] for entry in _entries(log) if entry.error is not None]
     return f"; the kubelet wrote: {'; '.join(errors[-2:])}" if errors else ""
 
 
 def quoted(log: tuple[str, ...], instance: str) -> str:
     """Return the kubelet's last line about an instance, to be appended to a message; empty if there is none."""
-    line = next((line for line in reversed(log) if instance in line), "").strip()
+    line = trimmed(next((entry.line for entry in reversed([*_entries(log)]) if instance in entry.line), ""))
     return f"; the kubelet wrote: {line[:QUOTED]}" if line and instance else ""
+
+
+def _entries(log: tuple[str, ...]) -> Iterator[Entry]:
+    """Yield the lines that a kubelet wrote; the others are continuations of a message, or what a pod wrote."""
+    for line in log:
+        if (match := HEADER.fullmatch(line)) is not None:
+            severity, source, message = match.groups()
+            found = ERROR.match(message)
+            error = (found[1] if found else message) if severity in "EF" else None
+            yield Entry(line, source, message, error)
+        elif line.startswith("{") and (entry := _json_entry(line)) is not None:
+            yield entry
+
+
+def _json_entry(line: str) -> Entry | None:
+    try:
+        document = parse_json(line)
+    except ValueError:
+        return None
+    match document:
+        case {"caller": str(caller), "msg": str(message)}:
+            error = document.get("err")
+            source = caller.rpartition("/")[2].partition(":")[0]
+            return Entry(line, source, message, error if isinstance(error, str) else None)
+        case _:
+            return None

@@ -4,17 +4,12 @@ The executor cannot compute them, since it has no pods. It uses the agent's repo
 neither its content nor its absence stops a rollback.
 """
 
-import re
-
-from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
+from nodeupgrade.node.run.hash_restoring import store_hash
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
-
-HASH = re.compile("[0-9a-f]{1,16}")
 
 
 def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], tuple[str, ...]]:
@@ -33,7 +28,7 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
         expected = expectations.get((container.pod.uid, container.name))
         if expected is None:
             doubtful += [container.label] if container.pod.uid not in report.pods else []
-        elif _store(node, container.id, expected):
+        elif store_hash(node, container.id, StoredHashes(container=expected.before), instead_of=expected.after):
             restored.append(expected)
         else:
             doubtful.append(container.label)
@@ -48,15 +43,3 @@ def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:
         node.clock.sleep(LOOK_SECONDS)
         report = node.newcomers() or report
     return report
-
-
-def _store(node: Node, container: ContainerId, expected: AwaitedContainer) -> bool:
-    try:
-        image = node.runtime.before_images([container]).get(container)
-    except StepFailed:  # its stored form cannot be rewritten
-        return False
-    if image is None or not HASH.fullmatch(expected.before):
-        return False
-    if image.hashes.container == expected.after:
-        node.runtime.rewrite([(image, StoredHashes(container=expected.before))])
-    return image.hashes.container in {expected.before, expected.after}  # the former after an interruption

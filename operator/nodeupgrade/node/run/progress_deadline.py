@@ -34,6 +34,7 @@ def seconds_without_progress(step: Step, limits: Limits) -> float:
             | Step.STOP_KUBELET
             | Step.REWRITE_HASHES
             | Step.RESTART_RUNTIME
+            | Step.AWAIT_NODE_STATUS
             | Step.VERIFY
             | Step.LOWER_SHIELD
         ):  # a kubelet runs, or systemd stops and starts a unit, which may take its own time
@@ -44,4 +45,4 @@ def seconds_without_progress(step: Step, limits: Limits) -> float:
 
 def longest_silence(limits: Limits) -> float:
     """Return the bound where no other applies."""
-    return float(hung_seconds(limits))
+    return hung_seconds(limits)

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import PurePosixPath
 
+from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
-from nodeupgrade.node.run import before_images
+from nodeupgrade.node.run import before_images, kubelet_state
 
 MODE = 0o600
 
@@ -35,9 +36,8 @@ def _files(node: Node, plan: RunPlan) -> Iterator[script.FileBefore]:
         content = node.files.read(PurePosixPath(pin.path))
         if content is not None and content != pin.content:
             yield script.FileBefore(path=pin.path, content=content, only_if=pin.content)
-    for path in plan.state_files:
-        if (state := node.files.read(PurePosixPath(path))) is not None:
-            yield script.FileBefore(path=path, content=state)
+    for path, content in kubelet_state.to_break(node, plan):
+        yield script.FileBefore(path=path, content=content, place=str(state_place(path).parent))
     if (arguments := plan.swap.arguments) is not None:
         before = node.files.read(PurePosixPath(arguments.path))
         yield script.FileBefore(path=arguments.path, content=before)

@@ -114,7 +114,7 @@ class NodeRun:
             payload = journal.payload(step)
             interrupted = payload is not None
             if payload is None:
-                payload = actions.prepare(self.node, self.plan)
+                payload = actions.prepare(replace(self.node, recorded=journal.payload), self.plan)
                 journal = self._record(journal, Mark.DOING, step, payload=payload)
             self.node.failpoint(at(step, When.ANNOUNCED))
             if not (interrupted and actions.is_done(self.node, self.plan, payload)):

@@ -11,8 +11,10 @@ import ssl
 from pathlib import Path
 
 from nodeupgrade.errors import Transient
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint
 from nodeupgrade.node.running_kubelet.requests import TIMEOUT_SECONDS
+from nodeupgrade.text import trimmed
 
 TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -27,7 +29,7 @@ def fetch_configz(where: ServingEndpoint, token: Path) -> Answer:
         Transient: there is no answer, or the server does not present one of the known certificates.
     """
     try:
-        bearer = token.read_text(encoding="ascii").strip()
+        bearer = trimmed(read_file(token, follow=True).decode("ascii"))
         with _connected(where) as connected:
             connection = http.client.HTTPConnection(where.address, where.port)
             connection.sock = connected

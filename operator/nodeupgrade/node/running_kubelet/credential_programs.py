@@ -6,6 +6,7 @@ but no file can be changed. Its output stays in memory only, for as long as it i
 
 import base64
 import json
+import math
 import os
 import re
 import selectors
@@ -27,6 +28,7 @@ from nodeupgrade.kubelet.kubeconfig import Credentials, with_program_credentials
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.requests import CredentialSource, KubeconfigCredentials
+from nodeupgrade.text import one_line
 
 log = structlog.get_logger()
 
@@ -123,7 +125,7 @@ class CredentialPrograms:
             seconds=round(time.monotonic() - began, 3),
             expires=None if result.expires is None else result.expires.isoformat(),
         )
-        life = float("inf") if result.expires is None else (result.expires - datetime.now(UTC)).total_seconds()
+        life = math.inf if result.expires is None else (result.expires - datetime.now(UTC)).total_seconds()
         return _Outcome((program, variables), result, time.monotonic() + USED_FRACTION * life)
 
     def _found(self, program: CredentialProgram, variables: Mapping[str, str]) -> PurePosixPath:
@@ -176,7 +178,7 @@ class CredentialPrograms:
         if status < 0:
             raise CredentialProgramError(f"it did not end within {self._seconds} s, and was ended")
         if status != 0:
-            words = _without_secrets(" ".join(errors.decode(errors="replace").split()))
+            words = _without_secrets(one_line(errors.decode(errors="replace")))
             words = shorten(words[-MESSAGE_CHARACTERS:], MESSAGE_CHARACTERS)
             raise CredentialProgramError(f"it failed with exit status {status} (it may change no files): {words}")
         return output

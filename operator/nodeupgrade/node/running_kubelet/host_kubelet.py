@@ -11,11 +11,13 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, opened
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
+from nodeupgrade.text import trimmed
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 ELF = b"\x7fELF"
@@ -112,15 +114,15 @@ class HostKubelet:
             raise StepFailed(f"{binary} could not be tried: {error.strerror or error}") from error
         output = done.stdout.decode(errors="replace")
         if done.returncode == isolation.CANNOT:
-            raise StepFailed(f"{binary} could not be tried: {output.strip()[-200:]}")
+            raise StepFailed(f"{binary} could not be tried: {trimmed(output)[-200:]}")
         if done.returncode < 0:
             raise StepFailed(f"{binary} did not end within {SECONDS} s")
         return output
 
     def is_elf(self, binary: PurePosixPath) -> bool:
         try:
-            with located(self.root, binary).open("rb") as program:
-                return program.read(len(ELF)) == ELF
+            with opened(located(self.root, binary), follow=True) as program:
+                return next(chunks_of(program, LARGEST_PROGRAM), b"").startswith(ELF)
         except FileNotFoundError:
             return False
         except OSError as error:

@@ -54,6 +54,8 @@ SCRATCH = 16 * 1024**2
 DEVICES = ("null", "zero", "full", "random", "urandom")
 ABSENT = frozenset({"9p", "afs", "autofs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"})
 """Filesystems of other machines, besides those that begin with ``fuse``, and what would mount something."""
+ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\", "\\043": "#"}
+"""What the kernel escapes in a mount table, all else being written as it is."""
 CANNOT = 125
 """Exit status if the program was not started; standard error says why."""
 
@@ -75,7 +77,7 @@ LOAD, EQUAL, AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 NUMBER, ARCHITECTURE, FAMILY, TYPE = 0, 4, 16, 24
 CALLS = {"x86_64": (0xC000003E, 41, 53), "aarch64": (0xC00000B7, 198, 199)}
 IO_URING, FOREIGN_CALLS = 425, 0x40000000
-UNIX, DATAGRAMS, TYPES = 1, 2, 0xF
+UNIX, STREAMS, PACKETS, TYPES = 1, 1, 5, 0xF
 CAPABILITY_VERSION_3 = 0x20080522
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -186,14 +188,14 @@ def _make_read_only(point: Path) -> None:
 def _mounts() -> dict[Path, list[str]]:
     """Return the types of the filesystems that are mounted at a path, by path; several may be, one upon the other."""
     found: dict[Path, list[str]] = {}
-    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
-        words = line.split()
-        found.setdefault(Path(_unescaped(words[4])), []).append(words[words.index("-") + 1])
+    for line in os.fsdecode(Path("/proc/self/mountinfo").read_bytes()).split("\n")[:-1]:
+        mount, _, filesystem = line.partition(" - ")  # neither is in a name
+        found.setdefault(Path(_unescaped(mount.split(" ")[4])), []).append(filesystem.split(" ")[0])
     return found
 
 
 def _unescaped(path: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), path)
+    return re.sub("|".join(map(re.escape, ESCAPES)), lambda found: ESCAPES[found[0]], path)
 
 
 def _flags(point: Path) -> int:
@@ -251,14 +253,15 @@ def _forbid_unix_sockets() -> None:
         (EQUAL, 1, 0, architecture),
         (RETURN, 0, 0, unknown),
         (LOAD, 0, 0, NUMBER),
-        (EQUAL, 10, 0, IO_URING),  # it makes sockets, too
-        (AT_LEAST, 9, 0, FOREIGN_CALLS),
-        (EQUAL, 5, 0, socket),
-        (EQUAL, 0, 6, pair),
+        (EQUAL, 11, 0, IO_URING),  # it makes sockets, too
+        (AT_LEAST, 10, 0, FOREIGN_CALLS),
+        (EQUAL, 6, 0, socket),
+        (EQUAL, 0, 7, pair),
         (LOAD, 0, 0, TYPE),
         (AND, 0, 0, TYPES),
-        (EQUAL, 0, 3, DATAGRAMS),  # one of a pair can send to others
-        (RETURN, 0, 0, refused),
+        (EQUAL, 4, 0, STREAMS),
+        (EQUAL, 3, 0, PACKETS),
+        (RETURN, 0, 0, refused),  # one of a pair of datagram sockets, as the kernel makes for SOCK_RAW too, can send on
         (LOAD, 0, 0, FAMILY),
         (EQUAL, 2, 0, UNIX),
         (RETURN, 0, 0, allowed),

@@ -19,7 +19,9 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import Transient
 from nodeupgrade.kubelet.kubeconfig import Credentials, Material
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.running_kubelet.kubelet import Answer
+from nodeupgrade.text import BLANKS, parse_json
 
 TIMEOUT_SECONDS = 5.0
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -91,7 +93,7 @@ class KubeletLease:
         answer = ask_as(self.source, verb, path, body)
         if answer.status != http.client.OK:
             raise OSError(f"{verb} of the Lease ended with status {answer.status}: {shorten(answer.text, 200)!r}")
-        lease: Json = json.loads(answer.text)
+        lease: Json = parse_json(answer.text)
         return lease
 
 
@@ -171,7 +173,8 @@ def _file(material: Material) -> Iterator[str | None]:
 def _authorization(token: Material) -> dict[str, str]:
     if not token.given:
         return {}
-    text = (token.data if token.data is not None else Path(token.path or "").read_bytes()).strip()
+    text = token.data if token.data is not None else read_file(Path(token.path or ""), follow=True)
+    text = text.strip(BLANKS.encode())
     if not _TOKEN.fullmatch(text):  # an error of http.client would contain the token
         raise ValueError("the token contains invalid characters")
     return {"Authorization": f"Bearer {text.decode('ascii')}"}

@@ -5,12 +5,11 @@ everything was replaced, for example when a static pod gets a new UID.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.cluster.pod_restart_rules import RuledContainer
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.processes.process import Process
 
@@ -130,26 +129,3 @@ class Inventory:
     def sandbox(self, sandbox_id: SandboxId) -> SandboxInstance | None:
         """Return the sandbox with this id, if the runtime still holds it."""
         return next((s for s in self.sandboxes if s.id == sandbox_id), None)
-
-
-def restarting(
-    containers: Iterable[RuledContainer], pod: PodUid, listed: Iterable[ContainerInstance]
-) -> Iterator[ContainerInstance]:
-    """Yield the ended containers of a pod whose end restarts all of its containers; those of other pods are ignored."""
-    newest = newest_of(pod, listed)
-    for container in containers:
-        ended = newest.get(container.name) if container.pod == pod else None
-        if ended is not None and _restarts_pod(container, ended):
-            yield ended
-
-
-def newest_of(pod: PodUid, listed: Iterable[ContainerInstance]) -> Mapping[str, ContainerInstance]:
-    """Return the newest instance of each container of a pod, by name."""
-    return {each.name: each for each in sorted(listed, key=lambda c: c.created_at) if each.pod.uid == pod}
-
-
-def _restarts_pod(container: RuledContainer, ended: ContainerInstance) -> bool:
-    if ended.state is not ContainerState.EXITED or ended.exit_code is None:
-        return False
-    rule = container.rule_for(ended.exit_code)
-    return rule is not None and rule.whole_pod

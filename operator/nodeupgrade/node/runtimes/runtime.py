@@ -94,7 +94,8 @@ class RuntimeView(Protocol):
         """Read the stored (not the served) metadata. Containers unknown to the runtime are left out.
 
         Raises:
-            StepFailed: the metadata of a container has an unknown form and cannot be rewritten.
+            MetadataConflict: the metadata of a container has an unknown form and cannot be rewritten.
+            StepFailed: it cannot be read.
         """
 
     def clients(self, inventory: Inventory, running: RuntimeProcess | None) -> RuntimeClients:
@@ -119,7 +120,7 @@ class ContainerRuntime(RuntimeView, Protocol):
         that annotation unchanged; a missing annotation is never added.
 
         Raises:
-            MetadataConflict: stored bytes are neither the before-image nor its rewritten form.
+            MetadataConflict: stored bytes are neither the before-image nor its rewritten form, or a new hash is none.
             ContainerGone: one of the containers is unknown to the runtime.
         """
 

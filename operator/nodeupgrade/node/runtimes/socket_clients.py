@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import FilesView
@@ -14,10 +15,14 @@ from nodeupgrade.node.host.processes.unix_sockets import UnixSocket, unix_socket
 from nodeupgrade.node.runtimes.description import RuntimeProcess
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.runtimes.runtime import RuntimeClients
+from nodeupgrade.text import lines, number
 
-LISTENING = 0x10000
-"""Flag in ``/proc/net/unix`` (__SO_ACCEPTCON)."""
-FIELDS = 8
+LISTENING = 0x1
+"""Flag in the second byte of those in ``/proc/net/unix`` (__SO_ACCEPTCON)."""
+SOCKET = re.compile(
+    "[^ ]+: [0-9A-F]{8} [0-9A-F]{8} (?P<flags>[0-9A-F]{8}) [0-9A-F]{4} [0-9A-F]{2} +(?P<inode>[0-9]{1,20})"
+    "(?: (?P<name>.*))?"
+)
 MONITORS = "conmon"
 """Part of the name of the cgroup of a container's monitor."""
 SEPARATORS = re.compile(r"[-:]")
@@ -55,11 +60,27 @@ def find_clients(
 
 
 def listening_sockets(text: str) -> Iterator[tuple[int, PurePosixPath]]:
-    """Yield inode and path of each socket that listens at a path, from the content of ``/proc/net/unix``."""
-    for line in text.splitlines()[1:]:
-        fields = line.split(maxsplit=FIELDS - 1)
-        if len(fields) == FIELDS and int(fields[3], 16) & LISTENING and fields[7].startswith("/"):
-            yield int(fields[6]), PurePosixPath(fields[7])
+    """Yield inode and path of each socket that listens at a path, from the content of ``/proc/net/unix``.
+
+    A name may contain what looks like lines of other sockets. That can add a socket, but not hide one.
+
+    Raises:
+        StepFailed: the text cannot be read.
+    """
+    found: list[tuple[int, str, str]] = []
+    for line in lines(text)[1:]:
+        if (socket := SOCKET.fullmatch(line)) is not None:
+            found.append((number(socket["inode"]) or 0, socket["flags"], socket["name"] or ""))
+        elif found:  # the kernel writes a name as it is, and there may be line feeds in it
+            inode, flags, name = found[-1]
+            found[-1] = (inode, flags, f"{name}\n{line}")
+        else:
+            raise StepFailed(f"cannot read the list of Unix sockets: {shorten(line, 200)!r}")
+    yield from (
+        (inode, PurePosixPath(name))
+        for inode, flags, name in found
+        if bytes.fromhex(flags)[1] & LISTENING and name.startswith("/")
+    )
 
 
 def _paths_of(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
@@ -128,6 +149,6 @@ def _ends(own: frozenset[int], processes: ProcessTable, pid: int, list_sockets: 
 
 def _container_of(cgroups: str) -> str:
     """Return the id of the container that a process belongs to, by the name of its cgroup; empty if there is none."""
-    names = (part for line in cgroups.splitlines() for part in line.rpartition(":")[2].split("/"))
+    names = (part for line in lines(cgroups) for part in line.rpartition(":")[2].split("/"))
     ids = [SEPARATORS.split(name.removesuffix(".scope"))[-1] for name in names if MONITORS not in name]
     return next((name for name in reversed(ids) if len(name) == 64), "")

@@ -49,8 +49,9 @@ def open_listener(path: Path) -> int | None:
 
 def peer_of(connection: socket.socket) -> int:
     """Return the PID that connected or began to listen at a connection's other end; 0 outside of our PID namespace."""
+    pid: int
     pid, _uid, _gid = CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
-    return int(pid)
+    return pid
 
 
 def _listens(path: Path) -> int:

@@ -17,7 +17,7 @@ from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.shield.call_requests import UnreadableRequest, is_unary, judged_method, parse_request
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, Protected, RuntimeCall, Shielded
 from nodeupgrade.node.shield.proxy import Rejection
-from nodeupgrade.node.shield.shield import RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import RefusedCall
 
 log = structlog.get_logger()
 
@@ -38,7 +38,6 @@ class JudgePorts:
     deleted_pods: Callable[[], Collection[PodUid]]  # asks the agent; returns its answers so far
     digest: Callable[[str], Digest | None]  # digest of a file on the node; None if there is none
     record_refusal: Callable[[RefusedCall], None]
-    record_rule_restart: Callable[[RuleRestart], None]
     record_waiting: Callable[[int], None]  # records how many calls wait for an excuse
     clock: Clock  # for the records
     shuts_down: Callable[[], Awaitable[bool]]  # whether the node is shutting down
@@ -82,14 +81,11 @@ class CriCallJudge:
         if self._holds_the_socket(call):
             why = f"{self.ports.socket} can be mounted again later"
             return Rejection(grpc.StatusCode.UNAVAILABLE, self._text(why))
-        service = path.rpartition("/")[0]
         if self.shielded.harmed_by(call, self.ports.lives, self.ports.memory) is None:
-            # Removing an ended container harms nothing, but removes its exit code.
-            await self._follows_rule(call, service, peer)
             return None
         self._count(1)
         try:
-            harmed = await self._unexcused(call, service, peer)
+            harmed = await self._unexcused(call, path.rpartition("/")[0])
             if harmed is None:
                 return None
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
@@ -108,12 +104,12 @@ class CriCallJudge:
     def _judges(self) -> bool:
         return not self._off and self.ports.is_raised()
 
-    async def _unexcused(self, call: RuntimeCall, service: str, peer: str) -> Protected | None:
+    async def _unexcused(self, call: RuntimeCall, service: str) -> Protected | None:
         """Return what a call would harm; wait for an excuse for as long as the agent may take to answer."""
         end = time.monotonic() + self.patience
         while True:
             harmed = await self._harmed(call, service)
-            if harmed is None or not self._judges() or await self._follows_rule(call, service, peer):
+            if harmed is None or not self._judges():
                 return None
             if await self.ports.shuts_down():
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
@@ -133,25 +129,6 @@ class CriCallJudge:
             return harmed
         listed = await ports.list_containers(service, harmed.sandbox)
         return shielded.harmed_by(call, ports.lives, ports.memory, listed)
-
-    async def _follows_rule(self, call: RuntimeCall, service: str, peer: str) -> bool:
-        """Report whether the kubelet restarts the whole pod by a rule of it; true only once that is recorded."""
-        target = self.shielded.rule_restart_target(call)
-        if target is None or self.ports.client(peer):
-            return False
-        listed = await self.ports.list_containers(service, target.sandbox_id)
-        ended = self.shielded.rule_trigger(target, self.ports.lives, listed)
-        if ended is None or ended.exit_code is None:
-            return False
-        code = ended.exit_code
-        restart = RuleRestart(at=self._now(), instance=target.id, label=target.label, ended=ended.id, exit_code=code)
-        try:
-            self.ports.record_rule_restart(restart)
-        except OSError as error:
-            log.error("rule_restart_not_recorded", error=str(error))  # noqa: TRY400  # the reason says it all
-            return False
-        log.info("call_allowed", wanted=call.method, instance=target.label, because=f"a rule, after {ended.label}")
-        return True
 
     def _now(self) -> str:
         return self.ports.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,8 +8,9 @@ from google.protobuf.message import DecodeError
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
+from nodeupgrade.text import number
 
-PATH = re.compile(r"/runtime\.(?:v1|v1alpha2)\.(RuntimeService|ImageService)/(\w+)")
+PATH = re.compile(r"/runtime\.(?:v1|v1alpha2)\.(RuntimeService|ImageService)/(\w+)", re.ASCII)
 UNARY = frozenset({
     "Version", "Status", "RunPodSandbox", "StopPodSandbox", "RemovePodSandbox", "PodSandboxStatus",
     "ListPodSandbox", "CreateContainer", "StartContainer", "StopContainer", "RemoveContainer", "ListContainers",
@@ -82,7 +83,7 @@ def _parse(method: Method, request: bytes) -> RuntimeCall:
         case Method.UPDATE_CONTAINER_RESOURCES:
             updated = pb.UpdateContainerResourcesRequest.FromString(request)
             unified = updated.linux.unified.get(MEMORY_MAX, "")
-            limits = (updated.linux.memory_limit_in_bytes, int(unified) if unified.isdecimal() else 0)
+            limits = (updated.linux.memory_limit_in_bytes, number(unified) or 0)
             return RuntimeCall(
                 method=method,
                 container=ContainerId(updated.container_id),

@@ -1,8 +1,8 @@
 """The calls that would harm what ran before the upgrade, by ending or duplicating it, and what excuses them.
 
 The shield stands between the kubelet and the runtime while the new kubelet is not yet verified. A call is let through
-if its instance ended by itself, if its pod is over, is restarted by a rule of its own, or was deleted in the API or by
-its manifest, or if the instance came later.
+if its instance ended by itself, if its pod is over or was deleted in the API or by its manifest, or if the instance
+came later.
 """
 
 from collections.abc import Callable, Collection
@@ -13,8 +13,7 @@ from typing import Self, assert_never
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance, restarting
-from nodeupgrade.node.verification.ended_containers import KILLED, TERMINATED
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.node.verification.ended_pods import is_over
 
 EXCUSE_SECONDS = 3.0
@@ -113,30 +112,6 @@ class Shielded:
         found = self._target(call, runs, memory)
         return None if found is None or found.pod.uid in self._pods_over(runs, listed) else found
 
-    def rule_restart_target(self, call: RuntimeCall) -> ContainerInstance | None:
-        """Return the container that a call ends or removes, if its pod has a rule to restart all of its containers."""
-        if call.method not in {Method.STOP_CONTAINER, Method.REMOVE_CONTAINER} or call.container is None:
-            return None
-        found = self.containers.get(call.container)
-        pods = {each.pod for each in self.plan.ruled if any(rule.whole_pod for rule in each.rules)}
-        return found if found is not None and found.pod.uid in pods else None
-
-    def rule_trigger(
-        self, target: ContainerInstance, lives: Callable[[Process], bool], listed: Collection[ContainerInstance]
-    ) -> ContainerInstance | None:
-        """Return the container whose end makes a rule of the pod restart this one; ``None`` if none is known.
-
-        It must have run before the upgrade and ended by itself: the shield let no call end it, nothing killed it, and
-        it did not depend on the runtime, which was restarted. ``listed`` are the sandbox's containers.
-        """
-        connected = {c.id for c in self.plan.containers if c.connected or c.sockets}
-        for ended in restarting(self.plan.ruled, target.pod.uid, listed):
-            before = self.containers.get(ended.id)
-            gone = before is not None and (before.process is None or not lives(before.process))
-            if gone and ended.id not in connected and ended.exit_code not in KILLED | {TERMINATED}:
-                return ended
-        return None
-
     def may_have_ended(self, harmed: Protected) -> bool:
         """Report whether only the runtime knows if what a call would harm has ended."""
         completing = any(pod.pod == harmed.pod.uid for pod in self.plan.completing)
@@ -198,7 +173,7 @@ class Shielded:
             pod.pod
             for pod in self.plan.completing
             if listed
-            and is_over(pod, self.plan.ruled, listed)
+            and is_over(pod, listed)
             and not any(lives(c) for c in self.containers.values() if c.pod.uid == pod.pod and c.name in pod.regular)
         )
 

@@ -1,18 +1,19 @@
-"""Records of the shield's process for the executor: refused calls, restarts by rules of pods, waiting calls."""
+"""Records of the shield's process for the executor: refused calls and waiting calls."""
 
 import errno
 import json
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
-from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, WAITING, RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import REFUSED, WAITING, RefusedCall
+from nodeupgrade.text import parse_json, trimmed
 
 CLOCK = SystemClock(ProcessTable())
 
@@ -22,7 +23,6 @@ class ShieldRecords:
 
     The number of waiting calls is the size of an empty file, so that one system call writes it. A refused call whose
     line does not fit on the disk leaves a NUL, by which an existing file can still grow: no refusal must get lost.
-    Restarts by rules are evidence in favour of the kubelet, so a line that cannot be read does not count.
 
     Args:
         state: directory of the files.
@@ -30,7 +30,7 @@ class ShieldRecords:
     """
 
     def __init__(self, state: Path, now: Callable[[], AwakeTime] = CLOCK.awake) -> None:
-        self._waiting, self._refused, self._by_rule = (state / each.name for each in (WAITING, REFUSED, BY_RULE))
+        self._waiting, self._refused = state / WAITING.name, state / REFUSED.name
         self._now = now
         self._size = 0
         self._read: tuple[RefusedCall, ...] = ()
@@ -78,7 +78,7 @@ class ShieldRecords:
         """Return the refused calls, oldest first; reads only what was appended."""
         try:
             if self._refused.stat().st_size > self._size:
-                data = self._refused.read_bytes()[self._size :]
+                data = read_file(self._refused)[self._size :]
                 whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
                 self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
                 self._size += len(whole)
@@ -86,38 +86,18 @@ class ShieldRecords:
             return ()
         return self._read
 
-    def record_rule_restart(self, restart: RuleRestart) -> None:
-        """Record a container that a kubelet was allowed to restart.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        append(self._by_rule, _line(restart))
-
-    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
-        """Return the containers that a kubelet was allowed to restart, oldest first."""
-        try:
-            lines = self._by_rule.read_bytes().splitlines()
-        except FileNotFoundError:
-            return ()
-        restarts = []
-        for line in lines:
-            with suppress(ValueError, MalformedFileError):
-                restarts.append(from_json(RuleRestart, json.loads(line), strict=True))
-        return tuple(restarts)
-
     def _parsed(self, line: bytes) -> RefusedCall:
         """Parse a line; one that cannot be read still proves that something was refused, some time before now."""
         try:
-            return from_json(RefusedCall, json.loads(line), strict=True)
+            return from_json(RefusedCall, parse_json(line), strict=True)
         except (ValueError, MalformedFileError):
-            text = line.decode(errors="replace").strip()
+            text = trimmed(line.decode(errors="replace"))
             why = f"the record cannot be read: {text}" if text else "there was no space for more"
             now, label = self._now().seconds, f"something ({why})"
             return RefusedCall(at="", monotonic=now, method="", instance="", label=label, wanted="end")
 
 
-def _line(record: RefusedCall | RuleRestart) -> bytes:
+def _line(record: RefusedCall) -> bytes:
     return json.dumps(to_json(record, strict=True)).encode() + b"\n"
 
 

@@ -4,14 +4,11 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
 
-from nodeupgrade.api.values import ContainerId
-
-LOCK, RESTARTS, REFUSED, WAITING, BY_RULE = STATE_FILES = (
+LOCK, RESTARTS, REFUSED, WAITING = STATE_FILES = (
     PurePosixPath("/run/nodeupgrade-shield.lock"),
     PurePosixPath("/run/nodeupgrade-shield.restarts"),
     PurePosixPath("/run/nodeupgrade-shield.refused"),
     PurePosixPath("/run/nodeupgrade-shield.waiting"),
-    PurePosixPath("/run/nodeupgrade-shield.by-rule"),
 )
 """Files that do not outlive a boot: the lock of the socket exchange, the runtime's restarts under the shield, the
 refused calls, the number of calls that wait, and the restarts by a rule of a pod.
@@ -32,17 +29,6 @@ class RefusedCall:
 
     def __str__(self) -> str:
         return f"{self.wanted} {self.label}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleRestart:
-    """A container that the kubelet may stop or remove, since a rule of its pod has all containers restarted."""
-
-    at: str  # wall-clock time, RFC 3339
-    instance: ContainerId  # id of the container
-    label: str
-    ended: ContainerId  # id of the container that had ended by itself before; maybe the same
-    exit_code: int  # of the one that had ended
 
 
 class Shield(Protocol):
@@ -78,9 +64,6 @@ class Shield(Protocol):
 
     def refused(self) -> tuple[RefusedCall, ...]:
         """Return the calls that were refused since the node's boot, oldest first."""
-
-    def restarted_by_rule(self) -> tuple[RuleRestart, ...]:
-        """Return the containers that the kubelet was allowed to restart since the node's boot, by a rule of the pod."""
 
     def waiting(self) -> int:
         """Return how many calls wait for an excuse, which takes a few seconds at most."""

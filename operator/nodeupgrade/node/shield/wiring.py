@@ -59,7 +59,6 @@ def build_judge(
         deleted_pods=lambda: runs.ask_for_deleted_pods(plan.run_id),
         digest=lambda path: files.digest(PurePosixPath(path)),
         record_refusal=records.record_refusal,
-        record_rule_restart=records.record_rule_restart,
         record_waiting=records.record_waiting,
         clock=SystemClock(processes),
         shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),

@@ -124,8 +124,10 @@ def _standing(plan: RunPlan, journal: Journal) -> tuple[TaskPhase, str, str]:
             message = f"{message}; undoing {last.step} failed {times} and is tried again, at last because {last.error}"
         return TaskPhase.ROLLING_BACK, failure.reason or Reason.STEP_FAILED, shorten(message, MESSAGE_LENGTH)
     current = steps[-1].step if steps else Step.CONFIRM_BINARIES
-    phase = TaskPhase.VERIFYING if current in {Step.VERIFY, COMMIT} else TaskPhase.RUNNING
-    return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {current}"
+    phase = TaskPhase.VERIFYING if current in {Step.AWAIT_NODE_STATUS, Step.VERIFY, COMMIT} else TaskPhase.RUNNING
+    waits = current is Step.AWAIT_NODE_STATUS
+    what = "the new kubelet runs; waiting until the API server shows it in the Node's status" if waits else current
+    return phase, Reason.PROGRESSING, f"{plan.from_version} to {plan.to_version}: {what}"
 
 
 def _held(held: Record) -> str:

@@ -9,16 +9,14 @@ them, and anything unproven counts as damage by the kubelet:
   smaller limit that a kubelet set for all pods; so does a runtime that lost track of a container.)
 * *It ended with the runtime.* It was connected to the runtime and ended by itself while the runtime restarted and no
   kubelet ran, so the old kubelet saw it run and the new one started later: docs/decisions/runtime-clients.md.
-* *A rule of its pod restarted it.* Another container of the pod ended by itself with an exit code that restarts the
-  whole pod. The shield recorded that end before it let the kubelet stop or remove this one; nothing else shows that.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
   kubelet failed is eventually deleted too, by its controller, but first has a reason in its status.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
@@ -35,7 +33,6 @@ KILLED = frozenset({137, LOST})
 TERMINATED = 143
 """Exit code of a SIGTERM: the container was requested to end."""
 _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
-_RESTARTS = _ENDS | {DifferenceKind.RESTARTED}
 BY_TAINT = "DeletionByTaintManager"
 """Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
 
@@ -49,8 +46,6 @@ class Evidence:
     deleted: frozenset[PodUid] = frozenset()  # pods that were deleted in the API
     # containers that ended with the runtime, as recorded before the new kubelet was started
     with_runtime: frozenset[ContainerId] = frozenset()
-    # containers that the shield let the kubelet restart, each with the one whose end has a rule for it
-    by_rule: Mapping[ContainerId, ContainerId] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +64,6 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
             difference.pod.uid in evidence.deleted
             or difference.container in evidence.with_runtime
             or _ended_by_itself(plan, now, difference, evidence)
-            or _restarted_by_rule(difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
         ),
     )
@@ -181,17 +175,9 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
     )
 
 
-def _restarted_by_rule(difference: Difference, evidence: Evidence) -> bool:
-    """Report whether a rule of the pod had it restarted, after a container ended without a request."""
-    if difference.container is None or difference.kind not in _RESTARTS:
-        return False
-    ended = evidence.by_rule.get(difference.container)
-    return ended is not None and ended not in (evidence.asked or frozenset())
-
-
 def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
     pod = next((each for each in plan.completing if each.pod == difference.pod.uid), None)
-    if pod is None or difference.kind not in _ENDS or not is_over(pod, plan.ruled, now.containers):
+    if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
         return False
     regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
     return all(_fell(c, evidence, shielded=plan.shield is not None) for c in regular)

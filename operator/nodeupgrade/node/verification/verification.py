@@ -158,8 +158,6 @@ def _container(
     own_monitor: bool,
 ) -> Iterator[Difference]:
     """Compare one container; a monitor that supervises the whole pod is compared with its sandbox."""
-    if _completed(before, after, free):
-        return
 
     def different(kind: DifferenceKind, detail: str) -> Difference:
         return Difference(kind=kind, label=before.label, detail=detail, pod=before.pod, container=before.id)
@@ -167,6 +165,8 @@ def _container(
     successor = _successor(before, inventory)
     if successor is not None:
         yield different(DifferenceKind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
+    elif _completed(before, after, free):
+        return
     elif after is None:
         yield different(DifferenceKind.GONE, f"{before.id[:12]} is gone")
     elif after.state is not ContainerState.RUNNING:

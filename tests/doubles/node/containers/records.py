@@ -54,6 +54,9 @@ class Troubles:
     mounters: dict[ContainerId, tuple[str, ...]] = field(default_factory=dict)
     # containers with a connection to it, and the exit code with which they end when it breaks; None if they run on
     followers: dict[ContainerId, int | None] = field(default_factory=dict)
+    garbled: set[ContainerId] = field(default_factory=set)  # containers whose metadata has no known form
+    # exit codes of containers that handle SIGTERM
+    exits_when_stopped: dict[ContainerId, int] = field(default_factory=dict)
     unseen_followers: str = ""  # why it cannot be told which containers have one
 
 

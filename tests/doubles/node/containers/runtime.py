@@ -9,6 +9,7 @@ from nodeupgrade.errors import ContainerGone, MetadataConflict, Transient
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH
 from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
@@ -110,7 +111,7 @@ class SimulatedRuntime:
         self._calls.read("runtime.before_images")
         if not self.stopped:
             self._require_answer()
-        held = {i: self.containers[i] for i in ids if i in self.containers}
+        held = {i: self._held(i) for i in ids if i in self.containers}
         return {
             i: BeforeImage(container_id=i, encoding=ENCODING, data=stored.document(), hashes=stored.hashes)
             for i, stored in held.items()
@@ -156,6 +157,8 @@ class SimulatedRuntime:
 
     def _rewrite(self, image: BeforeImage, hashes: StoredHashes) -> None:
         wanted = changed(image.hashes, hashes)
+        if not all(each is None or HASH.fullmatch(each) for each in (wanted.container, wanted.without_resources)):
+            raise MetadataConflict(f"{wanted} are not hashes")
         self._stop_before(self._held(image.container_id).hashes != wanted)
         with self._calls.effect("runtime.rewrite"):
             self._require_writable()
@@ -337,7 +340,7 @@ class SimulatedRuntime:
     def stop_container(self, container_id: ContainerId) -> None:
         """Stop a container on request."""
         self.asked.add(container_id)
-        self.end(container_id, TERMINATED)
+        self.end(container_id, self.troubles.exits_when_stopped.get(container_id, TERMINATED))
 
     def stop_sandbox(self, sandbox_id: SandboxId) -> None:
         """Stop a sandbox and everything in it on request."""
@@ -370,6 +373,8 @@ class SimulatedRuntime:
     def _held(self, container_id: ContainerId) -> Stored:
         if container_id not in self.containers:
             raise ContainerGone(f"the runtime does not hold container {container_id}")
+        if container_id in self.troubles.garbled:
+            raise MetadataConflict(f"the metadata of {container_id} has an unknown form")
         return self.containers[container_id]
 
     def _stop_before(self, writing: bool) -> None:

@@ -60,7 +60,7 @@ class FileStatus:
     st_mtime_ns: int = 0
     st_ctime_ns: int = 0
     st_dev: int = 1
-    st_uid: int = 0
+    st_uid: int = os.geteuid()
     st_gid: int = 0
 
     @property
@@ -136,6 +136,8 @@ class ModelDisk:
 
     def open(self, path: PurePath, flags: int, mode: int = 0o777, /) -> int:
         """Open a file or directory; create it if requested."""
+        if path.parent == PurePath("/proc/self/fd"):
+            path = PurePath(self.path(int(path.name)))
         number = self._find(path)
         if number is None:
             if not flags & os.O_CREAT:

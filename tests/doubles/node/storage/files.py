@@ -21,11 +21,13 @@ class SimulatedFiles:
     Attributes:
         touched: when a file or directory was changed, if not long ago.
         sockets: paths of sockets, which are not on the disk.
+        odd: what is wrong with what lies at a path in place of a file.
     """
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
         self.touched: dict[str, float] = {}
         self.sockets = {PLACES.address}
+        self.odd: dict[str, str] = {}
         self._disk = disk
         self._calls = calls
 
@@ -33,6 +35,23 @@ class SimulatedFiles:
         """The whole content; ``None`` if there is no such file."""
         self._calls.read(f"files.read {path}")
         return self._disk.get(str(path))
+
+    def read_state(self, path: PurePosixPath) -> bytes | None:
+        """The whole content, unless something odd lies there; ``None`` if there is no such file."""
+        if (why := self.odd.get(str(path))) is not None:
+            raise StepFailed(f"cannot read {path} because {why}")
+        return self.read(path)
+
+    def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
+        """Replace or remove the file, or what lies there instead, unless it is a directory."""
+        with self._calls.effect(f"files.write_state {path}"):
+            if self._is_directory(path):
+                raise StepFailed(f"cannot write {path} because Is a directory")
+            self.odd.pop(str(path), None)
+            if data is None:
+                self._disk.pop(str(path), None)
+            else:
+                self._disk[str(path)] = data
 
     def digest(self, path: PurePosixPath) -> Digest | None:
         """SHA-256 of the content; ``None`` if there is no such file."""

@@ -1,10 +1,11 @@
 """Tests how the device manager's checkpoint is read."""
 
+import json
 from typing import Any
 
 import pytest
 
-from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices
+from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices, with_newcomers
 from tests.builders.admitted import checkpoint
 
 ENTRY = {"PodUID": "u", "ContainerName": "app", "ResourceName": "example.com/gpu", "AllocResp": "CgM="}
@@ -27,3 +28,42 @@ def test_a_checkpoint_that_a_kubelet_would_not_accept_says_nothing() -> None:
     assert read_devices(sound) is not None
     for damaged in (None, b"", b"[]", b"{}", b'{"Data":[]}', sound[:-1], sound.replace(b'"a"', b'"c"')):
         assert read_devices(damaged) is None
+
+
+OLD = {**ENTRY, "DeviceIDs": ["0"]}
+CAME = {**ENTRY, "PodUID": "came", "DeviceIDs": {"0": ["1"], "1": ["2"]}}
+
+
+def test_devices_of_others_are_added_in_the_old_format() -> None:
+    saved = checkpoint({"PodDeviceEntries": [OLD], **GPUS})
+    written = checkpoint({"PodDeviceEntries": [{**OLD, "DeviceIDs": {"0": ["0"]}}, CAME], **GPUS})
+
+    both = with_newcomers(saved, written)
+
+    assert json.loads(both)["Data"]["PodDeviceEntries"] == [OLD, {**CAME, "DeviceIDs": ["1", "2"]}]
+    assert read_devices(both) is not None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        None,
+        b"{",
+        *(checkpoint({"PodDeviceEntries": entries, **GPUS}) for entries in (None, [OLD], [{**OLD, "PodUID": "came"}])),
+        checkpoint({"PodDeviceEntries": [{**CAME, "DeviceIDs": None}], **GPUS}),
+        checkpoint({"PodDeviceEntries": [{**CAME, "DeviceIDs": {"0": None}}], **GPUS}),
+        json.dumps({"Data": {"PodDeviceEntries": [{**CAME, "Later": 1}], **GPUS}, "Checksum": 1}).encode(),
+    ],
+)
+def test_without_others_it_is_what_it_was(written: bytes | None) -> None:
+    saved = checkpoint({"PodDeviceEntries": [OLD], **GPUS})
+
+    assert with_newcomers(saved, written) == saved
+
+
+def test_one_that_had_no_devices_gets_those_of_others() -> None:
+    both = with_newcomers(
+        checkpoint({"PodDeviceEntries": None, **GPUS}), checkpoint({"PodDeviceEntries": [CAME], **GPUS})
+    )
+
+    assert [entry["PodUID"] for entry in json.loads(both)["Data"]["PodDeviceEntries"]] == ["came"]

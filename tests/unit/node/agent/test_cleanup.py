@@ -1,20 +1,25 @@
 """What runs have left on a node goes when nothing needs it any more, and not before."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import cast
 
 import pytest
 import yaml
 
 from nodeupgrade.node.agent import cleanup
 from nodeupgrade.node.agent.cleanup import StillNeededError, find_leftovers, remove
+from nodeupgrade.node.executor.units import UNITS
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.dpkg_database import STATUS, Package
+from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.journal.journal_file import FileJournal
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_directories import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
-from nodeupgrade.node.wiring import host_from_pod
+from nodeupgrade.node.wiring import MountedHost, host_from_pod
 from tests.builders.checkout import CHECKOUT
 from tests.builders.run_records import records
 from tests.crash.harness import DPKG, PACKAGE, PACKAGES
@@ -124,19 +129,58 @@ def test_whatever_tells_of_it_goes_last(tmp_path: Path, monkeypatch: pytest.Monk
     assert not host.at(STATE_DIRECTORY).exists()
 
 
+AGENT = "python\0-m\0nodeupgrade.node.agent"
+CLEANUP = "python\0-m\0nodeupgrade.node.agent.cleanup"
+
+
+class Services:
+    """Shows one unit as active."""
+
+    def __init__(self, active: str = "") -> None:
+        self.active = active
+
+    def status(self, unit: str) -> UnitStatus:
+        state = "active" if unit == self.active else "inactive"
+        return UnitStatus(name=unit, load_state="loaded", active_state=state, sub_state="", main_pid=0)
+
+
+def mounted(pods: Path, processes: dict[int, str], sees: dict[int, str], active: str = "") -> MountedHost:
+    """A node at ``pods/host``; ``sees`` has what each process has at /host: the node, a link to it, or a directory."""
+    root = pods / "host"
+    for pid, command in processes.items():
+        process = root / "proc" / str(pid)
+        process.mkdir(parents=True)
+        (process / "cmdline").write_text(f"{command}\0")
+        match sees.get(pid):
+            case "the node":
+                (process / "root").symlink_to(pods)
+            case "a link":
+                (process / "root").mkdir()
+                (process / "root/host").symlink_to(root)
+            case "a directory":
+                (process / "root/host").mkdir(parents=True)
+    return replace(host_from_pod(root), services=cast("SystemdManager", Services(active)))
+
+
 def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
-    for pid, command in (
-        (1, "/sbin/init"),
-        (7, "python\0-m\0nodeupgrade.node.agent.cleanup"),
-        (8, "python\0-m\0nodeupgrade.node.agent"),
-    ):
-        (tmp_path / "proc" / str(pid)).mkdir(parents=True)
-        (tmp_path / "proc" / str(pid) / "cmdline").write_text(f"{command}\0")
-    host = host_from_pod(tmp_path)
+    sees = {7: "the node", 8: "the node"}
+    host = mounted(tmp_path, {1: "/sbin/init", 7: CLEANUP, 8: AGENT}, sees)
     with pytest.raises(StillNeededError, match="an agent runs on this node"):
-        cleanup.require_no_agent(host)
-    (tmp_path / "proc/8/cmdline").unlink()
-    cleanup.require_no_agent(host)
+        cleanup.require_nobody_at_work(host)
+    (tmp_path / "host/proc/8/cmdline").unlink()
+    cleanup.require_nobody_at_work(host)
+
+
+@pytest.mark.parametrize("place", ["nothing", "a link", "a directory"])
+def test_nobody_holds_up_the_cleanup_with_the_arguments_of_an_agent(tmp_path: Path, place: str) -> None:
+    cleanup.require_nobody_at_work(mounted(tmp_path, {8: AGENT}, {8: place}))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_an_executor_on_the_node_is_noticed(tmp_path: Path, unit: str) -> None:
+    """Its file may be gone, and it may run nevertheless."""
+    with pytest.raises(StillNeededError, match=f"{unit} is active"):
+        cleanup.require_nobody_at_work(mounted(tmp_path, {1: "/sbin/init"}, {}, active=unit))
 
 
 def test_its_pods_have_no_token() -> None:

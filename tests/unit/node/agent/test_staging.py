@@ -19,7 +19,7 @@ from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.files.opening import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -180,7 +180,7 @@ def test_a_file_too_large_for_a_program_is_neither_copied_nor_read(
 
     for refusal in (host.refusal(artifact), looked_at.value):
         assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
-        assert f"is larger than {LARGEST_PROGRAM} bytes" in refusal.finding.detail
+        assert f"it is larger than {LARGEST_PROGRAM} bytes" in refusal.finding.detail
 
 
 def chained(number: int) -> StepFailed:

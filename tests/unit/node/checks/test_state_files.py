@@ -16,6 +16,7 @@ from nodeupgrade.node.checks.state_files import devices_are_on_record
 from tests.builders.admitted import checkpoint
 from tests.builders.sound import readiness
 from tests.builders.state_file_cases import (
+    CLAIM,
     DEFECTS,
     DOWN,
     FIRST_FORMAT,
@@ -24,6 +25,7 @@ from tests.builders.state_file_cases import (
     V,
     dra,
     layout,
+    old_claims,
     pods,
     resized,
     sealed,
@@ -46,6 +48,9 @@ LEFT: dict[str, dict[str, Any]] = {
     },
     "state of claims": {**dra(), "current": V("v1.32.0")},
     "state of claims that nobody reads": {**dra(gate=False), "current": V("v1.30.14"), "target": V("v1.34.0")},
+    "state of no claims from before 1.30": {**old_claims(), "current": V("v1.29.14"), "target": V("v1.30.14")},
+    "state of claims from before 1.28": {**old_claims(CLAIM), "current": V("v1.27.14"), "target": V("v1.28.14")},
+    "state of claims of the same kind": {**old_claims(CLAIM), "current": V("v1.28.14"), "target": V("v1.29.14")},
     "state of claims before it is on by default": {
         "state": {"dra_manager_state": b"["}, "current": V("v1.32.0"), "target": V("v1.33.0"),
     },

@@ -14,7 +14,7 @@ from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.plan.plan import Limits, RunPlan, ShownKubelet
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import STAGED
@@ -94,6 +94,7 @@ def test_a_plan_that_is_taken_back_just_now_is_not_carried_out(host: Host, monke
 def test_it_carries_the_run_out_once(host: Host) -> None:
     known = len(host.node.calls.effects)
     host.runs.write_plan(host.plan)
+    host.runs.report_kubelet(host.plan.run_id, ShownKubelet(at=0.0, answered=True, version=NEW))
 
     assert process.main() == 0
     assert host.outcome is Outcome.UPGRADED

@@ -58,7 +58,7 @@ def test_images_are_where_the_runtime_says_which_may_be_another_filesystem(
 
 
 def test_what_the_kernel_says_about_memory_is_read_in_bytes() -> None:
-    lines = b"MemAvailable:    2048 kB\nHugePages_Total:       3\nHugetlb:         6144 kB\nodd: 1 MB\nodd\n"
+    lines = b"MemAvailable:    2048 kB\nHugePages_Total:       3\nHugetlb:         6144 kB\n"
 
     assert gathered(node()).readiness.host.memory == {}
     read = gathered(node(files={"/proc/meminfo": lines})).readiness.host.memory

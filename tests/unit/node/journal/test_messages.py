@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
+from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 
@@ -44,6 +44,19 @@ def test_agent_and_executor_talk_about_pods_that_came(tmp_path: Path) -> None:
     runs.report_newcomers(run, told := Newcomers(pods=(PodUid("a"),), containers=(app,)))
 
     assert runs.ask_for_newcomers(run) == told
+
+
+def test_the_executor_hears_what_the_api_server_shows_of_the_kubelet(tmp_path: Path) -> None:
+    runs, run = RunStore(tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    assert runs.shown_kubelet(run) is None
+
+    runs.report_kubelet(run, ShownKubelet(at=1.5, answered=False))
+    runs.report_kubelet(run, told := ShownKubelet(at=2.0, answered=True, version="v1.33.13"))
+    assert runs.shown_kubelet(run) == told
+
+    (tmp_path / run / "kubelet.json").write_bytes(b'{"at": "now"')
+    assert runs.shown_kubelet(run) is None
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"pods": ["a"', b"null", b'{"pods": 1}', b'{"strange": []}', b"\xff"])

@@ -51,8 +51,8 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         (lambda text: text[:-20], "damaged"),
         (lambda text: text.replace("v1.33.13", "v1.33.12"), "its checksum is wrong"),
-        (lambda text: json.dumps({**json.loads(text), "schema": 3}), "another schema than 2"),
-        (lambda _: "[]", "another schema than 2"),
+        (lambda text: json.dumps({**json.loads(text), "schema": 4}), "another schema than 3"),
+        (lambda _: "[]", "another schema than 3"),
     ],
 )
 def test_a_plan_that_cannot_be_trusted_is_refused(tmp_path: Path, damage: "type[str]", message: str) -> None:
@@ -122,6 +122,17 @@ def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
     runs.discard(RunId("run-1"))
     assert runs.read_plan(RunId("run-1")) is None
     assert runs.plans_not_begun() == []
+
+
+def test_attempts_stay_in_order_whatever_the_clock_said(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    for time, run in ((5, "b-1.1"), (4, "b-1.2"), (3, "b-1.10"), (2, "a-1.1"), (6, "c-1.1")):
+        runs.write_plan(plan(run))
+        os.utime(tmp_path / run / "plan.json", (time, time))
+
+    assert runs.attempts(RunId("b-1")) == ["b-1.1", "b-1.2", "b-1.10"]
+    assert runs.plans_not_begun() == ["a-1.1", "b-1.1", "b-1.2", "b-1.10", "c-1.1"]
+    assert runs.unfinished() == "c-1.1"
 
 
 def test_runs_are_told_apart_by_whether_they_were_begun(tmp_path: Path) -> None:

@@ -6,25 +6,32 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.kubelet.kubeconfig import parse
-from nodeupgrade.node.lease_keeper.renewal import LOOK_SECONDS, renew, renewed_if_stale
+from nodeupgrade.node.lease_keeper.renewal import LOOK_SECONDS, Staleness, renew, renewed
 from nodeupgrade.node.running_kubelet.requests import KubeconfigCredentials, KubeletLease
 from tests.builders.lease_server import NODE, NOW, ApiServer, b64, kubeconfig, lease, pair, server
 
 __all__ = ["pair", "server"]
 
 
-@pytest.mark.parametrize(
-    ("age", "duration", "renews"), [(0, 40, False), (11.9, 40, False), (12, 40, True), (3, 10, True)]
-)
-def test_it_leaves_a_lease_alone_that_a_kubelet_renews(age: float, duration: int, renews: bool) -> None:
-    before = lease(age, duration)
+@pytest.mark.parametrize(("duration", "stale_after"), [(40, 12), (10, 3)])
+def test_it_leaves_a_lease_alone_that_a_kubelet_renews(duration: int, stale_after: int) -> None:
+    seen = Staleness()
 
-    after = renewed_if_stale(before, NOW)
+    assert not seen.is_stale(lease(0, duration), 100)
+    assert not seen.is_stale(lease(0, duration), 100 + stale_after - 0.1)
+    assert seen.is_stale(lease(0, duration), 100 + stale_after)
+    assert not seen.is_stale(lease(-5, duration), 100 + stale_after), "a kubelet has just renewed it"
 
-    assert (after is not None) is renews
-    if after is not None:
-        assert after["spec"]["renewTime"] == "2026-01-01T12:00:00.123456Z"
-        assert after["metadata"] == before["metadata"], "the resource version guards against overwriting the kubelet"
+
+@pytest.mark.parametrize("clock", [-3600, 0, 3600])
+def test_no_clock_that_is_set_keeps_it_from_renewing(clock: int) -> None:
+    """The control plane takes notice of a renewTime only if it is later than the last."""
+    now, before = NOW + timedelta(seconds=clock), lease(0)
+
+    after = renewed(before, now)
+
+    assert datetime.fromisoformat(after["spec"]["renewTime"]) == max(now, NOW + timedelta(microseconds=1))
+    assert after["metadata"] == before["metadata"], "the resource version guards against overwriting the kubelet"
 
 
 @pytest.mark.parametrize("way", ["files", "inline", "token", "token file"])
@@ -49,18 +56,17 @@ def test_it_renews_again_and_again_and_ends(server: ApiServer, pair: tuple[Path,
     found = parse(kubeconfig(server, pair, {"token": "t"}), PurePosixPath(pair[0].parent))
     api = KubeletLease(source=KubeconfigCredentials(found), node=NODE)
     server.away = 2
+    server.lease = lease(-(10**8))  # by a clock that was years ahead, and is set back by now
     looks: list[float] = []
 
     def sleep(seconds: float) -> None:
         looks.append(seconds)
-        if len(looks) == 4:
-            server.lease = lease(0)
-        if len(looks) == 6:
+        if len(looks) == 10:
             server.lease["spec"]["renewTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
-    count = renew(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
+    count = renew(api, 17 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
 
-    assert count == 2
-    assert looks == [LOOK_SECONDS] * 8
+    assert count == 2, "6 looks after it was seen first, and after a kubelet had renewed it"
+    assert looks == [LOOK_SECONDS] * 17
     assert [verb for verb, _ in server.seen].count("PUT") == count
     assert datetime.fromisoformat(server.lease["spec"]["renewTime"]) > datetime.now(UTC) - timedelta(seconds=30)

@@ -180,6 +180,15 @@ def test_a_pod_that_may_end_may_complete() -> None:
     assert only(rewriting(instance(RIGHT), body=pod(restartPolicy="OnFailure"))).may_complete
 
 
+def test_a_sidecar_never_completes_whatever_its_pod_does() -> None:
+    """It ends when its pod is over, at the kubelet's request."""
+    body = pod(restartPolicy="Never", **ROLES["sidecar"])
+    (container,) = parse_pod(body).containers
+    stored = hash_container(container.spec, "v1.32.13")
+
+    assert not only(rewriting(instance(stored), body=body, old="v1.32.13")).may_complete
+
+
 def over(phase: str) -> dict[str, Any]:
     return {**pod(), "status": {"phase": phase}}
 

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -384,3 +385,38 @@ def test_a_runtime_whose_path_leads_to_a_shield_that_left_no_name_is_restarted(n
 
     assert old_again(node)
     assert node.calls.index("systemctl restart containerd.service") < node.calls.index("curl http://localhost/list")
+
+
+def second_link(path: Path) -> None:
+    path.symlink_to(path.with_name("secret"))
+    path.with_name(f".{path.name}.nodeupgrade-new").symlink_to(path.with_name("secret"))
+
+
+@pytest.mark.parametrize("put", [second_link, os.mkfifo, lambda path: os.truncate(path, 400 * 1024**2)])
+def test_whatever_a_pod_puts_in_place_of_a_state_file_is_replaced(node: Node, put: Callable[[Path], None]) -> None:
+    state = node.root / f"node{node.root}/state"
+    state.with_name("secret").write_text("of the node")
+    if put in {second_link, os.mkfifo}:
+        state.unlink()
+    put(state)
+
+    node.look().look(after=ABSENT_SECONDS)
+
+    assert node.started
+    assert (state.read_text(), state.lstat().st_mode & 0o7777) == ("state of the old\n", 0o600)
+    assert state.with_name("secret").read_text() == "of the node"
+    assert "state of the old" in node.read("seen-by-kubelet")
+
+
+def test_a_directory_in_place_of_a_state_file_is_left_and_reported(node: Node) -> None:
+    """The kubelet starts without it, as it would after any restart."""
+    state = node.root / f"node{node.root}/state"
+    state.unlink()
+    state.mkdir()
+
+    node.look().look(after=ABSENT_SECONDS)
+
+    assert node.started
+    assert f"{state} was left as it is" in node.read("runs/rescue.log")
+    assert list(state.iterdir()) == []
+    assert not list(node.root.rglob("*nodeupgrade-new"))

@@ -90,7 +90,8 @@ def said(decision: RunDecision) -> str:
         ("..confirm-binaries", "do hold-package"),
         ("..restart-runtime", "do read-back"),
         ("..restart-runtime read-back:doing", "do read-back"),
-        ("..start-kubelet", "do verify"),
+        ("..start-kubelet", "do await-node-status"),
+        ("..await-node-status", "do verify"),
         ("..verify", "do lower-shield"),
         # The commit.
         ("..lower-shield", "finish Upgraded Succeeded"),
@@ -145,7 +146,7 @@ def test_what_comes_next(story: str, next_: str) -> None:
         # manifests, hashes and the runtime, which took a second each (2 each), and arguments (0.1).
         ("..raise-shield", Observation(monotonic=25.9, boot=FIRST), "do swap-files"),
         ("..raise-shield", Observation(monotonic=26.0, boot=FIRST), "undo raise-shield"),
-        ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do verify"),
+        ("..start-kubelet", Observation(monotonic=500, boot=FIRST), "do await-node-status"),
         # A plan for another boot, or another node, touches nothing; once begun, the journal knows the boot.
         ("", Observation(monotonic=0, boot=SECOND, planned_boot=FIRST), "finish RolledBack NodeRebooted"),
         ("", Observation(monotonic=0, boot=FIRST, planned_boot=FIRST), "do confirm-binaries"),

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
@@ -15,6 +16,7 @@ from nodeupgrade.node.runtimes.description import RuntimeProcess
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.node.runtimes.runtime import RuntimeClients
 from nodeupgrade.node.runtimes.socket_clients import find_clients, listening_sockets
+from tests.builders.hostile_text import NAME_SEPARATORS
 
 ID = ContainerId("a" * 64)
 OTHER = ContainerId("b" * 64)
@@ -48,6 +50,27 @@ def test_who_listens_at_a_path_is_read_from_the_kernels_list() -> None:
         (25, PurePosixPath("/run/containerd/containerd.sock")),
         (29, PurePosixPath("/run/with a blank.sock")),
     ]
+
+
+@pytest.mark.parametrize("odd", [*NAME_SEPARATORS, "\n", "\n\n", " \n", "\nNum  ", "\n0000: 00000002\n"])
+def test_no_name_of_a_socket_hides_another_or_becomes_one(odd: str) -> None:
+    """The kernel writes them as they are, line feeds too."""
+    text = (
+        "Num       RefCount Protocol Flags    Type St Inode Path\n"
+        f"0000: 00000002 00000000 00010000 0001 01 25 /run/a{odd}b\n"
+        f"0000: 00000002 00000000 00000000 0001 01 26 @{odd}\n"
+        "0000: 00000002 00000000 00010000 0001 01 27 /run/containerd/containerd.sock\n"
+    )
+
+    assert list(listening_sockets(text)) == [
+        (25, PurePosixPath(f"/run/a{odd}b")),
+        (27, PurePosixPath("/run/containerd/containerd.sock")),
+    ]
+
+
+def test_a_list_of_sockets_that_is_none_is_an_error() -> None:
+    with pytest.raises(StepFailed, match="cannot read the list of Unix sockets"):
+        list(listening_sockets("head\nodd\n"))
 
 
 class Node:

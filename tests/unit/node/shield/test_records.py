@@ -9,9 +9,8 @@ import pytest
 
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.node.shield.records import ShieldRecords
-from nodeupgrade.node.shield.shield import BY_RULE, REFUSED, RefusedCall, RuleRestart
+from nodeupgrade.node.shield.shield import REFUSED, RefusedCall
 from nodeupgrade.node.shield.socket_exchange import HostShield
-from tests.builders.guarded_calls import TRAIN
 from tests.builders.shield_sockets import RUNTIME
 
 CALL = RefusedCall(at="now", monotonic=5.0, method="StopContainer", instance="c1", label="a/web/c", wanted="stop")
@@ -65,18 +64,6 @@ def test_a_line_that_is_being_written_is_read_later(log: ShieldRecords, tmp_path
 def test_where_nothing_at_all_can_be_written_it_fails(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         ShieldRecords(tmp_path / "gone").record_refusal(CALL)
-
-
-def test_a_line_that_cannot_be_read_excuses_nothing(tmp_path: Path) -> None:
-    restarts = ShieldRecords(tmp_path)
-    assert restarts.restarted_by_rule() == ()
-    known = RuleRestart(at="now", instance=TRAIN, label="a/web/train", ended=TRAIN, exit_code=88)
-
-    restarts.record_rule_restart(known)
-    with (tmp_path / BY_RULE.name).open("ab") as file:
-        file.write(b'{"instance": "x"}\n{"at"')
-
-    assert restarts.restarted_by_rule() == (known,)
 
 
 STOP_CALL = RefusedCall(

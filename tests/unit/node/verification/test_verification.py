@@ -115,6 +115,14 @@ def test_completing_is_free_for_those_who_may_and_takes_the_sandbox_along() -> N
     assert told(Inventory(containers=(replace(EXITED, exit_code=1),), sandboxes=(SANDBOX,)), may_complete=(MAIN.id,))
 
 
+def test_whoever_was_replaced_has_not_completed() -> None:
+    """A container that handles SIGTERM exits with 0, whoever sent it."""
+    successor = replace(MAIN, id=ContainerId("next"), created_at=50)
+    after = Inventory(containers=(EXITED, successor), sandboxes=(SANDBOX,))
+
+    assert told(after, may_complete=(MAIN.id,)) == ["ns/web/main restarted: main was replaced by next"]
+
+
 def test_what_appears_is_told_unless_it_is_dead() -> None:
     guest = replace(MAIN, id=ContainerId("guest"), name="guest", state=ContainerState.CREATED)
     corpse = replace(guest, id=ContainerId("corpse"), state=ContainerState.EXITED)

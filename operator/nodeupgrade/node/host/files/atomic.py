@@ -1,30 +1,29 @@
 """Building blocks of crash-safe changes: files appear complete, with the right attributes, and durably."""
 
 import errno
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.system_calls import Disk
 
 LEFTOVER = ".nodeupgrade-new"
-CHUNK = 1024 * 1024
 # Signatures of content or inode, which would be invalid on another file.
 NOT_CARRIED = frozenset({"security.ima", "security.evm"})
 
 
 @contextmanager
-def fresh_beside(target: Path, *, mode: int, disk: Disk = os) -> Iterator[int]:
+def fresh_beside(target: Path, *, mode: int, place: Path | None = None, disk: Disk = os) -> Iterator[int]:
     """Open a new file that replaces ``target`` when the block ends, or is removed when the block raises.
 
     The content is on disk before the rename, and the rename before this returns. The temporary name is always the
-    same, so the next attempt replaces what a crash left behind.
+    same, so the next attempt replaces what a crash left behind. It is in ``place``, a directory of the same filesystem,
+    or else in the target's.
     """
-    fresh = remove_leftover(target, disk=disk)
+    directory = place or target.parent
+    fresh = remove_leftover(directory / target.name, disk=disk)
     descriptor = disk.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -37,7 +36,8 @@ def fresh_beside(target: Path, *, mode: int, disk: Disk = os) -> Iterator[int]:
     except BaseException:
         _unlink(fresh, disk)
         raise
-    sync_directory(target.parent, disk)
+    for changed in dict.fromkeys((directory, target.parent)):
+        sync_directory(changed, disk)
 
 
 def replace_by_link(source: Path, target: Path, *, disk: Disk = os) -> None:
@@ -60,24 +60,6 @@ def write_all(descriptor: int, data: bytes, *, disk: Disk = os) -> None:
     remaining = memoryview(data)
     while remaining:
         remaining = remaining[disk.write(descriptor, remaining) :]
-
-
-def read_chunks(path: Path, *, disk: Disk = os) -> Iterator[bytes]:
-    """Yield the content of a file in chunks."""
-    descriptor = disk.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        while chunk := disk.read(descriptor, CHUNK):
-            yield chunk
-    finally:
-        disk.close(descriptor)
-
-
-def digest_of(path: Path, *, disk: Disk = os) -> Digest:
-    """Return the SHA-256 of the content of a file."""
-    digest = hashlib.sha256()
-    for chunk in read_chunks(path, disk=disk):
-        digest.update(chunk)
-    return Digest(digest.hexdigest())
 
 
 def carry_attributes(source: Path, descriptor: int, *, disk: Disk = os) -> None:

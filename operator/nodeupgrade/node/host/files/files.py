@@ -41,7 +41,14 @@ class FilesView(Protocol):
     """Reads files. Every method raises StepFailed (chained from the OSError) on failure."""
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Return the content; ``None`` if there is no such file."""
+        """Return the content, of at most LARGEST_FILE bytes; ``None`` if there is no such file."""
+
+    def read_state(self, path: PurePosixPath) -> bytes | None:
+        """Return the content of a file in a directory that others may write; ``None`` if there is no such file.
+
+        Fails unless it is a regular file of root's with one name and at most LARGEST_STATE bytes; a link is not
+        followed.
+        """
 
     def digest(self, path: PurePosixPath) -> Digest | None:
         """Return the SHA-256 of the content; ``None`` if there is no such file."""
@@ -99,6 +106,13 @@ class Files(FilesView, Protocol):
         """Replace a file atomically: temporary file in the same directory, fsync, rename, fsync of the directory.
 
         An existing file keeps its mode, owner and extended attributes. Missing parent directories are created.
+        """
+
+    def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
+        """Replace whatever is at ``path``, in a directory that others may write, by a file that only root may read.
+
+        It is made in ``place``, a directory on the same filesystem that nobody else may write. A link is not followed,
+        but replaced, like anything but a directory. ``None`` removes what is there.
         """
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:

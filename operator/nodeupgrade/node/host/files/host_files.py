@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files import atomic
+from nodeupgrade.node.host.files import atomic, reading
 from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
@@ -47,10 +47,21 @@ class HostFiles:
         return PurePosixPath("/") / seen.relative_to(self.root)
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        return self._of(path, lambda found: b"".join(atomic.read_chunks(found, disk=self.disk)))
+        return self._of(path, lambda found: reading.read_file(found, disk=self.disk))
+
+    def read_state(self, path: PurePosixPath) -> bytes | None:
+        with translate_errors(f"cannot read {path}"):
+            try:
+                with reading.opened(self._unfollowed(path), disk=self.disk) as file:
+                    status = self.disk.fstat(file)
+                    if status.st_uid != os.geteuid() or status.st_nlink != 1:
+                        raise OSError(errno.EPERM, "it belongs to another user, or has a second name")
+                    return b"".join(reading.chunks_of(file, reading.LARGEST_STATE, disk=self.disk))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
 
     def digest(self, path: PurePosixPath) -> Digest | None:
-        return self._of(path, lambda found: atomic.digest_of(found, disk=self.disk))
+        return self._of(path, lambda found: reading.digest_of(found, disk=self.disk))
 
     def size(self, path: PurePosixPath) -> int | None:
         return self._of(path, lambda found: self.disk.stat(found).st_size)
@@ -87,26 +98,37 @@ class HostFiles:
                 if atomic.exists(target, self.disk):
                     atomic.carry_attributes(target, fresh, disk=self.disk)
 
+    def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
+        with translate_errors(f"cannot write {path}"):
+            target = self._unfollowed(path)
+            if data is None:
+                with contextlib.suppress(FileNotFoundError):
+                    self.disk.unlink(target)
+                atomic.sync_directory(target.parent, self.disk)
+                return
+            with atomic.fresh_beside(target, mode=0o600, place=self.seen(place), disk=self.disk) as fresh:
+                atomic.write_all(fresh, data, disk=self.disk)
+
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         with translate_errors(f"cannot copy {source} to {target}"):
             origin = self._required(source)
             destination = self._changeable(target)
             atomic.make_directory(destination.parent, disk=self.disk)
             with atomic.fresh_beside(destination, mode=0o600, disk=self.disk) as fresh:
-                for chunk in atomic.read_chunks(origin, disk=self.disk):
-                    atomic.write_all(fresh, chunk, disk=self.disk)
+                with reading.opened(origin, disk=self.disk) as file:
+                    for chunk in reading.chunks_of(file, reading.LARGEST_PROGRAM, disk=self.disk):
+                        atomic.write_all(fresh, chunk, disk=self.disk)
                 atomic.carry_attributes(origin, fresh, disk=self.disk)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
-        with translate_errors(f"cannot give {target} the attributes of {pattern}"):
-            descriptor = self.disk.open(self._required(target), os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                atomic.carry_attributes(self._required(pattern), descriptor, disk=self.disk)
-                if mode is not None:
-                    self.disk.fchmod(descriptor, mode)
-                self.disk.fsync(descriptor)
-            finally:
-                self.disk.close(descriptor)
+        with (
+            translate_errors(f"cannot give {target} the attributes of {pattern}"),
+            reading.opened(self._required(target), disk=self.disk) as descriptor,
+        ):
+            atomic.carry_attributes(self._required(pattern), descriptor, disk=self.disk)
+            if mode is not None:
+                self.disk.fchmod(descriptor, mode)
+            self.disk.fsync(descriptor)
 
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         with translate_errors(f"cannot put {source} at {target}"):
@@ -156,7 +178,9 @@ class HostFiles:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
         with translate_errors(f"cannot read the attributes of {path}"):
             try:
-                descriptor = os.open(resolve(self.root, path, follow_last=True), os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = os.open(
+                    resolve(self.root, path, follow_last=True), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+                )
             except (FileNotFoundError, NotADirectoryError):
                 return False
             try:
@@ -217,7 +241,7 @@ class HostFiles:
             kind = self.disk.lstat(resolved).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
-        _require_regular(kind, path)
+        reading.require_regular(kind, path)
         return resolved
 
     def _required(self, path: PurePosixPath) -> Path:
@@ -227,10 +251,14 @@ class HostFiles:
         return resolved
 
     def _changeable(self, path: PurePosixPath) -> Path:
-        target = resolve(self.root, path, follow_last=False, disk=self.disk)
+        target = self._unfollowed(path)
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            _require_regular(self.disk.lstat(target).st_mode, path)
+            reading.require_regular(self.disk.lstat(target).st_mode, path)
         return target
+
+    def _unfollowed(self, path: PurePosixPath) -> Path:
+        """Return a path of which the last part may be a link."""
+        return resolve(self.root, path, follow_last=False, disk=self.disk)
 
     def _is_same(self, one: Path, other: Path) -> bool:
         if not atomic.exists(other, self.disk):
@@ -242,10 +270,3 @@ class HostFiles:
 def _kind(mode: int) -> EntryKind:
     kinds = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.LINK}
     return kinds.get(stat.S_IFMT(mode), EntryKind.OTHER)
-
-
-def _require_regular(kind: int, path: PurePosixPath) -> None:
-    if stat.S_ISLNK(kind):
-        raise OSError(errno.EINVAL, "it is a symbolic link; name the file it points to", str(path))
-    if not stat.S_ISREG(kind):
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))

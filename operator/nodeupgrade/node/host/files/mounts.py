@@ -5,9 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")
-_FIELDS = 6
-"""Fields of every line before the optional ones."""
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.text import lines
+
+_ESCAPES = {"040": " ", "011": "\t", "012": "\n", "134": "\\", "043": "#"}
+_ESCAPED = re.compile(rf"\\({'|'.join(_ESCAPES)})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +72,27 @@ def is_mount_point(mountinfo: str, path: PurePosixPath) -> bool:
 
 
 def mounts(mountinfo: str) -> Iterator[Mount]:
-    """Yield all mounts that can be parsed."""
-    for line in mountinfo.splitlines():
+    """Yield all mounts.
+
+    The kernel writes names as they are, except for blanks, tabs, line feeds and backslashes.
+
+    Raises:
+        StepFailed: a line cannot be read.
+    """
+    for line in lines(mountinfo):
         mount, _, filesystem = line.partition(" - ")
-        fields, of_filesystem = mount.split(" "), filesystem.split(" ")
-        if len(fields) >= _FIELDS:
-            yield Mount(
-                number=fields[0],
-                parent=fields[1],
-                point=_unescaped(fields[4]),
-                options=frozenset({*fields[5].split(","), *of_filesystem[-1].split(",")}),
-                kind=of_filesystem[0],
-                source=(fields[2], _unescaped(fields[3])),
-            )
+        match mount.split(" "), filesystem.split(" ", 2):
+            case [number, parent, device, root, point, options, *_], [kind, _, more]:
+                yield Mount(
+                    number=number,
+                    parent=parent,
+                    point=_unescaped(point),
+                    options=frozenset({*options.split(","), *more.split(",")}),
+                    kind=kind,
+                    source=(device, _unescaped(root)),
+                )
+            case _:
+                raise StepFailed(f"cannot read a line of the mount table: {shorten(line, 200)!r}")
 
 
 def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] | None:
@@ -94,4 +105,4 @@ def place_of(mountinfo: str, path: PurePosixPath) -> tuple[str, PurePosixPath] |
 
 
 def _unescaped(path: str) -> PurePosixPath:
-    return PurePosixPath(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), path))
+    return PurePosixPath(_ESCAPED.sub(lambda code: _ESCAPES[code[1]], path))

@@ -5,9 +5,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import NewType
 
+from nodeupgrade.api.limits import shorten
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.text import lines as lines_of
+from nodeupgrade.text import trimmed, words
+
 Selection = NewType("Selection", str)
 """The wanted state of a package: ``install``, ``hold``, ``deinstall``, ``purge`` or ``unknown``."""
 HELD = Selection("hold")
+SELECTIONS = frozenset({"install", "hold", "deinstall", "purge", "unknown"})
 DPKG, RPM = "dpkg", "rpm"
 DATABASE = PurePosixPath("/var/lib/dpkg")
 STATUS = DATABASE / "status"
@@ -61,16 +67,19 @@ class PackageRecord:
 
 
 def record_of(status: bytes, name: str, architecture: str = "") -> PackageRecord | None:
-    """Return the record of a package in STATUS, of any or one architecture; ``None`` if it is not installed."""
+    """Return the record of a package in STATUS, of any or one architecture; ``None`` if it is not installed.
+
+    Raises:
+        StepFailed: its record cannot be read.
+    """
     for fields in _stanzas(status, name):
-        words = fields.get("Status", "").split()
-        found = PackageRecord(
-            selection=Selection(words[0] if words else ""),
-            version=fields.get("Version", ""),
-            architecture=fields.get("Architecture", ""),
-        )
-        if architecture in _ANY | {found.architecture} and words[-1:] and words[-1] not in _NOT_THERE:
-            return found
+        match words(fields.get("Status", "unknown ok not-installed")):
+            case [wanted, _, state] if wanted in SELECTIONS:
+                version, built_for = fields.get("Version", ""), fields.get("Architecture", "")
+            case other:
+                raise StepFailed(f"cannot read dpkg's record of {name}: its Status is {shorten(' '.join(other), 80)!r}")
+        if architecture in _ANY | {built_for} and state not in _NOT_THERE:
+            return PackageRecord(selection=Selection(wanted), version=version, architecture=built_for)
     return None
 
 
@@ -78,7 +87,7 @@ def _stanzas(status: bytes, name: str) -> Iterator[Mapping[str, str]]:
     wanted = f"Package: {name}"
     for stanza in status.decode(errors="replace").split("\n\n"):
         if wanted in stanza:
-            lines = (line for line in stanza.splitlines() if not line.startswith((" ", "\t")))
-            fields = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+            lines = (line for line in lines_of(stanza) if not line.startswith((" ", "\t")))
+            fields = {key: trimmed(value) for key, _, value in (line.partition(":") for line in lines)}
             if fields.get("Package") == name:
                 yield fields

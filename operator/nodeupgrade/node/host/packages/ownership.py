@@ -6,6 +6,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from nodeupgrade.node.host.packages.dpkg_database import DPKG, HELD, RPM, Package, record_of
+from nodeupgrade.text import lines as split_lines
+from nodeupgrade.text import number, trimmed, words
 
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Directories of / that are links into /usr on most systems; a package may list its files under either name."""
@@ -35,9 +37,9 @@ def owner_by_dpkg(
         status: the records of all packages; one without a record is not held.
     """
     names = listed_as(program)
-    wanted = frozenset(str(name).encode() for name in names)
+    wanted = frozenset(str(name).encode(errors="surrogateescape") for name in names)
     owner = next((path.name.removesuffix(".list") for path, text in lists if wanted & frozenset(text.split(b"\n"))), "")
-    diverted = diversions.splitlines()[::3]
+    diverted = diversions.split(b"\n")[::3]
     if not owner or wanted & frozenset(diverted):
         return None
     name, _, architecture = owner.partition(":")
@@ -68,16 +70,16 @@ def assumed_owners(program: PurePosixPath) -> tuple[str, ...]:
 
 def _locks(text: str, package: str) -> bool:
     """Report whether a list of locked packages, or the exclusions of a configuration, name a package."""
-    for line in text.splitlines():
+    for line in split_lines(text):
         key, equals, value = line.partition("=")
-        word = key.strip().lower()
+        word = trimmed(key).lower()
         if equals and word in {"exclude", "excludepkgs"}:
-            names = value.replace(",", " ").split()
+            names = words(value.replace(",", " "))
             if any(fnmatchcase(package, name) for name in names):
                 return True
-        if equals and word == "name" and value.strip() == f'"{package}"':  # dnf 5 keeps locks as TOML
+        if equals and word == "name" and trimmed(value) == f'"{package}"':  # dnf 5 keeps locks as TOML
             return True
-        entry = line.strip()
+        entry = trimmed(line)
         if not equals and not entry.startswith(("#", "!")) and _is_locked_by(entry, package):
             return True
     return False
@@ -85,9 +87,9 @@ def _locks(text: str, package: str) -> bool:
 
 def _is_locked_by(entry: str, package: str) -> bool:
     """Report whether an entry such as ``kubelet-0:1.30.14-1.*`` locks a package, in either order of its parts."""
-    epochless = entry.partition(":")[2] if entry[:1].isdigit() else entry
+    epochless = entry.partition(":")[2] if number(entry[:1]) is not None else entry
     rest = epochless.removeprefix(f"{package}-")
-    return rest != epochless and (rest[:1].isdigit() or rest[:1] == "*")
+    return rest != epochless and (number(rest[:1]) is not None or rest[:1] == "*")
 
 
 _RPM_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)

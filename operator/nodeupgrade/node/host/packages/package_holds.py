@@ -27,6 +27,7 @@ from nodeupgrade.node.host.packages.ownership import RPM_QUERY, parse_owners
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.processes.programs import NodeProgram
 from nodeupgrade.node.host.retries import retry_for, translate_errors
+from nodeupgrade.text import lines, number, trimmed
 
 SECONDS = 60.0
 """The timeout of one call, which usually takes 0.03."""
@@ -60,7 +61,7 @@ class HostPackages:
     def state(self) -> DpkgState:
         return DpkgState(
             runs=self.files.executable(PROGRAM),
-            interrupted=any(path.name.isdecimal() for path in self.files.list(UPDATES)),
+            interrupted=any(number(path.name) is not None for path in self.files.list(UPDATES)),
             user=self._user(),
         )
 
@@ -81,7 +82,7 @@ class HostPackages:
             done = self._run(words, text)
         if done.returncode == 0:
             return
-        said = next(iter(done.stderr.decode(errors="replace").strip().splitlines()), f"status {done.returncode}")
+        said = next(iter(lines(trimmed(done.stderr.decode(errors="replace")))), f"status {done.returncode}")
         if LOCKED in said:
             raise Transient(f"{self._user() or ANOTHER} is using the database of dpkg and has locked it")
         raise StepFailed(f"dpkg does not set {package.specific} to {selection}: {said}")

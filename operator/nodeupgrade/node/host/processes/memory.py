@@ -1,6 +1,10 @@
 """The memory that a container uses, from its control group: the runtime may be restarting."""
 
+import os
 from pathlib import Path, PurePosixPath
+
+from nodeupgrade.node.host.files.reading import read_file
+from nodeupgrade.text import lines, number, trimmed
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -18,8 +22,8 @@ def memory_in_use(pid: int, name: str, proc: Path = Path("/proc"), cgroups: Path
         ``None`` if it is unknown.
     """
     try:
-        lines = [line.split(":", 2) for line in (proc / str(pid) / "cgroup").read_text(encoding="utf-8").splitlines()]
-        paths = {controller: path for _, controllers, path in lines for controller in controllers.split(",")}
+        groups = [line.split(":", 2) for line in lines(os.fsdecode(read_file(proc / str(pid) / "cgroup")))]
+        paths = {controller: path for _, controllers, path in groups for controller in controllers.split(",")}
         if "memory" in paths:
             group = _group(cgroups / "memory", paths["memory"], name)
             return _working_set(group, "memory.usage_in_bytes", "total_inactive_file")
@@ -38,6 +42,11 @@ def _group(root: Path, path: str, name: str) -> Path:
 
 
 def _working_set(group: Path, usage: str, cache: str) -> int:
-    used = int((group / usage).read_text(encoding="ascii"))
-    statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-    return max(0, used - int(statistics.get(cache, 0)))
+    statistics = dict(line.split(" ") for line in lines(read_file(group / "memory.stat").decode()))
+    return max(0, _number(read_file(group / usage).decode()) - _number(statistics.get(cache, "0")))
+
+
+def _number(text: str) -> int:
+    if (found := number(trimmed(text))) is None:
+        raise ValueError(f"{text[:80]!r} is not a number")
+    return found

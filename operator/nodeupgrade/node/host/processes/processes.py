@@ -4,13 +4,15 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.atomic import digest_of
+from nodeupgrade.node.host.files.reading import digest_of, read_file
 from nodeupgrade.node.host.files.system_calls import stamp
 from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.text import lines, number, words
 
 T = TypeVar("T")
 
@@ -49,12 +51,13 @@ def parse_stat(text: str) -> Stat:
     Raises:
         ValueError: the text does not have this form.
     """
-    head, closing, tail = text.rpartition(")")
-    pid, opening, command = head.partition("(")
-    fields = tail.split()
-    if not (closing and opening) or len(fields) < 20:
+    head, _, tail = text.rpartition(")")
+    first, opening, command = head.partition(" (")
+    state, *rest = words(tail) or [""]
+    pid, parent, started = map(number, (first, *rest[:1], *rest[18:19], "", "")[:3])
+    if not opening or pid is None or parent is None or started is None:
         raise ValueError(f"not a process status line: {text[:80]!r}")
-    return Stat(pid=int(pid), command=command, state=fields[0], parent=int(fields[1]), started=int(fields[19]))
+    return Stat(pid=pid, command=command, state=state, parent=parent, started=started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,7 @@ class ProcessTable:
 
     def program_digest(self, pid: int) -> Digest | None:
         """Return the SHA-256 of a process's program, even if its file was deleted; ``None`` if it has none."""
-        return self._of_program(pid, digest_of)
+        return self._of_program(pid, partial(digest_of, follow=True))
 
     def _of_program(self, pid: int, look: Callable[[Path], T]) -> T | None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
@@ -120,8 +123,8 @@ class ProcessTable:
     def units(self, pid: int) -> tuple[str, ...]:
         """Return the systemd units that a process belongs to, by its control group, the innermost last."""
         with contextlib.suppress(OSError):
-            lines = (self.root / str(pid) / "cgroup").read_text(errors="replace").splitlines()
-            groups = [line.split(":", 2) for line in lines if line.count(":") >= 2]
+            content = read_file(self.root / str(pid) / "cgroup").decode(errors="replace")
+            groups = [line.split(":", 2) for line in lines(content) if line.count(":") >= 2]
             path = next((path for _, names, path in groups if names in {"", "name=systemd"} and path != "/"), "")
             return tuple(part for part in path.split("/") if part.endswith(UNITS))
         return ()
@@ -146,18 +149,19 @@ class ProcessTable:
 
     def pids(self) -> tuple[int, ...]:
         """Return the PIDs of all processes."""
-        return tuple(sorted(int(process.name) for process in self.root.iterdir() if process.name.isdecimal()))
+        found = (number(process.name) for process in self.root.iterdir())
+        return tuple(sorted(pid for pid in found if pid is not None))
 
     def sockets(self, pid: int) -> frozenset[int]:
         """Return the inodes of the sockets that a process has open; empty if there is no such process."""
         names = (name for name in self._opened(pid) if name.startswith("socket:["))
-        numbers = (name.removeprefix("socket:[").removesuffix("]") for name in names)
-        return frozenset(int(number) for number in numbers if number.isdecimal())
+        inodes = (number(name.removeprefix("socket:[").removesuffix("]")) for name in names)
+        return frozenset(inode for inode in inodes if inode is not None)
 
     def text(self, pid: int, name: str) -> str:
         """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file."""
         try:
-            return (self.root / str(pid) / name).read_text(errors="surrogateescape")
+            return read_file(self.root / str(pid) / name).decode(errors="surrogateescape")
         except OSError:
             return ""
 
@@ -176,11 +180,10 @@ class ProcessTable:
             pid: its PID in our namespace. A node may have a PID namespace of its own.
         """
         try:
-            lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+            status = read_file(Path(f"/proc/{pid}/status")).decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             return None
-        numbers = next((line.split()[1:] for line in lines if line.startswith("NSpid:")), [str(pid)])
-        return int(numbers[-1])
+        return number(words(next((line for line in lines(status) if line.startswith("NSpid:")), str(pid)))[-1])
 
     def network(self, pid: int) -> str | None:
         """Return the name of a process's network namespace; ``None`` if there is no such process."""
@@ -191,7 +194,7 @@ class ProcessTable:
 
     def _content(self, pid: int, name: str) -> bytes | None:
         try:
-            return (self.root / str(pid) / name).read_bytes()
+            return read_file(self.root / str(pid) / name)
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -205,4 +208,4 @@ class ProcessTable:
 
     def boot_id(self) -> str:
         """Return the kernel's random identifier of this boot."""
-        return (self.root / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return read_file(self.root / "sys/kernel/random/boot_id").decode("ascii").removesuffix("\n")

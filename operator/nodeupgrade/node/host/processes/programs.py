@@ -11,6 +11,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from nodeupgrade.errors import StepFailed, TimedOut
 from nodeupgrade.node.host.retries import translate_errors
+from nodeupgrade.text import lines, trimmed
 
 
 @dataclass(frozen=True)
@@ -84,5 +85,5 @@ class NodeProgram:
 
 def failure_message(done: subprocess.CompletedProcess[bytes]) -> str:
     """Return the last line of a failed program's standard error, or its exit status."""
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else f"status {done.returncode}"
+    written = lines(trimmed(done.stderr.decode(errors="replace")))
+    return written[-1] if written else f"status {done.returncode}"

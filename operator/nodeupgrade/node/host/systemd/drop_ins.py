@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.text import lines, one_line, trimmed
 
-_OURS = re.compile(r"\d\d-nodeupgrade-\w+\.conf|zz-nodeupgrade-\w+\.conf")
+_OURS = re.compile(r"\d\d-nodeupgrade-\w+\.conf|zz-nodeupgrade-\w+\.conf", re.ASCII)
 USUAL_DROP_IN, OF_DROP_IN = "90-nodeupgrade.conf", ".nodeupgrade.conf"
 OWN_CHANGE = PurePosixPath("/var/lib/nodeupgrade/drop-ins.json")
 """On the node, beside the runs; without it, any change of the directory counts as foreign."""
@@ -26,12 +27,12 @@ def decisive_settings(content: bytes | None) -> tuple[str, ...]:
     """Return the settings that are not HARMLESS, in order, as ``[Section] Key=value``; none without a drop-in."""
     found, section = list[str](), ""
     text = (content or b"").decode(errors="surrogateescape").replace("\\\n", " ")
-    for line in map(str.strip, text.splitlines()):
+    for line in map(trimmed, lines(text)):
         key, _, value = line.partition("=")
         if line.startswith("["):
             section = line.strip("[]")
-        elif line and line[0] not in "#;" and f"{section}.{key.strip()}" not in HARMLESS:
-            found.append(f"[{section}] {key.strip()}={' '.join(value.split())}")
+        elif line and line[0] not in "#;" and f"{section}.{trimmed(key)}" not in HARMLESS:
+            found.append(f"[{section}] {trimmed(key)}={one_line(value)}")
     return tuple(found)
 
 

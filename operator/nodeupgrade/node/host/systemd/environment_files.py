@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+from nodeupgrade.text import trimmed
+
 _WILD = frozenset("*?[\\")
 
 
@@ -45,7 +47,7 @@ def matching_files(environment_file: str, paths: Iterable[str]) -> tuple[str, ..
 VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """The names of variables that systemd passes on."""
 # Versions of systemd differ in escapes within quotes and at the end of a comment: such a file does not match.
-_ESCAPE = re.compile(r"\\([\s\S])")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _QUOTED = re.compile(r"""'([^'\\\0]*)'|"((?:[^"\\\0]|\\["\\`$\n])*)\"""")
 _BETWEEN = re.compile(r"(?:\s|[#;](?:[^\n\r\\\0]|\\[^\n\r\0])*(?=[\n\r]|\Z))*", re.ASCII)
 _ASSIGNMENT = re.compile(
@@ -75,7 +77,7 @@ def parse_assignments(data: bytes) -> dict[str, str] | None:
         line = _ASSIGNMENT.match(text, at)
         if line is None or (line["plain"] or "").startswith(("'", '"')):
             return None
-        name = line["name"].rstrip()
+        name = trimmed(line["name"])
         # systemd ignores other names, such as that in "export NAME=value".
         if line["plain"] is not None and VARIABLE.fullmatch(name):
             inside = (each[1] or each[2] or "" for each in _QUOTED.finditer(line["quoted"]))

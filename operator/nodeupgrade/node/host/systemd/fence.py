@@ -27,7 +27,7 @@ class Fence:
 
     def prepare(self) -> bool:
         """Write the drop-in; report whether that needs a daemon-reload."""
-        if self._drop_in_file.exists() and self._drop_in_file.read_text(encoding="ascii") == self._text:
+        if self._drop_in_file.exists() and self._drop_in_file.read_bytes() == self._text.encode():
             return False
         self._drop_in_file.parent.mkdir(parents=True, exist_ok=True)
         new = self._drop_in_file.with_suffix(".new")

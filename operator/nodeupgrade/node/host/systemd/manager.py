@@ -12,6 +12,7 @@ from nodeupgrade.node.host.systemd.fence import Fence
 from nodeupgrade.node.host.systemd.systemctl import Systemctl
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
+from nodeupgrade.text import lines, number, words
 
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 """Commands that systemd runs when it starts or stops a service, in addition to ExecStart."""
@@ -34,7 +35,7 @@ PROPERTIES = (
     *ACTIONS, *TRIGGERS, *RUN,
 )  # fmt: skip
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
-VERSION = re.compile(r"Version=(?:systemd )?v?(\d+)")
+VERSION = re.compile(r"Version=(?:systemd )?v?([0-9]{1,4})")
 LOG_LINES = 20_000
 INHERITED = frozenset({"", "inherit"})
 JOURNALED = frozenset({"", "journal", "journal+console", "syslog", "syslog+console"})
@@ -68,22 +69,22 @@ class SystemdManager:
             load_state=shown.get("LoadState", "not-found"),
             active_state=shown.get("ActiveState", "inactive"),
             sub_state=shown.get("SubState", "dead"),
-            main_pid=int(shown.get("MainPID") or 0),
+            main_pid=properties.number_of("MainPID", shown),
             kill_mode=shown.get("KillMode", ""),
             fragment_path=shown.get("FragmentPath", ""),
             result=shown.get("Result", ""),
-            exit_status=int(shown.get("ExecMainStatus") or 0),
-            bound_by=tuple(sorted({unit for key in BINDINGS for unit in shown.get(key, "").split()})),
-            restarts=int(shown.get("NRestarts") or 0),
+            exit_status=properties.number_of("ExecMainStatus", shown),
+            bound_by=tuple(sorted({unit for key in BINDINGS for unit in words(shown.get(key, ""))})),
+            restarts=properties.number_of("NRestarts", shown),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=start.program,
             command=properties.words_of(start),
             commands=(*starts, *(c for when in RUN for c in properties.commands_of(when, shown.get(when, "")))),
-            drop_ins=tuple(shown.get("DropInPaths", "").split()),
+            drop_ins=tuple(words(shown.get("DropInPaths", ""))),
             environment_files=properties.environment_files_of(
                 shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")
             ),
-            started=properties.awake_time_of(shown.get("ExecMainStartTimestampMonotonic", "")),
+            started=properties.awake_time_of("ExecMainStartTimestampMonotonic", shown),
             needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start.line,
             environment=properties.assignments_of(shown.get("Environment", "")),
@@ -100,15 +101,15 @@ class SystemdManager:
         )
 
     def environment(self) -> dict[str, str]:
-        lines = self._systemctl.run("show-environment").splitlines()
-        pairs = (properties.assignment_of(line).partition("=") for line in lines)
+        shown = lines(self._systemctl.run("show-environment"))
+        pairs = (properties.assignment_of(line).partition("=") for line in shown)
         return {name: value for name, _, value in pairs}
 
     def version(self) -> int:
         shown = self._systemctl.run("show", "--property=Version")
-        if (found := VERSION.match(shown.strip())) is None:
+        if (found := VERSION.match(shown)) is None:
             raise StepFailed(f"cannot read the version of systemd in {shown[:100]!r}")
-        return int(found[1])
+        return number(found[1]) or 0
 
     def shuts_down(self) -> bool:
         """Report whether systemd is stopping everything, or logind is about to have it do so.
@@ -139,7 +140,7 @@ class SystemdManager:
         if not wait:
             return
         shown = self._show(unit)
-        if shown.get("ActiveState", "inactive") not in DOWN or int(shown.get("MainPID") or 0):
+        if shown.get("ActiveState", "inactive") not in DOWN or properties.number_of("MainPID", shown):
             raise StepFailed(
                 f"cannot keep {unit} stopped because it is {shown.get('ActiveState')} again right after the stop; "
                 f"find out what starts it: systemctl status {unit}"
@@ -186,8 +187,8 @@ class SystemdManager:
         invocation = self._systemctl.show(_checked(unit), ("InvocationID",)).get("InvocationID", "")
         if not invocation:
             return ()
-        lines = self._systemctl.journal(invocation, LOG_LINES).splitlines()
-        return tuple(lines) if len(lines) < LOG_LINES else ()
+        logged = lines(self._systemctl.journal(invocation, LOG_LINES))
+        return tuple(filter(None, logged)) if len(logged) < LOG_LINES else ()
 
     def reload(self) -> None:
         """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""
@@ -199,7 +200,7 @@ class SystemdManager:
 
     def _holds_fence(self, unit: str, shown: dict[str, str]) -> bool:
         # A masked unit has no drop-ins and needs none, since it cannot be started anyway.
-        loaded = str(self._fence(unit).drop_in) in shown.get("DropInPaths", "").split()
+        loaded = str(self._fence(unit).drop_in) in words(shown.get("DropInPaths", ""))
         return loaded or shown.get("LoadState") == "masked"
 
     def _forget_failures(self, unit: str) -> None:
@@ -228,7 +229,7 @@ def endings_of(shown: Mapping[str, str]) -> tuple[str, ...]:
     """Return the settings with which systemd reboots or stops the machine, such as ``FailureAction=reboot``."""
     actions = (f"{name}={value}" for name in ACTIONS if (value := shown.get(name, "")) not in {"", "none"})
     units = (
-        f"{name}={unit}" for name in TRIGGERS for unit in shown.get(name, "").split() if ENDS_MACHINE.fullmatch(unit)
+        f"{name}={unit}" for name in TRIGGERS for unit in words(shown.get(name, "")) if ENDS_MACHINE.fullmatch(unit)
     )
     return (*actions, *units)
 

@@ -2,12 +2,14 @@
 
 import re
 import shlex
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd.units import UnitCommand
+from nodeupgrade.text import lines, number, trimmed
 
 EXEC_COMMAND = re.compile(r"\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.DOTALL)
 EXEC_NEXT = re.compile(r"\n(?=\{ path=)")
@@ -49,7 +51,7 @@ def assignment_of(line: str) -> str:
 
 def _unescaped(word: str) -> str:
     escaped = word.encode("utf-8", "surrogateescape")
-    return ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), escaped).decode("utf-8", "replace")
+    return ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), escaped).decode("utf-8", "replace")
 
 
 def commands_of(when: str, shown: str) -> tuple[UnitCommand, ...]:
@@ -81,13 +83,28 @@ def words_of(command: UnitCommand) -> tuple[str, ...]:
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:
     """Return path and whether it is required from each line like ``/etc/default/kubelet (ignore_errors=yes)``."""
-    matches = (ENVIRONMENT_FILE.fullmatch(line.strip()) for line in shown.splitlines())
+    matches = (ENVIRONMENT_FILE.fullmatch(trimmed(line)) for line in lines(shown))
     return tuple((line[1], line[2] == "no") for line in matches if line)
 
 
-def awake_time_of(shown: str) -> AwakeTime | None:
-    """Return a monotonic timestamp, which systemd shows in microseconds; ``None`` for 0, which means never."""
-    microseconds = int(shown or 0)
+def number_of(name: str, shown: Mapping[str, str]) -> int:
+    """Return a property that is a number; 0 if it is not shown.
+
+    Raises:
+        StepFailed: it is something else.
+    """
+    if (found := number(shown.get(name) or "0")) is None:
+        raise StepFailed(f"cannot read what systemd shows as {name}: {shorten(shown[name], 200)}")
+    return found
+
+
+def awake_time_of(name: str, shown: Mapping[str, str]) -> AwakeTime | None:
+    """Return a monotonic timestamp, which systemd shows in microseconds; ``None`` for 0, which means never.
+
+    Raises:
+        StepFailed: as for number_of().
+    """
+    microseconds = number_of(name, shown)
     return AwakeTime(microseconds / 1e6) if microseconds else None
 
 

@@ -8,6 +8,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd.properties import OLD_ENVIRONMENT_FILES
+from nodeupgrade.text import lines, one_line, trimmed
 
 # SYSTEMD_IGNORE_CHROOT: in a chroot, systemctl would otherwise skip its work, but the chroot into the host is
 # intended. The other variables keep the output plain. chroot and nsenter pass all of them on.
@@ -62,7 +63,7 @@ class Systemctl:
     def _run(self, arguments: tuple[str, ...]) -> str:
         done = self._call(arguments)
         if done.returncode != 0:
-            message = " ".join(done.stderr.split()) or "no message"
+            message = one_line(done.stderr) or "no message"
             failed = _SilentError if any(sign in message for sign in SILENCE) else StepFailed
             raise failed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {message}")
         return done.stdout
@@ -78,7 +79,7 @@ class Systemctl:
     def says(self, program: str, *arguments: str) -> str:
         """Return what a program prints, whatever its exit status; empty if it cannot be run or does not end in time."""
         try:
-            return self._call(arguments, program).stdout.strip()
+            return trimmed(self._call(arguments, program).stdout)
         except StepFailed:
             return ""
 
@@ -91,9 +92,9 @@ class Systemctl:
         Raises:
             StepFailed: as for run().
         """
-        lines = self.run("show", f"--property={','.join(properties)}", unit).splitlines()
+        output = self.run("show", f"--property={','.join(properties)}", unit)
         shown, name = dict[str, list[str]](), ""
-        for line in lines:
+        for line in lines(output):
             start, _, value = line.partition("=")
             if begins := start in {*properties, OLD_ENVIRONMENT_FILES}:
                 name = start
@@ -111,7 +112,7 @@ class Systemctl:
             ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *matches), "journalctl", JOURNAL_SECONDS
         )
         if done.returncode not in {0, NO_ENTRIES}:
-            raise StepFailed(f"journalctl ended with status {done.returncode}: {' '.join(done.stderr.split())}")
+            raise StepFailed(f"journalctl ended with status {done.returncode}: {one_line(done.stderr)}")
         return done.stdout
 
     def _call(
@@ -120,13 +121,11 @@ class Systemctl:
         call = f"{program} {' '.join(arguments)}"
         timeout = min(self.timeout, limit)
         try:
-            return subprocess.run(
+            done = subprocess.run(
                 [*self.prefix, program, *arguments],
                 env=ENVIRONMENT,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
-                errors="replace",
                 timeout=timeout,
                 check=False,
             )
@@ -134,3 +133,5 @@ class Systemctl:
             raise StepFailed(f"{call} did not end within {timeout:g} s") from error
         except OSError as error:
             raise StepFailed(f"cannot run {call} because {error}") from error
+        output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+        return subprocess.CompletedProcess(done.args, done.returncode, output, errors)

@@ -8,6 +8,7 @@ one (seen with systemd 252). The next daemon-reload makes such files effective, 
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.node.host.files.resolving import resolve
+from nodeupgrade.text import words
 
 DIRECTORIES = (
     "/etc/systemd/system.control",
@@ -29,7 +30,7 @@ def has_unloaded_files(root: Path, unit: str, fragment: str, drop_ins: str) -> b
         fragment: path of the loaded unit file.
         drop_ins: paths of the loaded drop-ins, separated by spaces.
     """
-    loaded = {PurePosixPath(path).name for path in drop_ins.split()}
+    loaded = {PurePosixPath(path).name for path in words(drop_ins)}
     drop_ins_on_disk = _drop_ins_on_disk(root, f"{unit}.d") | _drop_ins_on_disk(root, f"{unit.rpartition('.')[2]}.d")
     return bool(drop_ins_on_disk - loaded) or _is_shadowed(root, unit, fragment)
 

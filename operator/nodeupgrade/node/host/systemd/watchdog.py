@@ -1,5 +1,6 @@
 """Notifies systemd about this service (the ``sd_notify`` protocol)."""
 
+import math
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from typing import Self
 import structlog
 
 from nodeupgrade.node.host.clock import Clock
+from nodeupgrade.text import number
 
 
 def notify(message: str) -> None:
@@ -49,9 +51,9 @@ class Watchdog:
     """
 
     def __init__(self, environment: Mapping[str, str], *, kill: Callable[[], None] = kill_self) -> None:
-        self._seconds = int(environment.get("WATCHDOG_USEC") or 0) / 1e6
+        self._seconds = (number(environment.get("WATCHDOG_USEC", "")) or 0) / 1e6
         self._kill = kill
-        self._patience = self._until = float("inf")
+        self._patience = self._until = math.inf
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="watchdog", daemon=True)
 

@@ -35,14 +35,15 @@ class ConfirmBinaries(StepActions):
         return {path: node.files.stamp(PurePosixPath(path)) for path in (plan.swap.path, plan.swap.staged, *runtime)}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Link the old program under its backup name, and check the digests.
+        """Copy the old program to its backup name, and check the digests.
 
-        The backup is read, not the old path, where another program may appear at any time. A program that has become a
-        symbolic link is refused here, not with the kubelet down.
+        A second name would change with a program that is written in place. The copy is read, not the old path, where
+        another program may appear at any time. A program that has become a symbolic link is refused here, not with the
+        kubelet down.
         """
         swap = plan.swap
         node.files.tidy(PurePosixPath(swap.path))
-        node.files.replace(PurePosixPath(swap.path), PurePosixPath(swap.backup))
+        node.files.copy(PurePosixPath(swap.path), PurePosixPath(swap.backup))
         require_digest(node, swap.backup, {swap.before})
         require_digest(node, swap.staged, {swap.after})
         file_exchange.back_up(node, plan)

@@ -6,13 +6,14 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD
 from nodeupgrade.node.plan.exchanged_files import is_drop_in
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import file_exchange
+from nodeupgrade.node.run import file_exchange, kubelet_state
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
@@ -20,22 +21,20 @@ DROP_IN_MODE = 0o644
 
 
 class SaveState(StepActions):
-    """Save the kubelet's state files, some of which an older kubelet refuses once a newer one has rewritten them."""
+    """Save the kubelet's state files, which an older kubelet may refuse once a newer one has rewritten them."""
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the content of the files, which is kept in the journal."""
-        return _read_contents(node, (PurePosixPath(path) for path in plan.state_files))
+        return kubelet_state.save(node, plan, node.recorded(Step.STOP_KUBELET) or {})
 
-    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Update the rescue script with the present files and hashes; the journal has the files."""
+    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+        """Replace what is no file, and update the rescue script with the present files and hashes."""
+        kubelet_state.put_right(node, payload)
         write_script(node, plan)
 
-    def undo(self, node: Node, _plan: RunPlan, payload: Payload) -> None:
-        """Restore each file that existed and was changed.
-
-        Files that only the newer kubelet created stay: an older one ignores them, and the next upgrade uses them.
-        """
-        _restore_contents(node, {path: content for path, content in payload.items() if content is not None})
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+        """Restore what the old kubelet could not read; report what lies there in place of a file."""
+        return kubelet_state.restore(node, plan, payload)
 
 
 class PinStaticPods(StepActions):

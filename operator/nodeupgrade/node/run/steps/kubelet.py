@@ -1,6 +1,8 @@
 """Steps of the kubelet itself: the old one is stopped, its program swapped, and the new one started and watched."""
 
+from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Self
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
@@ -10,10 +12,11 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import inventory_comparison, shield_use, start_preconditions
+from nodeupgrade.node.run import inventory_comparison, kubelet_state, shield_use, start_preconditions
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Watch
 from nodeupgrade.node.run.kubelet_health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 from nodeupgrade.node.run.kubelet_log import last_errors, read_log
+from nodeupgrade.node.run.node_status import NodeStatusWait
 from nodeupgrade.node.run.shown_containers import require_shown
 from nodeupgrade.node.run.start_preconditions import require_digest
 from nodeupgrade.node.run.started_program import ProgramWatch
@@ -24,12 +27,17 @@ FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
 LOOK_AT_KUBELET_SECONDS = 1.0
 UNHEALTHY_LOOKS_TOLERATED = 5
+NOT_SHOWN = "before the API server showed the new kubelet"
 OUTCOME_SECONDS = 60.0
 """How long after the settle period a call may wait at the shield: one that cannot be recorded waits forever."""
 
 
 class StopKubelet(StepActions):
     """Fence and stop the kubelet, so that nothing else can start it."""
+
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+        """Return the state files while a kubelet runs: what pods put in their place once it is stopped is replaced."""
+        return kubelet_state.save(node, plan, {})
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Fence before stopping, so that no automatic restart can happen in between."""
@@ -119,6 +127,17 @@ class StartKubelet(StepActions):
         node.services.stop(plan.swap.unit)
 
 
+class AwaitNodeStatus(StepActions):
+    """Wait until the API server shows the new kubelet: the settle period begins then, see `node_status`."""
+
+    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+        """Watch containers and kubelet meanwhile."""
+        watch, status = KubeletWatch.from_now(node, plan, NOT_SHOWN), NodeStatusWait.from_now(node, plan)
+        while not status.is_over():
+            watch()
+            node.clock.sleep(LOOK_SECONDS)
+
+
 class Verify(StepActions):
     """Verify, for the settle period, that the new kubelet stays healthy and changes no instance.
 
@@ -128,32 +147,58 @@ class Verify(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
-        watch = Watch.from_now(node, plan)
-        pid = node.services.status(plan.swap.unit).main_pid
-        began = next_look = node.clock.awake()
-        end = next_look + plan.limits.settle
-        unhealthy = 0
+        watch = KubeletWatch.from_now(node, plan, "during the settle period")
+        began = node.clock.awake()
+        end = began + plan.limits.settle
         waits_since: AwakeTime | None = None
         while True:
-            if node.abort():
-                raise StepFailed("an abort was requested during the settle period", reason=Reason.ABORTED)
             watch()
-            if node.clock.awake() >= next_look:
-                require_same_process(node, plan, pid)
-                unhealthy = 0 if node.kubelet.healthy() else unhealthy + 1
-                if unhealthy > UNHEALTHY_LOOKS_TOLERATED:
-                    why = f"the kubelet failed {unhealthy} health checks in a row"
-                    raise StepFailed(why, reason=Reason.VERIFICATION_FAILED)
-                next_look += LOOK_AT_KUBELET_SECONDS
-            settled = node.clock.awake() >= end and not unhealthy
-            if settled and watch.is_content(thorough=True) and not _waits(node, plan):
-                watch()  # a call that waited may have been refused
+            settled = node.clock.awake() >= end and not watch.unhealthy
+            if settled and watch.containers.is_content(thorough=True) and not _waits(node, plan):
+                watch.containers()  # a call that waited may have been refused
                 if are_recreated(node, plan, since=began):
                     return
             waits_since = (waits_since or node.clock.awake()) if _waits(node, plan) else None
             if waits_since is not None and node.clock.awake() >= max(end, waits_since) + OUTCOME_SECONDS:
                 raise StepFailed(shield_use.CALL_WAITS, reason=Reason.SHIELD_REFUSED_CALL)
             node.clock.sleep(LOOK_SECONDS)
+
+
+@dataclass(slots=True)
+class KubeletWatch:
+    """Watches the new kubelet, and what ran before it."""
+
+    node: Node
+    plan: RunPlan
+    when: str  # for messages
+    containers: Watch
+    _pid: int
+    _next: AwakeTime
+    unhealthy: int = 0  # health checks that failed in a row
+
+    @classmethod
+    def from_now(cls, node: Node, plan: RunPlan, when: str) -> Self:
+        """Return a watch of the kubelet that runs now."""
+        pid = node.services.status(plan.swap.unit).main_pid
+        return cls(node, plan, when, Watch.from_now(node, plan), pid, node.clock.awake())
+
+    def __call__(self) -> None:
+        """Look at whatever is due.
+
+        Raises:
+            StepFailed: a container was harmed, the kubelet exited or stays unhealthy, or an abort was requested.
+        """
+        if self.node.abort():
+            raise StepFailed(f"an abort was requested {self.when}", reason=Reason.ABORTED)
+        self.containers()
+        if self.node.clock.awake() < self._next:
+            return
+        require_same_process(self.node, self.plan, self._pid)
+        self.unhealthy = 0 if self.node.kubelet.healthy() else self.unhealthy + 1
+        if self.unhealthy > UNHEALTHY_LOOKS_TOLERATED:
+            why = f"the kubelet failed {self.unhealthy} health checks in a row"
+            raise StepFailed(why, reason=Reason.VERIFICATION_FAILED)
+        self._next += LOOK_AT_KUBELET_SECONDS
 
 
 def _waits(node: Node, plan: RunPlan) -> bool:
@@ -171,5 +216,5 @@ def require_same_process(node: Node, plan: RunPlan, pid: int) -> None:
     if not pid or status.main_pid != pid:
         since = f", and runs again as process {status.main_pid}" if status.main_pid else ""
         log = f"see journalctl -u {status.name}{last_errors(read_log(node, status.name))}"
-        why = f"the kubelet became healthy and exited during the settle period{since}; {log}"
+        why = f"the kubelet became healthy and exited while it was watched{since}; {log}"
         raise StepFailed(why, reason=Reason.VERIFICATION_FAILED)

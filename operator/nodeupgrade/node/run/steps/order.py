@@ -6,7 +6,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.run.steps.actions import StepActions
 from nodeupgrade.node.run.steps.before_stop import ArmDeadMan, ConfirmBinaries, HoldPackage
 from nodeupgrade.node.run.steps.files import PinStaticPods, SaveState, SetArguments, SwapFiles
-from nodeupgrade.node.run.steps.kubelet import StartKubelet, StopKubelet, SwapBinary, Verify
+from nodeupgrade.node.run.steps.kubelet import AwaitNodeStatus, StartKubelet, StopKubelet, SwapBinary, Verify
 from nodeupgrade.node.run.steps.runtime import ConfirmInventory, ReadBack, RestartRuntime, RewriteHashes
 from nodeupgrade.node.run.steps.shield import LowerShield, RaiseShield
 
@@ -26,6 +26,7 @@ STEPS: Mapping[Step, StepActions] = {
     Step.SET_ARGUMENTS: SetArguments(),
     Step.SWAP_BINARY: SwapBinary(),
     Step.START_KUBELET: StartKubelet(),
+    Step.AWAIT_NODE_STATUS: AwaitNodeStatus(),
     Step.VERIFY: Verify(),
     Step.LOWER_SHIELD: LowerShield(),
 }

@@ -1,18 +1,17 @@
 """Steps of the runtime: its containers are confirmed, their hashes rewritten, and it serves them after a restart."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.errors import ContainerGone, StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.failpoints.failpoints import FIRST_RESTORED, FIRST_REWRITTEN, RUNTIME_RESTARTED
+from nodeupgrade.node.failpoints.failpoints import FIRST_REWRITTEN, RUNTIME_RESTARTED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, RunPlan
-from nodeupgrade.node.run import before_images, inventory_comparison, newcomers, start_preconditions
+from nodeupgrade.node.run import before_images, hash_restoring, inventory_comparison, newcomers, start_preconditions
 from nodeupgrade.node.run.inventory_comparison import require_planned
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
@@ -69,19 +68,21 @@ class RewriteHashes(StepActions):
         """Restore every byte, and make the runtime serve it.
 
         Containers that the new kubelet created meanwhile get the old kubelet's hashes, or it would replace them a
-        second time. For pods that were added after planning, the agent reports the hashes.
+        second time. For pods that were added after planning, the agent reports the hashes. A container whose hash
+        cannot be restored is named, and does not keep the node without a kubelet: the shield guards it (see
+        docs/decisions/runtimes.md).
         """
         start_preconditions.require_startable(node, plan)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
-        for image in before_images.recorded_images(payload).values():
-            with suppress(ContainerGone):
-                node.runtime.restore(image)
-            node.failpoint(FIRST_RESTORED)
+        planned = {c.id: c for c in plan.containers}
+        images = before_images.recorded_images(payload)
+        left = hash_restoring.restore_images(node, images, {i: c.after.container for i, c in planned.items()})
+        known = {(c.pod.uid, c.name): c.label for c in map(planned.get, left) if c is not None}
         for container, before in _created_since(node, plan):
-            for present in node.runtime.before_images([container.id]).values():
-                node.runtime.rewrite([(present, before)])
+            if not hash_restoring.store_hash(node, container.id, before, instead_of=container.hashes.container):
+                known[container.pod.uid, container.name] = container.label
         restored, doubtful = newcomers.restore_hashes(node, plan)
-        hashes = _hashes(plan, restored)
+        hashes = {key: value for key, value in _hashes(plan, restored).items() if key not in known}
         if _serves_another_era(node, hashes):
             start_preconditions.require_runtime_as_planned(node, plan)
             node.services.restart(plan.runtime_unit)
@@ -90,14 +91,22 @@ class RewriteHashes(StepActions):
                 raise StepFailed(
                     f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
                 )
-        if not doubtful:
-            return None
-        return f"added after planning, so the old kubelet may restart them: {', '.join(doubtful)}"
+        return _unrestored(sorted(known.values()), doubtful)
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether every stored hash is the planned one."""
         images = node.runtime.before_images(c.id for c in plan.rewrites())
         return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
+
+
+def _unrestored(unknown: Sequence[str], doubtful: Sequence[str]) -> str | None:
+    """Return a sentence about the containers that the old kubelet may restart."""
+    causes = (
+        ("their stored hash could not be restored, since another process changed their metadata", unknown),
+        ("added after planning", doubtful),
+    )
+    said = [f"{why}, so the old kubelet may restart them: {', '.join(labels)}" for why, labels in causes if labels]
+    return "; ".join(said) or None
 
 
 def _created_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstance, StoredHashes]]:

@@ -1,6 +1,5 @@
 """Implements ContainerRuntime with containerd 1.4 to 2.3."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
@@ -30,6 +29,7 @@ from nodeupgrade.node.runtimes.description import (
 )
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage, RescueFragment
+from nodeupgrade.text import parse_json
 
 CONTAINERD = RuntimeKind(
     name=SupportedRuntime.CONTAINERD,
@@ -48,7 +48,7 @@ class ContainerdRuntime(CriRuntime):
     METADATA = NAMESPACE
     # containerd 1.4 to 2.3 log these at level info before they act (pkg/cri … instrumented_service.go). Both log
     # formats, text and JSON, quote the message once more.
-    STOP_REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for \\?"([0-9a-f]+)\\?"')
+    STOP_REQUEST = re.compile(r'(?:StopContainer|StopPodSandbox|RemovePodSandbox) for "([0-9a-f]+)"')
 
     program: ContainerdProgram
 
@@ -101,7 +101,7 @@ class ContainerdRuntime(CriRuntime):
 def reported_places(info: Mapping[str, str]) -> RuntimePlaces | None:
     """Return containerd's directories and socket as the CRI plugin reports them; ``None`` if it does not."""
     try:
-        configuration = json.loads(info["config"])
+        configuration = parse_json(info["config"])
         root, state, address = (configuration[key] for key in ("containerdRootDir", "stateDir", "containerdEndpoint"))
     except (KeyError, TypeError, ValueError):
         return None

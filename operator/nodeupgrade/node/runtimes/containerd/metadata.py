@@ -6,19 +6,25 @@ from containerd 1.4 to 2.3. containerd does not validate such a document when it
 document it cannot read vanishes from the CRI at its next start.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from google.protobuf.any_pb2 import Any as Packed
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
-from nodeupgrade.node.runtimes.cri.hash_text import HashText
+from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEYS
+from nodeupgrade.node.runtimes.cri.hash_text import HashText, Spans
+from nodeupgrade.node.runtimes.cri.json_places import LEAF, Places, Tree
 
 EXTENSION = "io.cri-containerd.container.metadata"
 TYPE_URL = "github.com/containerd/cri/pkg/store/container/Metadata"
 VERSION = "v1"
+ANNOTATIONS = ("Metadata", "Config", "annotations")
+WANTED: Tree = {
+    "Version": LEAF,
+    "Metadata": {"ID": LEAF, "Config": {"annotations": dict.fromkeys(HASH_KEYS, LEAF)}},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +48,22 @@ class StoredMetadata(HashText):
         """The value of the extension."""
         return Packed(type_url=self.type_url, value=self.data)
 
-    def parsed(self) -> tuple[Mapping[str, Any], object]:
-        document = self._document()
-        annotations = self._annotations(document)
-        return {name: annotations.pop(name) for name in self.NAMES if name in annotations}, document
+    def spans(self) -> Spans:
+        places = self._known_form()
+        found = {name: self.hash_span(places, *ANNOTATIONS, name) for name in self.NAMES}
+        return {name: (span,) for name, span in found.items() if span is not None}
 
-    def _document(self) -> dict[str, Any]:
+    def _known_form(self) -> Places:
         if self.type_url != TYPE_URL:
             raise self.unexpected(f"its type is {self.type_url!r}, not {TYPE_URL!r}")
-        match self.json(self.data, "it"):
-            case {"Version": version, "Metadata": {"ID": stored_id}} as document:
-                if version != VERSION:
-                    raise self.unexpected(f"its version is {version!r}, not {VERSION!r}")
-                if stored_id != self.container_id:
-                    raise self.unexpected(f"it belongs to container {stored_id}")
-                return dict(document)
-            case _:
-                raise self.unexpected("it has no Version, Metadata and ID")
-
-    def _annotations(self, document: dict[str, Any]) -> dict[str, Any]:
-        match document:
-            case {"Metadata": {"Config": {"annotations": dict(annotations)}}}:
-                return annotations
-            case {"Metadata": {"Config": dict()}}:
-                return {}
-            case _:
-                raise self.unexpected("it has no container configuration")
+        places = self.places(self.data.decode("latin-1"), WANTED, "it")
+        version, stored_id = places.value("Version"), places.value("Metadata", "ID")
+        if version is None or stored_id is None:
+            raise self.unexpected("it has no Version, Metadata and ID")
+        if version != VERSION:
+            raise self.unexpected(f"its version is {version!r}, not {VERSION!r}")
+        if stored_id != self.container_id:
+            raise self.unexpected(f"it belongs to container {stored_id}")
+        if not places.is_object("Metadata", "Config"):
+            raise self.unexpected("it has no container configuration")
+        return places

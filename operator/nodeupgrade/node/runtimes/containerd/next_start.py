@@ -1,7 +1,6 @@
 """Finds out how containerd would start next time, from its program's own reading of its configuration."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TypeAlias
@@ -13,6 +12,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.containerd import command_line
 from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
 from nodeupgrade.node.runtimes.description import NextStart, RuntimePlaces, RuntimeProcess
+from nodeupgrade.text import parse_toml
 
 UNIT = "containerd.service"
 Configuration: TypeAlias = Mapping[str, object]
@@ -22,7 +22,7 @@ Configuration: TypeAlias = Mapping[str, object]
 class ContainerdProgram(NodeProgram):
     """Runs containerd's program; needs no running daemon."""
 
-    VERSION = re.compile(r"^\S+\s+\S+\s+v?(\S+)")
+    VERSION = re.compile(r"^\S+\s+\S+\s+v?(\S+)", re.ASCII)
     """The third word."""
 
     def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
@@ -38,7 +38,7 @@ class ContainerdProgram(NodeProgram):
         """
         printed = self.output((*command, "config", "dump"), text=text)
         try:
-            return tomllib.loads(printed.decode())
+            return parse_toml(printed)
         except ValueError:
             return None
 
@@ -112,7 +112,7 @@ def _files(start: ContainerdStart, dump: Configuration | None) -> tuple[str, ...
 def _searched(files: FilesView, config: PurePosixPath) -> Iterator[str]:
     """Yield the directories that the configuration searches for imports by a pattern."""
     try:
-        patterns = tomllib.loads((files.read(config) or b"").decode()).get("imports", [])
+        patterns = parse_toml(files.read(config) or b"").get("imports", [])
     except ValueError:  # not TOML, which the program reports itself
         return
     for pattern in patterns if isinstance(patterns, list) else []:

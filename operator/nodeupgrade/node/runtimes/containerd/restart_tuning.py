@@ -5,7 +5,6 @@ limit can be raised only in containerd's configuration, so during the run system
 that imports the node's own. That file and its drop-in are on tmpfs (/run). See docs/decisions/containerd.md.
 """
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
@@ -21,6 +20,7 @@ from nodeupgrade.node.runtimes.containerd.command_line import (
 )
 from nodeupgrade.node.runtimes.containerd.next_start import UNIT, Configuration, ContainerdProgram, dump_configuration
 from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS, RestartTuning, TuningFile
+from nodeupgrade.text import parse_toml
 
 DROP_IN = TRANSIENT_UNITS / f"{UNIT}.d" / "zz-nodeupgrade-shims.conf"
 """Named to sort last: drop-ins apply in the order of their names, and the last ExecStart wins."""
@@ -71,7 +71,7 @@ def candidates(start: ContainerdStart, own: bytes | None) -> Iterator[bytes]:
     if own is None:
         versions: tuple[object, ...] = (None, *VERSIONS)
     else:
-        versions = (tomllib.loads(own.decode()).get("version"),)
+        versions = (parse_toml(own).get("version"),)
     for version in versions:
         lines = ["# Written by nodeupgrade for the time of one run."]
         lines += [] if version is None else [f"version = {version}"]

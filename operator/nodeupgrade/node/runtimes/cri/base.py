@@ -1,5 +1,6 @@
 """The base classes of ContainerRuntime's implementations."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -27,8 +28,9 @@ from nodeupgrade.node.runtimes.socket_listener import find_listener
 
 POLL_INTERVAL = 0.005
 POLL_DEADLINE = 1.0
-INFO_LEVEL = re.compile(r'level=info|"level":"info"')
-SUPPRESSED = re.compile(r"^Suppressed \d+ messages")
+LINE = re.compile(r'time="[^"]*" level=(\w+) msg="?((?:[^"\\]|\\.)*)', re.ASCII)
+"""The beginning of a line in logrus' text. What follows may quote what pods wrote."""
+SUPPRESSED = re.compile(r"^Suppressed \d+ messages", re.ASCII)
 
 
 @dataclass(eq=False)
@@ -90,7 +92,7 @@ class CriRuntime(NodeRuntime):
     METADATA: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Metadata of every call."""
     STOP_REQUEST: ClassVar[re.Pattern[str]]
-    """Matches a log line at level info about a request to stop or remove something; its group is the id."""
+    """Matches a message at level info about a request to stop or remove something; its group is the id."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,8 +130,9 @@ class CriRuntime(NodeRuntime):
         for line in log:
             if SUPPRESSED.search(line):
                 return None
-            logs_info = logs_info or INFO_LEVEL.search(line) is not None
-            if (found := self.STOP_REQUEST.search(line)) is not None:
+            level, message = _parsed(line)
+            logs_info = logs_info or level == "info"
+            if (found := self.STOP_REQUEST.match(message)) is not None:
                 stopped.add(found.group(1))
         return frozenset(stopped) if logs_info else None
 
@@ -149,3 +152,18 @@ class CriRuntime(NodeRuntime):
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
         self.connection.close()
+
+
+def _parsed(line: str) -> tuple[str, str]:
+    """Return level and message of a line in logrus' text or JSON; empty if it is neither."""
+    if (match := LINE.match(line)) is not None:
+        return match[1], match[2].replace('\\"', '"')
+    try:
+        document = json.loads(line) if line.startswith("{") else None
+    except (ValueError, RecursionError):
+        return "", ""
+    match document:
+        case {"level": str(level), "msg": str(message)}:
+            return level, message
+        case _:
+            return "", ""

@@ -34,8 +34,9 @@ def hash_changes(
 
 def served_hashes(annotations: Mapping[str, str], names: tuple[str, str] = HASH_KEYS) -> StoredHashes:
     """Return the hashes in the annotations, or labels, that a runtime serves."""
-    container, without_resources = (annotations.get(name) for name in names)
+    container, without_resources = (annotations.get(name, "") for name in names)
     return StoredHashes(
         container=HashValue(container) if container else None,
-        without_resources=HashValue(without_resources) if without_resources else None,
+        # Docker shows an image's labels as well; kubelets that run with it write none of this name.
+        without_resources=HashValue(without_resources) if HASH.fullmatch(without_resources) else None,
     )

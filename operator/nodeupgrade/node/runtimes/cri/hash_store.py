@@ -80,7 +80,7 @@ class HashStore(ABC, Generic[T]):
             [now] = self.present([before])
             if now == before:
                 return []
-            now.require_other_hashes_only(image.hashes, before.data)
+            now.require_other_hashes_only(before)
             return [replace(now, data=before.data)]
 
         self.write(pending)

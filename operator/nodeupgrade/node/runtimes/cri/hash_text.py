@@ -1,24 +1,29 @@
 """Replaces the hashes in a text that a runtime stores with a container. Pure.
 
-A runtime may lose a container whose document it cannot read, so no document is parsed and serialized again: hashes are
-replaced in its text, and everything else is proven to be unchanged.
+A runtime may lose a container whose document it cannot read, so no document is parsed and serialized again. Each hash
+is found by its place in the parsed document, and every byte around the hashes is proven to be unchanged.
 """
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from itertools import pairwise
+from typing import ClassVar, Self, TypeAlias
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import ContainerGone, MetadataConflict, StepFailed
+from nodeupgrade.errors import ContainerGone, MetadataConflict
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH, HASH_KEYS, hash_changes
+from nodeupgrade.node.runtimes.cri.json_places import Places, Tree, find
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 
+Spans: TypeAlias = "Mapping[str, tuple[slice, ...]]"
+"""Where each hash is written, by its name; the first place is the one that the runtime reads."""
+LONGEST_SHOWN = 40
 
-class UnexpectedMetadata(StepFailed):
+
+class UnexpectedMetadata(MetadataConflict):
     """Stored metadata has an unknown form and must not be changed."""
 
 
@@ -45,39 +50,16 @@ class HashText(ABC):
     data: bytes
 
     @abstractmethod
-    def parsed(self) -> tuple[Mapping[str, Any], object]:
-        """Return the annotations or labels with the hashes, and everything in the text except hashes.
-
-        Both come from one parse: hundreds of texts are parsed while no kubelet runs.
-        """
+    def spans(self) -> Spans:
+        """Return where in the data the hashes are written, without their quotes."""
 
     def image(self, encoding: str) -> BeforeImage:
         """Return the before-image."""
         return BeforeImage(container_id=self.container_id, encoding=encoding, data=self.data, hashes=self.hashes())
 
-    def put(self, text: bytes, name: str, old: HashValue, new: HashValue) -> bytes:
-        """Replace the old value of a name by the new one."""
-        return text.replace(json_entry(name, old), json_entry(name, new))
-
-    def value(self, name: str, values: Mapping[str, Any]) -> HashValue | None:
-        """Return a hash, after proving that it occurs in the text exactly once; ``None`` if it is missing."""
-        value = self.hash_in(values, name)
-        if value is not None and (count := self.data.count(json_entry(name, value))) != 1:
-            raise self.unexpected(f"its {self.KIND} {name} is found {count} times in the text instead of once")
-        return value
-
-    def hash_in(self, values: Mapping[str, object], name: str) -> HashValue | None:
-        """Return a hash among annotations or labels; ``None`` if it is missing."""
-        if name not in values:
-            return None
-        value = values[name]
-        if not isinstance(value, str) or not HASH.fullmatch(value):
-            raise self.unexpected(f"its {self.KIND} {name} is {value!r}, which is not a hash")
-        return HashValue(value)
-
     def hashes(self) -> StoredHashes:
         """Return the hashes, after proving that they can be replaced."""
-        return self._hashes(self.parsed()[0])
+        return self._hashes(self.spans())
 
     def rewritten(self, wanted: StoredHashes) -> bytes:
         """Return the text with other hashes and every other byte unchanged.
@@ -87,39 +69,66 @@ class HashText(ABC):
         Raises:
             UnexpectedMetadata: a wanted value is not a hash, or more than the hashes would change.
         """
-        result, (values, rest) = self.data, self.parsed()
+        spans = self.spans()
         try:
-            for name, old, new in hash_changes(self._hashes(values), wanted, self.NAMES):
-                result = self.put(result, name, old, new)
+            changes = {name: new for name, _, new in hash_changes(self._hashes(spans), wanted, self.NAMES)}
         except ValueError as error:
             raise self.unexpected(str(error)) from error
-        if rest != replace(self, data=result).parsed()[1]:
+        result = self._with(changes, spans)
+        if around(result, replace(self, data=result).spans()) != around(self.data, spans):
             raise self.unexpected("replacing the hash would change more than the hash")
         return result
 
-    def _hashes(self, values: Mapping[str, Any]) -> StoredHashes:
-        container, without_resources = (self.value(name, values) for name in self.NAMES)
-        return StoredHashes(container=container, without_resources=without_resources)
-
-    def require_other_hashes_only(self, image: StoredHashes, before: bytes) -> None:
-        """Require that this text differs from a before-image, given as hashes and bytes, only in its hashes.
+    def require_other_hashes_only(self, before: Self) -> None:
+        """Require that this text and a former one of the same container are the same in every byte but the hashes.
 
         Raises:
-            MetadataConflict: it differs in more.
+            MetadataConflict: they are not.
         """
         try:
-            if self.rewritten(image) == before:
+            if around(self.data, self.spans()) == around(before.data, before.spans()):
                 return
         except UnexpectedMetadata as error:
             raise self.conflict() from error
         raise self.conflict()
 
-    def json(self, data: bytes, what: str) -> Any:
-        """Parse JSON of the text."""
+    def places(self, text: str, wanted: Tree, what: str) -> Places:
+        """Find values in JSON of the text."""
         try:
-            return json.loads(data)
+            return find(text, wanted)
         except ValueError as error:
-            raise self.unexpected(f"{what} is not JSON ({error})") from error
+            raise self.unexpected(f"{what} is not a JSON object ({error})") from error
+
+    def hash_span(self, places: Places, *path: str) -> slice | None:
+        """Return where a hash is written, without its quotes; ``None`` if there is none."""
+        if not places.has(*path):
+            return None
+        whole = places.spans[path]
+        span = slice(whole.start + 1, whole.stop - 1)
+        if places.text[whole.start] == '"' and HASH.fullmatch(places.text[span]):
+            return span
+        if path[-1] != self.NAMES[0]:
+            return None  # no kubelet wrote it
+        written = places.text[whole][:LONGEST_SHOWN]
+        raise self.unexpected(f"its {self.KIND} {path[-1]} is {written}, which is not a hash")
+
+    def _hashes(self, spans: Spans) -> StoredHashes:
+        container, without_resources = (self._hash(name, spans.get(name, ())) for name in self.NAMES)
+        return StoredHashes(container=container, without_resources=without_resources)
+
+    def _hash(self, name: str, spans: tuple[slice, ...]) -> HashValue | None:
+        values = [self.data[span].decode("ascii") for span in spans]
+        if len(set(values)) > 1:
+            raise self.unexpected(f"its {self.KIND} {name} is {values[0]} in one place and {values[1]} in the other")
+        return HashValue(values[0]) if values else None
+
+    def _with(self, changes: Mapping[str, HashValue], spans: Spans) -> bytes:
+        edits = sorted((span.start, span.stop, new) for name, new in changes.items() for span in spans[name])
+        result, at = b"", 0
+        for start, stop, new in edits:
+            result += self.data[at:start] + new.encode("ascii")
+            at = stop
+        return result + self.data[at:]
 
     def unexpected(self, why: str) -> UnexpectedMetadata:
         """Return the error for a reason such as ``it has no annotations``."""
@@ -140,3 +149,9 @@ class HashText(ABC):
         return ContainerGone(
             f"cannot change the stored hash of container {self.container_id} because {self.RUNTIME} no longer holds it"
         )
+
+
+def around(data: bytes, spans: Spans) -> tuple[bytes, ...]:
+    """Return every byte except the hashes, in pieces: before, between and after them."""
+    every = sorted((span.start, span.stop) for each in spans.values() for span in each)
+    return tuple(data[one[1] : other[0]] for one, other in pairwise([(0, 0), *every, (len(data), 0)]))

@@ -5,6 +5,7 @@ import re
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.text import number
 
 
 def unit_hazards(unit: UnitStatus) -> tuple[Finding, ...]:
@@ -20,5 +21,5 @@ def unit_hazards(unit: UnitStatus) -> tuple[Finding, ...]:
 
 def version_numbers(version: str) -> tuple[int, ...]:
     """Return the leading numbers of a version: ``(1, 6, 20)`` for ``1.6.20~ds1``."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(part) for part in found.group().split(".")) if found else ()
+    found = re.match(r"[0-9]{1,9}(\.[0-9]{1,9})*", version)
+    return tuple(number(part) or 0 for part in found.group().split(".")) if found else ()

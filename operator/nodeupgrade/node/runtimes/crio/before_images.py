@@ -10,6 +10,7 @@ from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.metadata import StoredSpecification
 from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.text import integer, number, parse_json
 
 ENCODING = "cri-o/config+state"
 CONFIG, STATE, STOPPED = "config.json", "state.json", "stopped"
@@ -33,7 +34,7 @@ class StoredState:
             UnexpectedMetadata: the state is not what CRI-O writes.
         """
         try:
-            document = json.loads(self.state)
+            document = parse_json(self.state)
             return bool(document["status"] == "stopped" or document.get("exitCode") is not None)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnexpectedMetadata(f"cannot read {self.path(STATE)}: {error}") from error
@@ -46,10 +47,12 @@ class StoredState:
             UnexpectedMetadata: the state is not what CRI-O writes.
         """
         try:
-            document = json.loads(self.state)
-            pid, started = int(document.get("initPid", 0)), int(document.get("initStartTime") or 0)
+            document = parse_json(self.state)
+            pid, started = integer(document.get("initPid", 0)), number(document.get("initStartTime") or "0")
         except (ValueError, TypeError, AttributeError) as error:
             raise UnexpectedMetadata(f"cannot read {self.path(STATE)}: {error}") from error
+        if started is None:
+            raise UnexpectedMetadata(f"cannot read {self.path(STATE)}: its initStartTime is not a number")
         return None if not (pid and started) or self.ended else Process(pid=pid, started=started)
 
 
@@ -87,6 +90,6 @@ def decode(image: BeforeImage) -> StoredContainer:
             f"cannot read the before-image of container {image.container_id}: it is {image.encoding!r}"
         )
     try:
-        return from_json(StoredContainer, json.loads(image.data), strict=True)
+        return from_json(StoredContainer, parse_json(image.data), strict=True)
     except ValueError as error:
         raise UnexpectedMetadata(f"cannot read the before-image of container {image.container_id}: {error}") from error

@@ -5,10 +5,11 @@ which settings with their defaults are comments; older ones print all of them.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+from nodeupgrade.text import parse_toml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,9 @@ class CrioConfiguration:
 
 
 COMMENTED_SETTING = re.compile(r'^# *(root|runroot|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE)
-COMMENTED_HANDLER = re.compile(r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]\n((?:# *\w+ = .*\n)*)", re.MULTILINE)
+COMMENTED_HANDLER = re.compile(
+    r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]\n((?:# *\w+ = .*\n)*)", re.ASCII | re.MULTILINE
+)
 HANDLER_SETTING = re.compile(r'^# *(runtime_path|runtime_root) = "([^"\n]*)"$', re.MULTILINE)
 
 
@@ -65,8 +68,10 @@ def parse_printed(text: str) -> CrioConfiguration:
     Raises:
         ValueError, KeyError, TypeError: it is not TOML, or a setting is missing.
     """
-    document = tomllib.loads(text)
-    defaults = {name: tomllib.loads(f"value = {value}")["value"] for name, value in COMMENTED_SETTING.findall(text)}
+    document = parse_toml(text.encode())
+    defaults = {
+        name: parse_toml(f"value = {value}".encode())["value"] for name, value in COMMENTED_SETTING.findall(text)
+    }
     crio = dict(document.get("crio", {}))
     runtime = dict(crio.get("runtime", {}))
     defaults_of = {name: dict(HANDLER_SETTING.findall(block)) for name, block in COMMENTED_HANDLER.findall(text)}

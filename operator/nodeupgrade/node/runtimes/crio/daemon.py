@@ -3,16 +3,16 @@
 import http.client
 import re
 import time
-import tomllib
 from pathlib import Path
 
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.http_over_socket import UnixConnection
 from nodeupgrade.node.runtimes.crio import configuration
+from nodeupgrade.text import parse_toml
 
 TIMEOUT_SECONDS = 5.0
 CONFIG, GOROUTINES = "/config", "/debug/goroutines"
-SILENT = re.compile(r"^goroutine (\d+) \[.*(?:\n.+)*?\n\S+/cmux\.\(\*cMux\)\.serve\(", re.MULTILINE)
+SILENT = re.compile(r"^goroutine (\d+) \[.*(?:\n.+)*?\n\S+/cmux\.\(\*cMux\)\.serve\(", re.ASCII | re.MULTILINE)
 """The goroutine of a client that has made no call, so CRI-O does not know whether it speaks HTTP/1 or gRPC."""
 TO_CALL_SECONDS = 0.5
 """How long a client may take from connecting to its first call."""
@@ -27,7 +27,7 @@ def fetch_configuration(path: Path) -> configuration.CrioConfiguration:
     """
     text = _get(path, CONFIG)
     try:
-        found = configuration.parse_configuration(tomllib.loads(text.decode()))
+        found = configuration.parse_configuration(parse_toml(text))
     except (ValueError, KeyError, TypeError) as error:
         raise StepFailed(f"cannot read the configuration of CRI-O on {path}: {type(error).__name__} {error}") from error
     if not found.root.startswith("/") or not found.driver or "/" in found.driver:

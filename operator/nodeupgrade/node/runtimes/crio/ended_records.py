@@ -39,18 +39,13 @@ class EndedRecords:
             self.store.files.tidy(path)
 
     def taken_for_ended(self, images: Iterable[BeforeImage]) -> tuple[BeforeImage, ...]:
-        """Return the images of containers that CRI-O wrongly considers ended, or their pods."""
-        return tuple(image for image in images if any(self._is_wrong(decode(image))))
+        """Return the images of containers that CRI-O still has, and wrongly considers ended, or their pods."""
+        wrong = ((image, decode(image)) for image in images if any(self._is_wrong(decode(image))))
+        return tuple(image for image, before in wrong if self.store.files.read(before.path(CONFIG)) is not None)
 
     def put_back(self, image: BeforeImage) -> None:
-        """Restore the states of the before-image where CRI-O recorded an end. CRI-O must be stopped.
-
-        Raises:
-            ContainerGone: there is no such container.
-        """
+        """Restore the states of the before-image where CRI-O recorded an end. CRI-O must be stopped."""
         before = decode(image)
-        if self.store.files.read(before.path(CONFIG)) is None:
-            raise self.store.text(image).gone()
         container, sandbox = self._is_wrong(before)
         if container:
             self.store.replace(before.path(STATE), before.state, image.container_id)

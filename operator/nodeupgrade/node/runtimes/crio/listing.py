@@ -4,7 +4,6 @@ Each container has a conmon of its own, the parent of its first process, which k
 has a process only if its containers share their PIDs; otherwise CRI-O keeps only its namespaces.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from nodeupgrade.node.host.processes.processes import ProcessTable, Stat
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as cri
 from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, build_inventory, uses_host_network
 from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.text import integer, parse_json
 
 CONMON = "conmon"
 
@@ -20,8 +20,8 @@ CONMON = "conmon"
 def pid_in(info: Mapping[str, str]) -> int:
     """Return the PID in a verbose status; 0 if there is none, as for a pod without a process of its own."""
     try:
-        pid = json.loads(info["info"]).get("pid", 0)
-        return int(pid)
+        pid = parse_json(info["info"]).get("pid", 0)
+        return integer(pid)
     except (KeyError, ValueError, TypeError, AttributeError):
         return 0
 

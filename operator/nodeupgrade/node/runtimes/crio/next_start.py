@@ -34,14 +34,14 @@ HOOKS = "/usr/share/containers/oci"
 """Contains the directory of hooks, which a starting CRI-O makes if it is missing."""
 CONFIG_FLAGS = {"--config": "CONTAINER_CONFIG", "-c": "CONTAINER_CONFIG"}
 DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG_DIR"}
-PASSED_ON = re.compile(r"CONTAINER_\w+")
+PASSED_ON = re.compile(r"CONTAINER_\w+", re.ASCII)
 """Environment variables that set flags."""
 
 
 class CrioProgram(NodeProgram):
     """Runs CRI-O's program; needs no running daemon."""
 
-    VERSION = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.IGNORECASE)
+    VERSION = re.compile(r"version[: ]+v?(\d+\.\d+\.\d+\S*)", re.ASCII | re.IGNORECASE)
 
     def configuration(self, command: tuple[str, ...], environment: Mapping[str, str]) -> str:
         """Return the output of ``crio … config``.

@@ -1,6 +1,5 @@
 """Known hazards of restarting CRI-O: conmons that systemd would kill, and containers that it would not find again."""
 
-import json
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -11,6 +10,7 @@ from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration, Handler
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
+from nodeupgrade.text import lines, parse_json
 
 RECORDS = ("containers.json", "volatile-containers.json")
 LAYERS = ("layers.json", "volatile-layers.json")
@@ -59,7 +59,7 @@ def _is_inside(files: FilesView, container: ContainerInstance, unit: str) -> boo
     if container.monitor is None:
         return False
     data = files.read(PurePosixPath(f"/proc/{container.monitor.pid}/cgroup")) or b""
-    return any(unit in line.split("/") for line in data.decode(errors="replace").splitlines())
+    return any(unit in line.split("/") for line in lines(data.decode(errors="replace")))
 
 
 def _processes_are_known(seen: RuntimeAtWork) -> Iterator[Finding]:
@@ -130,4 +130,4 @@ def _clients_made_a_call(unit: str, silent: int) -> Iterator[Finding]:
 def _records(files: FilesView, paths: list[PurePosixPath]) -> Iterator[dict[str, object]]:
     for path in paths:
         data = files.read(path)
-        yield from json.loads(data) if data else ()
+        yield from parse_json(data) if data else ()

@@ -16,6 +16,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.http_over_socket import UnixConnection
 from nodeupgrade.node.host.retries import retry_for
+from nodeupgrade.text import parse_json, trimmed
 
 Document: TypeAlias = dict[str, Any]
 
@@ -81,11 +82,11 @@ def _answer(connection: http.client.HTTPConnection, path: str) -> Any:
     if response.status == http.client.NOT_FOUND:
         return None
     if response.status != http.client.OK:
-        said = shorten(body.decode(errors="replace").strip(), 200)
+        said = shorten(trimmed(body.decode(errors="replace")), 200)
         text = f"dockerd answers {path} with status {response.status}: {said}"
         raise Transient(text) if response.status >= SERVER_ERROR else StepFailed(text)
     try:
-        return json.loads(body)
+        return parse_json(body)
     except ValueError as error:
         raise StepFailed(f"dockerd answers {path} with something other than JSON: {error}") from error
 

@@ -1,9 +1,10 @@
 """dockerd's settings at its next start, from flags and daemon.json, which must not set the same one."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from nodeupgrade.text import parse_json, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ def is_same_start(line: str, command: tuple[str, ...], running: tuple[str, ...])
 
 def literal_words(line: str) -> tuple[str, ...]:
     """Return the words of a command line that contain no variables."""
-    return tuple(word for word in line.split() if "$" not in word)
+    return tuple(word for word in words(line) if "$" not in word)
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, list[str]]:
@@ -100,7 +101,7 @@ def _flags(words: tuple[str, ...]) -> dict[str, list[str]]:
 
 def _document(content: bytes | None) -> Mapping[str, object]:
     try:
-        document = json.loads(content) if content else {}
+        document = parse_json(content) if content else {}
     except ValueError as error:
         raise UnusableConfiguration(f"daemon.json is not JSON: {error}") from error
     if not isinstance(document, dict):

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import trunc
 from typing import Any
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
@@ -15,6 +16,7 @@ from nodeupgrade.node.runtimes.cri.listing import sort_inventory
 from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL, Document
 from nodeupgrade.node.runtimes.docker.metadata import ANNOTATION, HASH_LABELS
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
+from nodeupgrade.text import integer, lines, number, words
 
 CONTAINER, SANDBOX = "container", "podsandbox"
 """Values of TYPE_LABEL."""
@@ -28,9 +30,9 @@ STATES = {
     "exited": ContainerState.EXITED,
     "dead": ContainerState.EXITED,
 }
-NAME = re.compile(r"/k8s_[^_]+_[^_]+_[^_]+_[^_]+_(\d+)(?:_[0-9a-f]+)?")
+NAME = re.compile(r"/k8s_[^_]+_[^_]+_[^_]+_[^_]+_([0-9]{1,9})(?:_[0-9a-f]+)?")
 """k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT; after a conflict of names, a number more."""
-TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +55,9 @@ def read_details(inspected: Document) -> Details:
         state = inspected["State"]
         return Details(
             created_at=parse_nanoseconds(inspected["Created"]) or 0,
-            pid=int(state["Pid"]) if state["Running"] else 0,
+            pid=integer(state["Pid"]) if state["Running"] else 0,
             started_at=parse_nanoseconds(state["StartedAt"]),
-            exit_code=int(state["ExitCode"]),
+            exit_code=integer(state["ExitCode"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise StepFailed(f"cannot read dockerd's details of a container: {error!r}") from error
@@ -106,7 +108,7 @@ def parse_nanoseconds(text: str) -> int | None:
     moment = datetime.fromisoformat(found[1] + ("+00:00" if found[3] == "Z" else found[3])).astimezone(UTC)
     if moment.year <= 1:
         return None
-    return int(moment.timestamp()) * 1_000_000_000 + int((found[2] or "0").ljust(9, "0"))
+    return trunc(moment.timestamp()) * 1_000_000_000 + (number((found[2] or "0").ljust(9, "0")) or 0)
 
 
 def _container(entry: Document, about: Details, processes: ProcessTable, *, full: bool) -> ContainerInstance:
@@ -167,7 +169,7 @@ def _attempt(entry: Document) -> int:
     found = next((match for name in entry["Names"] if (match := NAME.fullmatch(name))), None)
     if found is None:
         raise ValueError(f"no kubelet names a container {entry['Names']}")
-    return int(found[1])
+    return number(found[1]) or 0
 
 
 def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
@@ -176,7 +178,7 @@ def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:
     return parent.process if parent is not None and parent.command == SHIM else None
 
 
-LOCAL = re.compile(r"\|-- (\d+(?:\.\d+){3})\n +/32 host LOCAL")
+LOCAL = re.compile(r"\|-- (\d+(?:\.\d+){3})\n +/32 host LOCAL", re.ASCII)
 LOOPBACK = "127."
 GLOBAL_SCOPE = "00"
 
@@ -190,6 +192,6 @@ def pod_address(processes: ProcessTable, pid: int) -> str:
 
 def _sixth(processes: ProcessTable, pid: int) -> str:
     """Return the first IPv6 address with global scope, written as the kernel does: 32 digits."""
-    lines = (line.split() for line in processes.text(pid, "net/if_inet6").splitlines())
-    found = sorted(fields[0] for fields in lines if len(fields) > 3 and fields[3] == GLOBAL_SCOPE)
+    addresses = map(words, lines(processes.text(pid, "net/if_inet6")))
+    found = sorted(fields[0] for fields in addresses if len(fields) > 3 and fields[3] == GLOBAL_SCOPE)
     return found[0] if found else ""

@@ -5,14 +5,13 @@ it was created with, with the kubelet's annotations among the labels; the rest i
 event. So only the bytes of that value are stored, compared and restored.
 """
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.runtimes.cri.hash_annotations import HASH_KEY, HASH_WITHOUT_RESOURCES_KEY
-from nodeupgrade.node.runtimes.cri.hash_text import HashText
+from nodeupgrade.node.runtimes.cri.hash_text import HashText, Spans
+from nodeupgrade.node.runtimes.cri.json_places import LEAF, Tree
 
 ENCODING = "config.v2.json/Config"
 ANNOTATION = "annotation."
@@ -20,10 +19,8 @@ ANNOTATION = "annotation."
 HASH_LABEL = f"{ANNOTATION}{HASH_KEY}"
 HASH_WITHOUT_RESOURCES_LABEL = f"{ANNOTATION}{HASH_WITHOUT_RESOURCES_KEY}"
 HASH_LABELS = (HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL)
-CONFIG, ID = "Config", "ID"
-BLANKS = " \t\r\n"
-
-_decoder = json.JSONDecoder()
+CONFIG, ID, LABELS = "Config", "ID", "Labels"
+WANTED: Tree = {LABELS: dict.fromkeys(HASH_LABELS, LEAF)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +33,8 @@ class StoredConfig(HashText):
     WHAT = "configuration"
 
     # the rest of the file, before and after it
-    head: str = field(default="", compare=False)
-    tail: str = field(default="", compare=False)
+    head: bytes = field(default=b"", compare=False)
+    tail: bytes = field(default=b"", compare=False)
 
     @classmethod
     def of(cls, container_id: ContainerId, content: bytes) -> Self:
@@ -46,74 +43,23 @@ class StoredConfig(HashText):
         Raises:
             UnexpectedMetadata: the file is not what dockerd writes for this container.
         """
-        unexpected = cls(container_id, content).unexpected
-        try:
-            text = content.decode()
-            members = _members(text)
-        except (ValueError, IndexError) as error:
-            raise unexpected(f"its file is not a JSON object ({error})") from error
-        found = [span for name, span in members if name == CONFIG]
-        ids = [json.loads(text[slice(*span)]) for name, span in members if name == ID]
-        if ids != [container_id]:
-            raise unexpected(f"its file belongs to {ids or 'no container'}")
-        if len(found) != 1:
-            raise unexpected(f"its file has {len(found)} configurations instead of one")
-        [(start, end)] = found
-        return cls(container_id, text[start:end].encode(), text[:start], text[end:])
+        unread = cls(container_id, content)
+        places = unread.places(content.decode("latin-1"), {CONFIG: LEAF, ID: LEAF}, "its file")
+        if (owner := places.value(ID)) != container_id:
+            raise unread.unexpected(f"its file belongs to {owner or 'no container'}")
+        if not places.has(CONFIG):
+            raise unread.unexpected("its file has no configuration")
+        found = places.spans[CONFIG,]
+        return cls(container_id, content[found], content[: found.start], content[found.stop :])
 
     @property
     def content(self) -> bytes:
         """The bytes of the whole file."""
-        return f"{self.head}{self.data.decode()}{self.tail}".encode()
+        return self.head + self.data + self.tail
 
-    def parsed(self) -> tuple[Mapping[str, Any], object]:
-        document = self.json(self.data, "its configuration")
-        labels = self._labels(document)
-        return {label: labels.pop(label) for label in HASH_LABELS if label in labels}, document
-
-    def _labels(self, document: Any) -> dict[str, Any]:
-        match document:
-            case {"Labels": dict(labels)}:
-                return labels
-            case {"Labels": None}:
-                return {}
-            case {"Labels": _}:
-                raise self.unexpected("its labels are not an object")
-            case dict():
-                return {}
-            case _:
-                raise self.unexpected("its configuration is not an object")
-
-
-def _members(text: str) -> list[tuple[str, tuple[int, int]]]:
-    """Return names and spans of the members of a JSON object.
-
-    Raises:
-        ValueError, IndexError: the text is not one JSON object.
-    """
-    found: list[tuple[str, tuple[int, int]]] = []
-    at = _skip(text, 0, "{")
-    while text[at] != "}":
-        name, at = _decoder.raw_decode(text, _blank(text, at))
-        start = _blank(text, _skip(text, at, ":"))
-        _, end = _decoder.raw_decode(text, start)
-        found.append((str(name), (start, end)))
-        at = _blank(text, end)
-        if text[at] != "}":
-            at = _blank(text, _skip(text, at, ","))
-    if text[at + 1 :].strip(BLANKS):
-        raise ValueError("something follows it")
-    return found
-
-
-def _skip(text: str, at: int, mark: str) -> int:
-    at = _blank(text, at)
-    if text[at] != mark:
-        raise ValueError(f"{mark} is missing at {at}")
-    return _blank(text, at + 1)
-
-
-def _blank(text: str, at: int) -> int:
-    while text[at] in BLANKS:
-        at += 1
-    return at
+    def spans(self) -> Spans:
+        places = self.places(self.data.decode("latin-1"), WANTED, "its configuration")
+        if places.value(LABELS) is not None and not places.is_object(LABELS):
+            raise self.unexpected("its labels are not an object")
+        found = {label: self.hash_span(places, LABELS, label) for label in self.NAMES}
+        return {label: (span,) for label, span in found.items() if span is not None}

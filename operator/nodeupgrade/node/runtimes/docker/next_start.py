@@ -19,7 +19,7 @@ SOCKET_UNIT = "docker.socket"
 class DockerdProgram(NodeProgram):
     """Runs dockerd's program; starts no daemon."""
 
-    VERSION = re.compile(r"version v?([^\s,]+)")
+    VERSION = re.compile(r"version v?([^\s,]+)", re.ASCII)
     VALIDATE = "--validate"
     """Known to dockerd since 23.0."""
 

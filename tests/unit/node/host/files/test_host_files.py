@@ -102,7 +102,7 @@ def test_odd_paths_are_refused(root: Path, files: HostFiles) -> None:
     (root / "loop").symlink_to("/loop")
     os.mkfifo(root / "fifo")
 
-    with pytest.raises(StepFailed, match="symbolic link; name the file it points to"):
+    with pytest.raises(StepFailed, match="symbolic link"):
         files.write(PurePosixPath("/link"), b"2")
     with pytest.raises(StepFailed, match="symbolic link"):
         files.remove(PurePosixPath("/link"))

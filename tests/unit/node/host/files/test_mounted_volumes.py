@@ -7,7 +7,7 @@ from tests.builders.volume_cases import BLOCK, STAGED, STAGED_ANEW, UID, of_pod,
 def test_volumes_are_found_in_the_mount_table() -> None:
     found = mounted_volumes(
         table("/", of_pod("csi", "pvc-1"), of_pod("projected", "kube-api-access"), STAGED, STAGED_ANEW, BLOCK)
-        + f"\n{table(f'{BLOCK}/{UID}', of_pod('csi', 'pvc-1'))}\ndamaged"
+        + f"\n{table(f'{BLOCK}/{UID}', of_pod('csi', 'pvc-1'))}"
     )
 
     assert [(v.pod, v.plugin, v.name) for v in found.of_pods] == [

@@ -4,7 +4,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.host.files.mounts import has_option, is_mount_point, is_read_only, place_of
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.mounts import has_option, is_mount_point, is_read_only, mounts, place_of
+from tests.builders.hostile_text import NAME_SEPARATORS
 
 ROOT = "25 1 253:0 / / rw,relatime shared:1 - ext4 /dev/vda1 rw,errors=remount-ro"
 READ_ONLY_USR = "26 25 253:1 / /usr ro,relatime shared:2 - ext4 /dev/vda2 rw"
@@ -14,7 +16,7 @@ SPACE = r"29 25 253:4 / /opt/my\040kubelet ro - ext4 /dev/vdb rw"
 
 
 @pytest.mark.parametrize(
-    ("mounts", "path", "read_only"),
+    ("table", "path", "read_only"),
     [
         ([ROOT], "/usr/bin", False),
         ([ROOT, READ_ONLY_USR], "/usr/bin", True),
@@ -26,11 +28,11 @@ SPACE = r"29 25 253:4 / /opt/my\040kubelet ro - ext4 /dev/vdb rw"
         ([ROOT, SPACE], "/opt/my kubelet/bin", True),
         ([ROOT, READ_ONLY_USR, READ_ONLY_USR.replace(" ro,", " rw,")], "/usr/bin", False),
         ([ROOT.replace(" rw,", " ro,")], "/etc/systemd/system", True),
-        (["", "damaged"], "/usr/bin", False),
+        ([], "/usr/bin", False),
     ],
 )
-def test_the_nearest_and_last_mount_counts(mounts: list[str], path: str, read_only: bool) -> None:
-    assert is_read_only("\n".join(mounts), PurePosixPath(path)) is read_only
+def test_the_nearest_and_last_mount_counts(table: list[str], path: str, read_only: bool) -> None:
+    assert is_read_only("\n".join(table), PurePosixPath(path)) is read_only
 
 
 def test_a_mount_below_a_mount_point_that_is_hidden_does_not_count() -> None:
@@ -72,7 +74,31 @@ def test_options_are_those_of_the_nearest_mount() -> None:
     ("path", "mounted"), [("/opt/my kubelet", True), ("/opt", False), ("/opt/my kubelet/x", False)]
 )
 def test_a_mount_point_is_told_from_what_is_below_it(path: str, mounted: bool) -> None:
-    assert is_mount_point(f"{ROOT}\n{SPACE}\ndamaged", PurePosixPath(path)) is mounted
+    assert is_mount_point(f"{ROOT}\n{SPACE}", PurePosixPath(path)) is mounted
+
+
+@pytest.mark.parametrize("odd", NAME_SEPARATORS)
+def test_no_name_hides_a_mount_or_adds_one(odd: str) -> None:
+    """The kernel writes them as they are: a pod's subPath is in the fourth field, its volume's name in the fifth."""
+    name = f"a{odd}9 1 0:1 / /etc ro - tmpfs none ro"
+    written = name.replace(" ", r"\040")
+    after = "30 25 253:5 / /srv ro - ext4 /dev/vdb rw"
+    table = f"{ROOT}\n29 25 253:4 /{written} /opt/{written} ro - ext4 /dev/{written} rw\n{after}\n"
+
+    found = list(mounts(table))
+
+    assert [each.point for each in found] == [PurePosixPath(point) for point in ("/", f"/opt/{name}", "/srv")]
+    assert found[1].source == ("253:4", PurePosixPath(f"/{name}"))
+    assert is_read_only(table, PurePosixPath(f"/opt/{name}"))
+    assert not is_read_only(table, PurePosixPath("/etc"))
+
+
+@pytest.mark.parametrize(
+    "line", ["damaged", "", ROOT.replace(" - ", " "), ROOT[:20], ROOT.removesuffix(" rw,errors=remount-ro")]
+)
+def test_a_line_that_is_not_the_kernels_is_an_error(line: str) -> None:
+    with pytest.raises(StepFailed, match="cannot read a line of the mount table"):
+        is_read_only(f"{ROOT}\n{line}\n", PurePosixPath("/etc"))
 
 
 @pytest.mark.parametrize(
@@ -86,14 +112,14 @@ def test_a_mount_point_is_told_from_what_is_below_it(path: str, mounted: bool) -
     ids=["of a filesystem", "below a bind mount", "with blanks", "of the root"],
 )
 def test_a_path_has_one_place_in_its_filesystem(path: str, place: tuple[str, str]) -> None:
-    mounts = [
+    table = [
         ROOT,
         "30 25 0:24 / /run rw - tmpfs tmpfs rw",
         "31 25 253:0 /var /srv rw - ext4 /dev/vda1 rw",
         r"32 25 253:4 /a\040b /opt/my\040kubelet ro - ext4 /dev/vdb rw",
     ]
 
-    assert place_of("\n".join(mounts), PurePosixPath(path)) == (place[0], PurePosixPath(place[1]))
+    assert place_of("\n".join(table), PurePosixPath(path)) == (place[0], PurePosixPath(place[1]))
 
 
 def test_without_a_mount_there_is_no_place() -> None:

@@ -1,6 +1,8 @@
 """Tests for reading processes from /proc."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,18 @@ def test_open_files_of_a_user_are_counted(tmp_path: Path) -> None:
 
     assert processes.files_named("anon_inode:inotify", user=os.getuid()) == 2
     assert processes.files_named("anon_inode:inotify", user=os.getuid() + 1) == 0
+
+
+@pytest.mark.parametrize("odd", ["\r", "\v", "\f", "\x85", "\u2028", "\n"])
+def test_no_name_of_a_process_is_read_as_its_number_in_its_own_namespace(odd: str) -> None:
+    """The kernel escapes line feeds and backslashes in it, and nothing else."""
+    names_itself = "import ctypes, sys; ctypes.CDLL(None).prctl(15, sys.argv[1].encode()); print(flush=True); input()"
+    command = [sys.executable, "-c", names_itself, f"{odd}NSpid:\t1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        stat = ProcessTable().stat(process.pid)
+        assert ProcessTable().own_number(process.pid) == process.pid
+        assert stat is not None
+        assert (stat.command, stat.parent) == (f"{odd}NSpid:\t1", os.getpid())
+        process.communicate(b"\n")

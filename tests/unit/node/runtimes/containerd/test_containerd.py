@@ -54,6 +54,20 @@ def test_a_log_with_gaps_tells_nothing(lines: tuple[str, ...]) -> None:
     assert asked_to_stop(lines) is None
 
 
+QUOTED = f'msg=\\"StopContainer for \\\\\\"{ID}\\\\\\" with timeout 30 (s)\\"'
+FAKES = (
+    f'time="2026-01-02T03:04:06.1Z" level=error msg="exec failed" error="level=info StopContainer for \\"{ID}\\""',
+    f'time="2026-01-02T03:04:06.1Z" level=error msg="exec failed: time=\\"x\\" level=info {QUOTED}"',
+    json.dumps({"level": "error", "msg": f'"level":"info" StopContainer for "{ID}"', "time": "2026-01-02T03:04:06Z"}),
+)
+
+
+@pytest.mark.parametrize("fake", FAKES)
+def test_what_a_pod_writes_into_the_log_is_neither_a_request_nor_its_level(fake: str) -> None:
+    assert asked_to_stop((fake,)) is None
+    assert asked_to_stop((TEXT[0], fake)) == frozenset()
+
+
 TOLD = {
     "containerdRootDir": "/var/lib/containerd",
     "stateDir": "/run/containerd/io.containerd.grpc.v1.cri",

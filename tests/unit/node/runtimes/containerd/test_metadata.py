@@ -69,19 +69,20 @@ GOOD = document({HASH_KEY: "aaaa0000"})
     ("type_url", "data", "why"),
     [
         (f"type.googleapis.com/{TYPE_URL}", GOOD, "its type is"),
-        (TYPE_URL, b"", "not JSON"),
-        (TYPE_URL, GOOD[:-3], "not JSON"),
-        (TYPE_URL, b"[]", "no Version"),
+        (TYPE_URL, b"", "not a JSON object"),
+        (TYPE_URL, GOOD[:-3], "not a JSON object"),
+        (TYPE_URL, b"[]", "not a JSON object"),
         (TYPE_URL, b'{"Version":"v1"}', "no Version, Metadata and ID"),
         (TYPE_URL, b'{"Version":"v1","Metadata":{"ID":"cd293f00"}}', "no container configuration"),
         (TYPE_URL, GOOD.replace(b"v1", b"v2"), "version is 'v2'"),
         (TYPE_URL, GOOD.replace(b"cd293f00", b"other"), "belongs to container other"),
         (TYPE_URL, document({HASH_KEY: "XYZ"}), "not a hash"),
         (TYPE_URL, document({HASH_KEY: "0" * 17}), "not a hash"),
-        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"7"), "not a hash"),
-        (TYPE_URL, document({HASH_KEY: "aaaa0000"}, labels={HASH_KEY: "aaaa0000"}), "2 times"),
-        (TYPE_URL, GOOD.replace(b'":"aaaa', b'": "aaaa'), "0 times"),
-        (TYPE_URL, GOOD.replace(b"aaaa", rb"\u0061aaa"), "0 times"),
+        (TYPE_URL, GOOD.replace(b'"aaaa0000"', b"71234"), "not a hash"),
+        (TYPE_URL, GOOD.replace(b"aaaa", rb"\u0061aaa"), "not a hash"),
+        (TYPE_URL, GOOD.replace(b'"annotations"', b'"annotations":{},"annotations"'), "annotations occurs twice"),
+        (TYPE_URL, b"[" * 100_000, "not a JSON object"),
+        (TYPE_URL, b'{"a":' + b"[" * 100_000, "not a JSON object"),
     ],
 )
 def test_anything_odd_is_refused(type_url: str, data: bytes, why: str) -> None:
@@ -94,6 +95,15 @@ def test_anything_odd_is_refused(type_url: str, data: bytes, why: str) -> None:
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:
     with pytest.raises(UnexpectedMetadata, match="is not a hash"):
         StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue('b","x":"')))
+
+
+def test_a_replacement_that_changes_another_byte_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The proof stands apart from the replacement."""
+    damage = lambda text, *_: text.data.replace(b"aaaa0000", b"b1").replace(b"/x", b"/y")  # noqa: E731
+    monkeypatch.setattr(StoredMetadata, "_with", damage)
+
+    with pytest.raises(UnexpectedMetadata, match="more than the hash"):
+        StoredMetadata(ID, GOOD, TYPE_URL).rewritten(StoredHashes(container=HashValue("b1")))
 
 
 def test_a_container_without_hashes_is_left_as_it_is() -> None:

@@ -80,23 +80,26 @@ def without(name: str) -> bytes:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "not JSON"),
-        (GOOD[:-3], "not JSON"),
-        (b"[]", "no annotations"),
+        (b"", "not a JSON object"),
+        (GOOD[:-3], "not a JSON object"),
+        (GOOD + b"{}", "not a JSON object"),
+        (b"[]", "not a JSON object"),
         (b"{}", "no annotations"),
         (b'{"annotations": null}', "no annotations"),
+        (GOOD.replace(b'"annotations"', b'"annotations": {}, "annotations"', 1), "annotations occurs twice"),
         *((without(name), f"needs to find it again: {name}") for name in ("Annotations", "Created", "SandboxID")),
         (changed(GOOD, lambda w: w["annotations"].update({"io.container.manager": "libpod"})), "managed by libpod"),
-        (changed(GOOD, lambda w: w["annotations"].update({INNER: "{"})), "are not JSON"),
-        (changed(GOOD, lambda w: w["annotations"].update({INNER: "[]"})), "are not a map"),
-        (changed(GOOD, lambda w: w["annotations"].update({INNER: 7})), "are not JSON"),
-        (changed(GOOD, lambda w: w["annotations"].update({INNER: "{}"})), "not among those that CRI-O reads"),
-        (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: "bbbb"})), "in one place and 'bbbb' in the other"),
+        (changed(GOOD, lambda w: w["annotations"].update({"io.container.manager": []})), "managed by"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: "{"})), "not a JSON object"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: "[]"})), "not a JSON object"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: 7})), "not a text"),
+        (changed(GOOD, lambda w: w["annotations"].update({INNER: {}})), "not a text"),
+        (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: "bbbb"})), "in one place and bbbb in the other"),
         (document({HASH_KEY: "XYZ"}), "not a hash"),
         (document({HASH_KEY: "0" * 17}), "not a hash"),
-        (document({HASH_KEY: "aaaa0000"}, env=(f'X={{"{HASH_KEY}":"aaaa0000"}}',)), "2 and 1 times"),
-        (changed(GOOD, lambda w: w["linux"].update({HASH_KEY: "aaaa0000"})), "1 and 2 times"),
-        (GOOD.replace(b"aaaa0000", rb"\u0061aaa0000"), "0 and 0 times"),
+        (GOOD.replace(b"aaaa0000", rb"\u0061aaa0000"), "escapes"),
+        (document({HASH_KEY: "a1"}, outside=False).replace(b"a1", rb"\u00611"), "escapes"),
+        (changed(GOOD, lambda w: w["annotations"].update({HASH_KEY: 7123})), "not a hash"),
     ],
 )
 def test_anything_odd_is_refused(data: bytes, why: str) -> None:
@@ -104,6 +107,17 @@ def test_anything_odd_is_refused(data: bytes, why: str) -> None:
         StoredSpecification(ID, data).hashes()
     with pytest.raises(UnexpectedMetadata, match=why):
         StoredSpecification(ID, data).rewritten(StoredHashes(container=HashValue("b1")))
+
+
+def test_an_annotation_of_the_pod_is_not_taken_for_the_copy_of_a_hash() -> None:
+    """CRI-O keeps the pod's annotations beside the kubelet's."""
+    data = changed(GOOD, lambda w: w["annotations"].update({HASH_WITHOUT_RESOURCES_KEY: "aaaa0000"}))
+    stored = StoredSpecification(ID, data)
+
+    result = stored.rewritten(StoredHashes(container=HashValue("b1"), without_resources=HashValue("c2")))
+
+    assert stored.hashes() == StoredHashes(container=HashValue("aaaa0000"))
+    assert json.loads(result)["annotations"][HASH_WITHOUT_RESOURCES_KEY] == "aaaa0000"
 
 
 def test_a_wanted_value_that_is_no_hash_is_refused() -> None:

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.cri.hash_annotations import served_hashes
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
-from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL, HASH_WITHOUT_RESOURCES_LABEL, StoredConfig
+from nodeupgrade.node.runtimes.docker.metadata import (
+    HASH_LABEL,
+    HASH_LABELS,
+    HASH_WITHOUT_RESOURCES_LABEL,
+    StoredConfig,
+)
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from tests.builders.docker_files import ID, OTHER, content
 
@@ -47,6 +53,17 @@ def test_both_labels_are_changed_independently(
     assert StoredConfig(ID, result).hashes() == StoredHashes(container=new, without_resources=second_new)
 
 
+def test_a_label_of_the_image_that_no_kubelet_writes_is_no_hash() -> None:
+    labels = {HASH_LABEL: "aaaa0000", HASH_WITHOUT_RESOURCES_LABEL: "whatever the image says"}
+    stored = StoredConfig.of(ID, content(labels))
+    new = StoredHashes(container=HashValue("b1"), without_resources=HashValue("c2"))
+
+    result = stored.rewritten(new)
+
+    assert stored.hashes() == served_hashes(labels, HASH_LABELS) == StoredHashes(container=HashValue("aaaa0000"))
+    assert result == stored.data.replace(b"aaaa0000", b"b1")
+
+
 def test_what_dockerd_notes_meanwhile_is_not_part_of_what_is_compared() -> None:
     one, other = (StoredConfig.of(ID, content({HASH_LABEL: "a"}, pid=pid)) for pid in (1, 2))
 
@@ -64,10 +81,12 @@ def test_no_part_of_a_file_is_taken_for_the_whole() -> None:
     [
         (b"[]", "not a JSON object"),
         (b"\xff" + GOOD, "not a JSON object"),
+        (GOOD.replace(b"}", b",}", 1), "not a JSON object"),
+        (GOOD.replace(b'{"', b'{7:"', 1), "not a JSON object"),
         (GOOD + b"}", "not a JSON object"),
         (GOOD.replace(ID.encode(), OTHER.encode()), "belongs to"),
-        (GOOD.replace(b'"Image":', b'"Config":{},"Image":'), "2 configurations"),
-        (GOOD.replace(b'"Config":{"Hostname"', b'"Konfig":{"Hostname"'), "0 configurations"),
+        (GOOD.replace(b'"Image":', b'"Config":{},"Image":'), "Config occurs twice"),
+        (GOOD.replace(b'"Config":{"Hostname"', b'"Konfig":{"Hostname"'), "no configuration"),
     ],
 )
 def test_a_file_of_another_form_is_unexpected(data: bytes, why: str) -> None:
@@ -78,12 +97,11 @@ def test_a_file_of_another_form_is_unexpected(data: bytes, why: str) -> None:
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        (b"[]", "not an object"),
+        (b"[]", "not a JSON object"),
         (b'{"Labels":[]}', "labels are not an object"),
         (f'{{"Labels":{{"{HASH_LABEL}":"XYZ"}}}}'.encode(), "not a hash"),
-        (f'{{"Labels":{{"{HASH_LABEL}":7}}}}'.encode(), "not a hash"),
-        (f'{{"Labels":{{"{HASH_LABEL}": "a1"}}}}'.encode(), "0 times"),
-        (f'{{"Labels":{{"{HASH_LABEL}":"a1"}},"x":{{"{HASH_LABEL}":"a1"}}}}'.encode(), "2 times"),
+        (f'{{"Labels":{{"{HASH_LABEL}":71234}}}}'.encode(), "not a hash"),
+        (f'{{"Labels":{{"{HASH_LABEL}":"a1","{HASH_LABEL}":"a1"}}}}'.encode(), "occurs twice"),
     ],
 )
 def test_a_configuration_of_another_form_is_unexpected(config: bytes, why: str) -> None:

@@ -1,0 +1,41 @@
+"""Tests that text is read as the kernel, systemd and Go read it."""
+
+import pytest
+
+from nodeupgrade.text import integer, lines, number, one_line, parse_json, parse_toml, trimmed, words
+from tests.builders.hostile_text import DIGITS, NAME_SEPARATORS, NESTED
+
+
+def test_a_line_ends_with_a_line_feed_and_nothing_else() -> None:
+    assert (lines(""), lines("\n"), lines("a"), lines("a\n\nb\n")) == ([], [""], ["a"], ["a", "", "b"])
+    for odd in NAME_SEPARATORS:
+        assert lines(f"a{odd}b\nc") == [f"a{odd}b", "c"]
+
+
+def test_words_are_between_blanks_tabs_and_ends_of_lines() -> None:
+    assert words(" a\t b\r\nc ") == ["a", "b", "c"]
+    assert (words(""), trimmed("\t a b\r\n"), one_line(" a\n\n b")) == ([], "a b", "a b")
+    for odd in set(NAME_SEPARATORS) - {"\r"}:
+        assert words(f"a{odd}b c") == [f"a{odd}b", "c"]
+        assert trimmed(f" {odd}a{odd}\n") == f"{odd}a{odd}"
+
+
+@pytest.mark.parametrize("text", DIGITS)
+def test_a_number_has_digits_and_nothing_else(text: str) -> None:
+    assert number(text) is None
+    assert (number("0"), number("007"), number(str(2**64 - 1))) == (0, 7, 2**64 - 1)
+
+
+@pytest.mark.parametrize("value", [True, 1.5, "1", None, [1], float("nan"), float("inf")])
+def test_an_integer_is_no_other_value_of_json(value: object) -> None:
+    assert (integer(-(2**70)), integer(10.0)) == (-(2**70), 10)
+    with pytest.raises(ValueError, match="is not an integer"):
+        integer(value)
+
+
+@pytest.mark.parametrize("text", [*NESTED, *DIGITS[:4], "9" * 5000])
+def test_what_is_too_deep_or_too_long_is_an_error_like_any_other(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the library's own words
+        parse_json(text)
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_toml(f"{text} = {text}".encode())
