@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.fleet.metrics.definitions import METRICS, MetricSpec, MetricSubject
+from nodeupgrade.controlplane.metrics.definitions import METRICS, MetricSpec, MetricSubject
 from tools.generated import CHECKOUT, Wanted, filled, main
 
 PAGE = CHECKOUT / "docs" / "generated" / "metrics.md"

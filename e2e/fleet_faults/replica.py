@@ -7,6 +7,7 @@ from collections.abc import Callable
 from e2e.fleet_faults.proxy import Died, Proxy
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.controlplane.manager import lead
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
@@ -18,7 +19,6 @@ from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.leadership.campaign import ElectionClock, Elector
-from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.passes import NoHealth
 
 

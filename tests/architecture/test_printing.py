@@ -72,7 +72,7 @@ def test_everything_goes_through_one_function() -> None:
 @pytest.mark.parametrize("path", [CONSOLE, EVENTS, NOTICES, CONDITIONS], ids=lambda path: path.name)
 def test_terminal_events_notices_and_conditions_use_it(path: Path) -> None:
     calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
-    assert "printable" in {call.id for call in calls if isinstance(call, ast.Name)}
+    assert {"printable", "stored"} & {call.id for call in calls if isinstance(call, ast.Name)}
 
 
 def test_events_are_written_in_one_place() -> None:

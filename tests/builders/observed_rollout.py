@@ -5,9 +5,9 @@ from typing import Any
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.cluster.kube_api import NODES, TASKS
 from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.controlplane.metrics.collector import Metrics, State
 from nodeupgrade.fleet.caches.informer import Informer, Relist
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.metrics.collector import Metrics, State
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 

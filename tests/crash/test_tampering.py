@@ -40,7 +40,7 @@ def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
         report = after.report
         found = [] if report and report.reason is Reason.DIGEST_MISMATCH else [f"the report is {report}"]
         found += [] if report and report.outcome is Outcome.ROLLED_BACK else ["it is not rolled back"]
-        theirs = path == PROGRAM and number <= effects.index(f"files.replace {BACKUP}")
+        theirs = path == PROGRAM and number <= effects.index(f"files.copy {BACKUP}")
         found += [w for w in wrongs(after, restarts_allowed=False) if not (theirs and w == f"{PROGRAM} differs")]
         if found:
             wrong[f"{number} {effects[number]}"] = found

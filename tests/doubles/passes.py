@@ -10,12 +10,13 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cli.inputs.live_fleet import LiveFleet
 from nodeupgrade.cluster.kube_api import UPGRADES, NotFoundError
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource, LiveFleet
+from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder

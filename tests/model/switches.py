@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.values import NodeName
@@ -15,11 +16,12 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Wait
 from nodeupgrade.fleet.controllers import node_controller
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
-from nodeupgrade.fleet.decide import claims, flight, gates, membership, state_checks
+from nodeupgrade.fleet.decide import candidate, flight, gates, membership
 from nodeupgrade.fleet.decide import holder as holders
-from nodeupgrade.fleet.decide.assignment import Unassigned
 from nodeupgrade.fleet.decide.holder import HeldBy, Holder, holder
-from nodeupgrade.fleet.snapshot import FleetSnapshot
+from nodeupgrade.fleet.decide.in_flight import InFlight
+from nodeupgrade.fleet.decide.membership import Unassigned
+from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
 
 Patch = pytest.MonkeyPatch
 
@@ -28,9 +30,9 @@ def h1(patch: Patch) -> None:
     """The wave of a slot is worked out anew from claim and labels."""
     original = membership._unassigned
 
-    def derived(fleet: FleetSnapshot, spec: UpgradeSpec, name: NodeName, slot: Slot | None) -> Unassigned:
+    def derived(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode, slot: Slot | None) -> Unassigned:
         del slot
-        return original(fleet, spec, name, None)
+        return original(upgrade, spec, node, None)
 
     patch.setattr(membership, "_unassigned", derived)
 
@@ -43,15 +45,13 @@ def h2(patch: Patch) -> None:
         node = fleet.nodes.get(name)
         return needs(fleet, name, now) and (node is None or node.unschedulable)
 
-    def cordon_first(
-        fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec | None, node: NodeView, now: datetime
-    ) -> tuple[NodeAction, ...]:
-        actions = begin(fleet, slot, spec, node, now)
-        unread = isinstance(actions[0], Wait) and node.name not in fleet.pods and not node.unschedulable
-        return (flight._cordon(fleet, node, "it is cordoned before its pods are read"),) if unread else actions
+    def cordon_first(fleet: FleetSnapshot, it: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
+        actions = begin(fleet, it, node, task)
+        unread = isinstance(actions[0], Wait) and it.pods is None and not node.unschedulable
+        return (flight._cordon(it, node, "it is cordoned before its pods are read"),) if unread else actions
 
-    def turn_back(fleet: FleetSnapshot, node: NodeView, obstacle: Finding) -> tuple[NodeAction, ...]:
-        return turn(fleet, node, obstacle)[:1]
+    def turn_back(it: InFlight, node: NodeView, obstacle: Finding) -> tuple[NodeAction, ...]:
+        return turn(it, node, obstacle)[:1]
 
     patch.setattr(node_controller, "needs_pods", needs_pods)
     patch.setattr(flight, "_begin", cordon_first)
@@ -96,10 +96,9 @@ def m3(patch: Patch) -> None:
     """Neither gates nor the selection are asked again before a node that has a slot is touched."""
     asked = SimpleNamespace(GATES=(), PRECHECK_GATES=(), of_slot=gates.of_slot, closed=gates.closed)
     patch.setattr(flight, "gates", asked)
-    patch.setattr(flight, "selects", lambda _selection, _node: True)
+    patch.setattr(flight, "_is_selected", lambda _candidate: True)
 
 
 def _answer(patch: Patch, answer: object) -> None:
     """Let all who ask who holds a node get this answer."""
-    for module in (state_checks, claims):
-        patch.setattr(module, "holder", answer)
+    patch.setattr(candidate, "holder", answer)

@@ -4,6 +4,8 @@ Whoever is root on a node writes the status of its task, and names of files and 
 they are, such texts could clear a screen, set its title, reverse the order of reading, or look like lines of ours.
 """
 
+from nodeupgrade.api.limits import MESSAGE_LENGTH, shorten
+
 
 def printable(text: str, keep: str = "") -> str:
     r"""Return a text with a visible escape, such as ``\x1b`` or ``\u202e``, for all that is not seen as a character.
@@ -19,6 +21,11 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() or letter in keep else _escape(letter) for letter in text)
+
+
+def stored(text: str, length: int = MESSAGE_LENGTH) -> str:
+    """Return a text from others as the API stores it: printable, and of at most ``length`` characters."""
+    return shorten(printable(text), length)
 
 
 def _escape(letter: str) -> str:

@@ -13,6 +13,7 @@ from nodeupgrade.api.node_annotations import (
     annotation_reason,
 )
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.kubelet.supported import unsupported_version
 
 CORDON_MANAGER = "nodeupgrade"
 """The field manager that is recorded for our cordons."""
@@ -64,6 +65,11 @@ class NodeView:
     # the annotation of a cordon that is gone: the node was uncordoned, and maybe cordoned again. Empty if there is
     # none.
     stale_mark: str = ""
+
+    @property
+    def unsupported(self) -> str | None:
+        """Why container hashes of its kubelet cannot be computed; None if they can."""
+        return unsupported_version(self.kubelet_version)
 
     @property
     def runtime_name(self) -> str:

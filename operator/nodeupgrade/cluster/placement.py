@@ -6,45 +6,17 @@ was harmless until now becomes fatal with any kubelet restart, ours included.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import chain
 
 from nodeupgrade.api.json import Json, from_json
-from nodeupgrade.api.upgrade.nodes import LabelSelector, Requirement
+from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.cluster.nodes import NodeView, Taint
 from nodeupgrade.cluster.pods import Pod
-from nodeupgrade.text import integer, number
+from nodeupgrade.text import integer
 
 Term = tuple[list[Requirement], list[Requirement]]
 """What a term of a node affinity requires of labels, and of fields (only ``metadata.name`` exists)."""
-
-
-def matches_labels(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
-    """Report whether a label selector matches; an empty one matches everything."""
-    expected = (selector.match_labels or {}).items()
-    return all(labels.get(key) == value for key, value in expected) and all(
-        meets(requirement, labels) for requirement in selector.match_expressions
-    )
-
-
-def meets(requirement: Requirement, values: Mapping[str, str]) -> bool:
-    """Report whether labels or fields meet one requirement; an unknown operator is never met."""
-    value = values.get(requirement.key)
-    match requirement.operator:
-        case "In":
-            return value in requirement.values
-        case "NotIn":
-            return value not in requirement.values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt":
-            return _compare(value, requirement) > 0
-        case "Lt":
-            return _compare(value, requirement) < 0
-        case _:
-            return False
 
 
 def unmet_placement(pod: Pod, node: NodeView) -> str | None:
@@ -90,22 +62,7 @@ def _term(body: Json) -> Term:
 def _meets_term(term: Term, node: NodeView) -> bool:
     """An empty term matches nothing (k8s.io/component-helpers/scheduling/corev1/nodeaffinity)."""
     by_kind = zip(term, (node.labels, {"metadata.name": node.name}), strict=True)
-    return any(term) and all(meets(each, values) for requirements, values in by_kind for each in requirements)
-
-
-def _compare(value: str | None, requirement: Requirement) -> int:
-    """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
-    try:
-        have, want = _integer(value or ""), _integer(requirement.values[0])
-    except IndexError:
-        return 0
-    return 0 if have is None or want is None else (have > want) - (have < want)
-
-
-def _integer(text: str) -> int | None:
-    """Read an integer as strconv.ParseInt does."""
-    found = number(text[1:] if text[:1] in {"+", "-"} else text)
-    return -found if found is not None and text.startswith("-") else found
+    return any(term) and all(each.met_by(values) for requirements, values in by_kind for each in requirements)
 
 
 def _tolerations(pod: Pod) -> tuple[Json, ...]:

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Protocol
 
 from nodeupgrade.api.json import Json, timestamp, to_json
-from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.cluster.kube_api import (
@@ -125,7 +124,7 @@ def event_object(event: Event, now: datetime) -> Json:
         },
         "type": "Warning" if event.warning else "Normal",
         "reason": event.reason.value,
-        "message": shorten(printable(event.message), EVENT_MESSAGE_LIMIT),
+        "message": stored(event.message, EVENT_MESSAGE_LIMIT),
         "source": {"component": "nodeupgrade"},
         "firstTimestamp": timestamp(now.replace(microsecond=0)),
         "lastTimestamp": timestamp(now.replace(microsecond=0)),

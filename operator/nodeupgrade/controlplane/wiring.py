@@ -16,6 +16,7 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.transport import Patience
 from nodeupgrade.cluster.kube_api import LEASES, UPGRADES, ForbiddenError, NotFoundError
+from nodeupgrade.controlplane.metrics.collector import Metrics, State, serve_metrics
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
@@ -28,7 +29,6 @@ from nodeupgrade.fleet.health import objects
 from nodeupgrade.fleet.health.monitor import HealthMonitor
 from nodeupgrade.fleet.health.probe import ClusterProbe
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME, Elector
-from nodeupgrade.fleet.metrics.collector import Metrics, State, serve_metrics
 from nodeupgrade.fleet.notices.notifier import Notifier
 from nodeupgrade.fleet.notices.webhooks import Webhooks
 

@@ -10,6 +10,7 @@ import structlog
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cluster.kube_api import UnavailableError
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.actions import Hold, NodeAction, Wait
 from nodeupgrade.fleet.controllers.controllers import Controllers
@@ -17,7 +18,6 @@ from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS, NodeKey,
 from nodeupgrade.fleet.controllers.queue import WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.rollout_controller import RolloutController
-from nodeupgrade.fleet.metrics.collector import Metrics
 
 ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 256
 """How many are reconciled at the same time; each mostly waits for the API server. Nodes of several rollouts fit in."""

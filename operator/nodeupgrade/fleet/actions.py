@@ -1,15 +1,15 @@
 """Actions that the rollout planner can return. Each carries the reason that events, logs and stories report."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar, TypeAlias, dataclass_transform
 
-from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.spec import GuardGrant, HookRun, RunVerdict, TaskSpec
+from nodeupgrade.api.task.spec import GuardGrant, HookResult, HookRun, RunVerdict, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import NodeName, PodUid
@@ -190,6 +190,15 @@ class RecordHook(_OnTask, logged="hook_recorded"):
     """Record the result of a hook in the task."""
 
     hook: HookRun
+    result: HookResult
+    problem: str  # why it failed
+
+    @property
+    def hooks(self) -> tuple[HookRun, ...]:
+        """The hooks of the task, this one with its result."""
+        done = replace(self.hook, result=self.result, message=stored(self.problem, HOOK_MESSAGE_LENGTH))
+        same = (done.phase, done.template)
+        return tuple(done if (hook.phase, hook.template) == same else hook for hook in self.task.spec.hooks)
 
 
 class RaiseGuard(_OnGuard, logged="guard_raised"):
@@ -230,7 +239,7 @@ class GiveUp(_OnTask, logged="run_given_up"):
             observed_generation=self.task.generation,
             phase=self.phase,
             reason=self.reason,
-            message=shorten(printable(self.message)),
+            message=stored(self.message),
             finished_at=now,
         )
 

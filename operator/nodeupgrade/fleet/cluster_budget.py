@@ -1,9 +1,9 @@
 """The budget of the whole cluster: how many nodes all rollouts together may take at a time, whoever wrote them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
+from nodeupgrade.api.values import NodeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,22 +18,20 @@ class ClusterBudget:
         """Whether it limits nothing."""
         return self.max_in_flight is None and self.max_unavailable is None
 
+    def room(self, nodes: int, in_flight: int, unavailable: int) -> int | None:
+        """Return how many more of the cluster's nodes may be started, given those of all rollouts; None for no limit.
 
-def room(budget: ClusterBudget, nodes_total: int, in_flight_total: int, unavailable_total: int) -> int | None:
-    """Return how many more nodes may be started, whatever the budgets of their rollouts; None for no limit.
+        ``unavailable`` nodes are in flight, cordoned by anyone or not Ready.
+        """
+        limits = ((self.max_in_flight, in_flight), (self.max_unavailable, unavailable))
+        return min((max(0, limit.of(nodes) - taken) for limit, taken in limits if limit is not None), default=None)
 
-    Args:
-        budget: The limits.
-        nodes_total: Nodes of the cluster.
-        in_flight_total: Slots that are taken, of all rollouts.
-        unavailable_total: Nodes of the cluster in flight, cordoned by anyone or not Ready.
-    """
 
-    def rooms() -> Iterator[int]:
-        if budget.max_in_flight is not None:
-            yield budget.max_in_flight.of(nodes_total) - in_flight_total
-        if budget.max_unavailable is not None:
-            yield budget.max_unavailable.of(nodes_total) - unavailable_total
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterUse:
+    """How much of a cluster with a budget is in use besides one rollout."""
 
-    tightest = min(rooms(), default=None)
-    return None if tightest is None else max(0, tightest)
+    budget: ClusterBudget
+    nodes: int  # number of nodes of the cluster
+    flying: frozenset[NodeName]  # nodes in flight of the other rollouts
+    away: frozenset[NodeName]  # nodes that are cordoned by anyone or not Ready

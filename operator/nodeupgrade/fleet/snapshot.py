@@ -1,73 +1,65 @@
 """The input of the rollout planner, gathered at one moment."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from nodeupgrade.api.limits import stored_uid
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, began_at
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import NodeFailure, Slot
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, NodeFailure, Slot, UpgradeStatus
+from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
-from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, GuardParameters, NodeAction, Wait
-from nodeupgrade.fleet.cluster_budget import ClusterBudget
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet import failures
+from nodeupgrade.fleet.actions import FreeSlot, GuardParameters, NodeAction, Wait
+from nodeupgrade.fleet.cluster_budget import ClusterBudget, ClusterUse
+from nodeupgrade.fleet.guard.requirement import obstacle
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.hooks.hooks import HookJobs
-from nodeupgrade.fleet.setbacks import FORGOTTEN_AFTER, LONGEST, Setback, Setbacks, next_setback
+from nodeupgrade.fleet.setbacks import LostAgents, Setback, Setbacks
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LostAgents:
-    """The agents of one run that ended early."""
-
-    run_id: str = ""
-    count: int = 0  # how many in a row
-    why: str = ""  # why the last one ended of which the kubelet says so; empty if it says so of none
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailureHistory:
-    """Writes that failed, and agents that ended early, by node."""
-
-    writes: Setbacks = field(default_factory=dict)
-    agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)  # the agents of its run
-
-    def setbacks(self, now: datetime) -> Setbacks:
-        """Return the setbacks that are still retried."""
-        return {key: setback for key, setback in self.writes.items() if now < setback.again + FORGOTTEN_AFTER}
-
-    def succeeded(self, action: NodeAction, now: datetime) -> "FailureHistory":
-        """Return the history after an action that succeeded."""
-        if (node := getattr(action, "node", None)) is None:
-            return self
-        writes = {key: setback for key, setback in self.setbacks(now).items() if key != (node, type(action))}
-        if not isinstance(action, DeleteAgent) or action.pod.deleting:
-            return replace(self, writes=writes)
-        known, pod = self.agents_lost.get(node, LostAgents()), action.pod
-        same = known.run_id == pod.run_id
-        again = same and now - pod.created_at < 2 * LONGEST  # an agent that ended stays for up to LONGEST
-        why = pod.ended or (known.why if same else "")
-        lost = LostAgents(run_id=pod.run_id, count=known.count + 1 if again else 1, why=why)
-        return FailureHistory(writes=writes, agents_lost={**self.agents_lost, node: lost})
-
-    def failed(self, action: NodeAction, problem: str, now: datetime) -> "FailureHistory":
-        """Return the history after an action that failed, mostly one that the API server refused or did not answer."""
-        if (node := getattr(action, "node", None)) is None:
-            return self
-        key, writes = (node, type(action)), self.setbacks(now)
-        return replace(self, writes={**writes, key: next_setback(writes.get(key), type(action), problem, now)})
+_HINDERING = frozenset(
+    {
+        Reason.AGENT_UNAVAILABLE,
+        Reason.ARTIFACT_UNAVAILABLE,
+        Reason.WRITE_REFUSED,
+        Reason.NODE_NOT_FOUND,
+        Reason.OBJECT_UNREADABLE,
+        Reason.TASK_LOST,
+    }
+)
+"""Reasons for which a node in flight that waits makes no progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KnownNode:
+    """What a snapshot shows of one node."""
+
+    name: NodeName
+    view: NodeView | None  # the Node; None if it does not exist
+    task: Task | None  # its task, whoever has claimed it
+    own: Task | None  # that task if it belongs to this rollout and to this instance of the Node
+    record: NodeFailure | None  # the failure of this very Node that only the status records
+    problem: str | None  # why this version cannot parse the Node or its task
+
+    @property
+    def claim(self) -> Task | None:
+        """The task by which the rollout holds the node; a released task holds nothing."""
+        return None if self.own is None or self.own.released else self.own
+
+
+@dataclass(frozen=True, kw_only=True)
 class FleetSnapshot:
     """One rollout and the part of the cluster that concerns it."""
 
@@ -98,6 +90,7 @@ class FleetSnapshot:
     hook_jobs: HookJobs = field(default_factory=HookJobs)  # only those of the reconciled node
     epoch: str = ""  # the mark of this leader's term on objects; empty if there is no other writer
     cluster_budget: ClusterBudget = ClusterBudget()  # what all rollouts together may take
+    retried: str | None = None  # the token of a retry that is taken as carried out
     allowed: Allowed | None = None  # what the operator's configuration allows; None if that is unknown
 
     @property
@@ -110,6 +103,11 @@ class FleetSnapshot:
         return {name: action for name, action in freed if action.failure is None or name not in self.nodes}
 
     @property
+    def names(self) -> set[NodeName]:
+        """The names of all nodes of which anything is known."""
+        return {*self.nodes, *self.tasks, *self.unreadable, *self.slots}
+
+    @cached_property
     def slots(self) -> dict[NodeName, Slot]:
         """The slots of the nodes in flight, sorted by name.
 
@@ -130,6 +128,17 @@ class FleetSnapshot:
         return tuple(self.slots)
 
     @property
+    def busy(self) -> Iterator[NodeName]:
+        """The nodes in flight, of any rollout."""
+        yield from self.slots
+        yield from (name for name, task in self.tasks.items() if task.open)
+
+    @property
+    def guard_obstacle(self) -> str | None:
+        """Why nodes cannot be guarded; None if they can."""
+        return obstacle(self.server, self.guard)
+
+    @property
     def needs_guard(self) -> bool:
         """Whether the parameters of the readiness guard must be read before planning."""
         upgrade = self.upgrade
@@ -138,8 +147,7 @@ class FleetSnapshot:
         starting = upgrade.spec if not upgrade.finished or upgrade.retry_requested else None
         if starting is not None and probe_delay.is_guarded(starting.verify, KubeletVersion.parse(starting.version)):
             return True
-        own = (self.own_task(name) for name in self.in_flight)
-        return any(task is not None and task.spec.guard.wanted for task in own)
+        return any(task.spec.guard.wanted for task in self.flying_tasks)
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""
@@ -161,23 +169,122 @@ class FleetSnapshot:
         begun = task.open and task.spec.action is not TaskAction.PRECHECK and task.kind is RunKind.UPGRADE
         return begun and not task.untouched
 
-    def claim_of(self, name: NodeName) -> Task | None:
-        """Return the task by which the rollout holds the node, or None; a released task holds nothing."""
-        task = self.own_task(name)
-        return None if task is None or task.released else task
-
-    def record_of(self, name: NodeName) -> NodeFailure | None:
-        """Return the failure of this very Node that only the status records; None if there is none."""
-        if (node := self.nodes.get(name)) is None or self.own_task(name) is not None:
-            return None
-        own = (each for each in self.upgrade.status.failures if each.node == name and each.outcome is not None)
-        return next((each for each in own if each.uid == stored_uid(node.uid)), None)
+    def known(self, name: NodeName) -> KnownNode:
+        """Return what is known of a node."""
+        node, task, own, record = self.nodes.get(name), self.tasks.get(name), self.own_task(name), None
+        if node is not None and own is None and (known := self.upgrade.status.failures):
+            recorded = (each for each in known if each.node == name and each.outcome is not None)
+            record = next((each for each in recorded if each.uid == stored_uid(node.uid)), None)
+        return KnownNode(name=name, view=node, task=task, own=own, record=record, problem=self.unreadable.get(name))
 
     def setback_of(self, action: NodeAction) -> Setback | None:
         """Return the setback of this action for its node, or None."""
         return self.setbacks.get((getattr(action, "node", NodeName("")), type(action)))
 
-    def is_held_back(self, action: NodeAction, now: datetime) -> bool:
-        """Report whether an action failed for its node and is not due for a retry."""
-        setback = self.setback_of(action)
-        return setback is not None and now < setback.again
+    def not_held_back(self, actions: Iterable[NodeAction], now: datetime) -> tuple[NodeAction, ...]:
+        """Return those of these actions that have not failed for their nodes, or are due for a retry."""
+        known = ((action, self.setback_of(action)) for action in actions)
+        return tuple(action for action, setback in known if setback is None or now >= setback.again)
+
+    @cached_property
+    def failures(self) -> tuple[NodeFailure, ...]:
+        """The failures that count until a retry, see ``failures_of``."""
+        retry = self.upgrade.status.last_handled_retry if self.retried is None else self.retried
+        return failures.failures_of(self.upgrade.status, self.own_tasks, retry)
+
+    @property
+    def own_tasks(self) -> tuple[Task, ...]:
+        """The tasks of this rollout, whatever has become of their Nodes."""
+        return tuple(task for task in self.tasks.values() if task.spec.upgrade_ref.uid == self.upgrade.uid)
+
+    @property
+    def lost_tasks(self) -> tuple[Task, ...]:
+        """The tasks of this rollout whose Nodes are gone or were replaced, as far as both can be read."""
+        own = ((task, self.nodes.get(task.name)) for task in self.own_tasks if task.name not in self.unreadable)
+        return tuple(task for task, node in own if node is None or node.uid != task.spec.node_uid)
+
+    @property
+    def flying_tasks(self) -> tuple[Task, ...]:
+        """The tasks of the nodes in flight, sorted by name."""
+        return tuple(task for name in self.in_flight if (task := self.own_task(name)) is not None)
+
+    @property
+    def idle_claims(self) -> Iterator[Task]:
+        """The tasks by which the rollout holds nodes and whose runs never began, sorted by name."""
+        for name in sorted(self.tasks):
+            task = self.own_task(name)
+            if task is None or task.open or task.spec.action is TaskAction.RELEASE:
+                continue
+            if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK:
+                yield task
+
+    @property
+    def cluster_use(self) -> ClusterUse | None:
+        """What limits all rollouts together; None if nothing does."""
+        if self.cluster_budget.unlimited:
+            return None
+        return ClusterUse(
+            budget=self.cluster_budget,
+            nodes=len(self.nodes),
+            flying=frozenset(slot.node for rival in self.rivals for slot in rival.status.in_flight),
+            away=frozenset(name for name, node in self.nodes.items() if node.unschedulable or not node.ready),
+        )
+
+    def slots_at(self, now: datetime) -> dict[NodeName, Slot]:
+        """Return the slots, with the times since when their Nodes are missing."""
+        return {name: self._with_absence(slot, now) for name, slot in self.slots.items()}
+
+    def _with_absence(self, slot: Slot, now: datetime) -> Slot:
+        missing = self.is_missing(slot.node)
+        if missing is (slot.missing_since is not None):
+            return slot
+        return replace(slot, missing_since=now if missing else None)
+
+    def without_slots(self, freed: Collection[FreeSlot]) -> "FleetSnapshot":
+        """Return the snapshot as it will be once these slots are free."""
+        names, status = {action.node for action in freed}, self.upgrade.status
+        lost = tuple(action.failure for action in freed if action.failure is not None)
+        slots = tuple(slot for name, slot in self.slots.items() if name not in names)
+        return self._with_status(replace(status, in_flight=slots, failures=(*lost, *status.failures)))
+
+    def after_retry(self) -> "FleetSnapshot":
+        """Return the snapshot once a retry has cleared the failures that only the status records.
+
+        A node that could not be rolled back is tried again once a person has uncordoned it.
+        """
+        ours = (node for node in self.nodes.values() if node.unschedulable and node.cordoned_by == self.upgrade.uid)
+        broken, status = {stored_uid(node.uid) for node in ours}, self.upgrade.status
+        left = tuple(
+            each
+            for each in status.failures
+            if each.outcome is None or (each.outcome is Verdict.ROLLBACK_FAILED and each.uid in broken)
+        )
+        return replace(self._with_status(replace(status, failures=left)), retried=self.upgrade.retry)
+
+    def _with_status(self, status: UpgradeStatus) -> "FleetSnapshot":
+        return replace(self, upgrade=replace(self.upgrade, status=status))
+
+    def impediments(self, late: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return one finding per node that makes no progress, sorted by node; of several, one of ``late`` comes last.
+
+        Until all nodes in flight have been examined, what the condition said before remains.
+        """
+        waits = [self.waiting[name] for name in self.in_flight if name in self.waiting]
+        by_node = {
+            action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
+            for action in waits
+            if isinstance(action, Wait) and action.reason in _HINDERING
+        }
+        for (node, _), setback in sorted(self.setbacks.items(), key=lambda item: (item[0][0], item[1].since)):
+            by_node.setdefault(node, setback.finding(node))
+        for finding in late:
+            by_node.setdefault(NodeName(finding.subject), finding)
+        before = self.upgrade.status.condition(ConditionType.IMPEDED)
+        if by_node or len(waits) == len(self.in_flight) or before.status is not ConditionStatus.TRUE:
+            return tuple(by_node[node] for node in sorted(by_node))
+        return (Finding(reason=known_reason(before.reason) or Reason.FAILED, detail=before.message, remedy=""),)
+
+    def ended_early(self, tasks: Iterable[Task]) -> tuple[Finding, ...]:
+        """Return why the last agents of nodes in flight ended, of those that gave a reason and reported nothing."""
+        found = (self.agents_lost.get(task.name, LostAgents()).finding(task) for task in tasks)
+        return tuple(finding for finding in found if finding is not None)

@@ -19,10 +19,10 @@ from e2e.lab.binaries.programs import prometheus
 from e2e.lab.process import wait_until
 from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus, Slot
+from nodeupgrade.controlplane.metrics.collector import serve_metrics
+from nodeupgrade.controlplane.metrics.definitions import METRICS, MetricKind
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.decide.conditions import STALLED_AFTER
-from nodeupgrade.fleet.metrics.collector import serve_metrics
-from nodeupgrade.fleet.metrics.definitions import METRICS, MetricKind
+from nodeupgrade.fleet.decide.phase import STALLED_AFTER
 from tests.builders.observed_rollout import NAME, Observed
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import free_ports

@@ -29,6 +29,7 @@ from nodeupgrade.fleet.actions import Admit, FreeSlot
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.planner import plan
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
@@ -67,11 +68,11 @@ async def tell_everything(scene: Scene, told_already: set[str]) -> None:
     for view in map(view_node, await scene.kube.list(NODES)):
         its_task = next((task for task in tasks if task.name == view.name), None)
         about = choose_upgrade(upgrades, view, its_task)
-        rollout = None if about is None else await survey_of(scene, about.name)
+        survey = None if about is None else await survey_of(scene, about.name)
         told = NodeReport(
             node=view,
             upgrade=about,
-            membership=None if rollout is None else membership(rollout, view.name, scene.now),
+            membership=None if survey is None else membership(survey[1], view.name, scene.now),
             task=its_task,
             selected_by=tuple(each.name for each in active_for(upgrades, view)),
             cordon=cordon_of(view, upgrades),
@@ -80,7 +81,7 @@ async def tell_everything(scene: Scene, told_already: set[str]) -> None:
         told.document()
 
 
-async def survey_of(scene: Scene, name: str) -> RolloutView | None:
+async def survey_of(scene: Scene, name: str) -> tuple[FleetSnapshot, RolloutView] | None:
     """Look as explain-node does; None if the rollout is gone or not valid."""
     try:
         upgrade = await cluster_objects.upgrade(scene.kube, name)
@@ -88,16 +89,18 @@ async def survey_of(scene: Scene, name: str) -> RolloutView | None:
         return None
     fleet = await read_fleet(scene.kube, upgrade)
     pods = {node: tuple(map(parse_pod, await scene.kube.list_pods_on_node(node))) for node in fleet.nodes}
-    return None if upgrade.spec is None else view_rollout(replace(fleet, pods=pods), upgrade.spec, scene.now)
+    fleet = replace(fleet, pods=pods)
+    return None if upgrade.spec is None else (fleet, view_rollout(fleet, upgrade.spec, scene.now))
 
 
 async def compare_with_decisions(scene: Scene, name: str) -> int:
     """A node is told to be started next exactly if it is, unless its slot is only given back now; how many are."""
-    if (rollout := await survey_of(scene, name)) is None:
+    if (survey := await survey_of(scene, name)) is None:
         return 0
-    members = {node: membership(rollout, node, scene.now) for node in rollout.fleet.nodes}
+    fleet, rollout = survey
+    members = {node: membership(rollout, node, scene.now) for node in fleet.nodes}
     started = {node for node, place in members.items() if place is not None and place.waits.startswith("nothing")}
-    planned = plan(rollout.fleet, scene.now).actions
+    planned = plan(fleet, scene.now).actions
     admitted = {action.node for action in planned if isinstance(action, Admit)}
     if any(isinstance(action, FreeSlot) for action in planned):
         assert started <= admitted

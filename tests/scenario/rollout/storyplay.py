@@ -31,8 +31,8 @@ from nodeupgrade.fleet.actions import (
     Wait,
     WriteStatus,
 )
-from nodeupgrade.fleet.decide.failures import next_look
 from nodeupgrade.fleet.decide.state_checks import PATIENCE
+from nodeupgrade.fleet.failures import next_look
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube, merged
 from tests.scenario.rollout.harness import GUARD, Crash, Scene, upgrade_object

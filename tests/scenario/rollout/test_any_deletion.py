@@ -15,7 +15,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
-from nodeupgrade.fleet.decide.failures import FAILURES
+from nodeupgrade.fleet.failures import FAILURES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 

@@ -23,6 +23,7 @@ from nodeupgrade.cluster.kube_api import (
     UnavailableError,
 )
 from nodeupgrade.controlplane import workers
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.fleet.actions import GuardParameters
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers import plan_writer
@@ -31,7 +32,6 @@ from nodeupgrade.fleet.controllers.event_keys import NodeKey, Queues
 from nodeupgrade.fleet.controllers.event_recorder import MOST_WAITING
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME
-from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import flushed, snapshots_of
 from tests.scenario.rollout.harness import ALLOWED, GUARD, NAMESPACE, START, Scene

@@ -7,20 +7,19 @@ from typing import Any
 import pytest
 
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.decide import (
     admission,
     admission_checks,
     budgets,
-    failures,
     gates,
     phase,
+    planner,
     request_checks,
-    upgrade_status,
     verdict,
     waves,
 )
 from nodeupgrade.fleet.decide.budgets import Budget
-from nodeupgrade.fleet.decide.conditions import overdue
 from nodeupgrade.fleet.decide.gates import Gate
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.guard import lifecycle
@@ -67,11 +66,11 @@ def with_property(name: str, function: Callable[[RolloutView], Any]) -> Mutation
 
 
 def awaited_from_the_beginning(rollout: RolloutView) -> Finding | None:
-    return checks.awaited(rollout.spec.health_checks, rollout.fleet.health, rollout.now, None)
+    return checks.awaited(rollout.spec.health_checks, rollout.health, rollout.now, None)
 
 
 def _known(rollout: RolloutView) -> tuple[Any, ...]:
-    return rollout.spec.health_checks, rollout.fleet.health, rollout.now
+    return rollout.spec.health_checks, rollout.health, rollout.now
 
 
 BUDGETS: dict[Budget, str] = {
@@ -145,13 +144,11 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "wave_without_success_is_followed_only_if_approved",
     ),
     "runs that never end": (
-        with_function(phase, "overdue", lambda fleet, now, *after: () if after else overdue(fleet, now)),
+        with_function(phase, "overdue", lambda _tasks, _now, _after: ()),
         "machine_dies_in_mid_run",
     ),
     "runs that never end are told": (
-        with_function(
-            upgrade_status, "overdue", lambda fleet, now, *after: overdue(fleet, now, *after) if after else ()
-        ),
+        with_function(planner, "overdue", lambda _tasks, _now: ()),
         "machine_dies_in_mid_run",
     ),
     "timeouts with nodes in flight": (
@@ -159,7 +156,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "timeout_passes_with_a_node_in_flight",
     ),
     "failures of Nodes that are gone": (
-        with_function(failures, "failures_of", lambda _fleet, *_retry: ()),
+        with_function(failures, "failures_of", lambda _status, _tasks, _retry: ()),
         "failed_node_is_deleted_and_still_counts",
     ),
     "waiting for a Node that is gone": (

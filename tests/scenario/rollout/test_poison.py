@@ -14,11 +14,11 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import EVENTS, TASKS, UPGRADES
 from nodeupgrade.controlplane import workers
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers import event_keys, node_controller, queue, rollout_controller
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.decide import flight, planner
-from nodeupgrade.fleet.metrics.collector import Metrics
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import merged
 from tests.doubles.passes import snapshots_of

@@ -13,7 +13,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
-from nodeupgrade.fleet.leadership.term import term_of
+from nodeupgrade.fleet.leadership.lease import term_of
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes, decisions, snapshots_of
 from tests.scenario.rollout.harness import NAMESPACE, Scene

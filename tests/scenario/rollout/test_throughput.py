@@ -16,6 +16,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import EVENTS, PODS, TASKS, UPGRADES, Resource
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.workers import reconcile_for_ever
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
@@ -26,7 +27,6 @@ from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME, STATUS_REPORT
-from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_agents import SimulatedAgents
 from tests.doubles.kube_fleet import FleetSimulator

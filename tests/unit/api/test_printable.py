@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.printable import printable, stored
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,9 @@ def test_of_all_that_unicode_has_nothing_hidden_is_left() -> None:
     hidden = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     every = (chr(number) for number in range(sys.maxunicode + 1))
     assert [letter for letter in every if unicodedata.category(letter) in hidden and letter in printable(letter)] == []
+
+
+def test_what_is_stored_is_short_enough_with_its_escapes() -> None:
+    text = stored("\x1b" * 100, 40)
+    assert text.isprintable()
+    assert len(text) <= 40

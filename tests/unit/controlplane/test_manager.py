@@ -10,10 +10,10 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cluster.kube_api import ForbiddenError
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.wiring import OperatorSettings
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
-from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import snapshots_of
 

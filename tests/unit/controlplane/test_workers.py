@@ -9,12 +9,12 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UnavailableError
+from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, requeue_after, work
 from nodeupgrade.fleet.actions import Hold, ReleaseTask, Wait
 from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS
 from nodeupgrade.fleet.controllers.queue import LONGEST_BACKOFF_SECONDS, WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.metrics.collector import Metrics
 from tests.builders.queues import Clock, ready
 
 NODE = NodeName("a")

@@ -3,7 +3,7 @@
 import pytest
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
-from nodeupgrade.fleet.cluster_budget import ClusterBudget, room
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 
 
 def limit(value: int | str | None) -> IntOrPercent | None:
@@ -29,9 +29,9 @@ def limit(value: int | str | None) -> IntOrPercent | None:
 )
 def test_the_tighter_limit_counts(in_flight: int | str | None, unavailable: int | str | None, left: int | None) -> None:
     budget = ClusterBudget(max_in_flight=limit(in_flight), max_unavailable=limit(unavailable))
-    assert room(budget, nodes_total=200, in_flight_total=3, unavailable_total=5) == left
+    assert budget.room(nodes=200, in_flight=3, unavailable=5) == left
 
 
 def test_a_percentage_of_few_nodes_is_one_node() -> None:
     budget = ClusterBudget(max_in_flight=limit("10%"))
-    assert room(budget, nodes_total=3, in_flight_total=0, unavailable_total=3) == 1
+    assert budget.room(nodes=3, in_flight=0, unavailable=3) == 1

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from nodeupgrade.api.json import Json, from_json
+from nodeupgrade.api.limits import PAST_RUNS_LISTED
 from nodeupgrade.api.task.run_id import RunKind, kind_of
-from nodeupgrade.api.task.spec import RunVerdict, TaskAction, TaskSpec
+from nodeupgrade.api.task.spec import PastRun, RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName
 
@@ -78,6 +79,30 @@ class Task:
     def reported(self) -> TaskStatus:
         """The status of the run that the spec names; empty if the stored status is of an older run."""
         return self.status if self.has_reported else TaskStatus(run_id=self.spec.run_id)
+
+    def past_runs(self, retry: str) -> tuple[PastRun, ...]:
+        """Return the history including its run, at most PAST_RUNS_LISTED entries; prechecks do not count.
+
+        Args:
+            retry: The token of the last retry that the rollout has carried out.
+        """
+        verdict, spec = self.verdict, self.spec
+        if verdict is None or self.kind is RunKind.PRECHECK:
+            return spec.history
+        past = PastRun(
+            upgrade=spec.upgrade_ref.name,
+            upgrade_uid=spec.upgrade_ref.uid,
+            node_uid=spec.node_uid,
+            wave=spec.wave,
+            retry=retry,
+            from_version=spec.from_version,
+            to_version=spec.to_version,
+            result=verdict.outcome,
+            reason=verdict.reason.value,
+            restarted=verdict.restarted,
+            time=verdict.decided_at,
+        )
+        return (*spec.history, past)[-PAST_RUNS_LISTED:]
 
     def is_late(self, now: datetime) -> bool:
         """Report whether the deadline of its run has passed."""

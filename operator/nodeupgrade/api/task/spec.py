@@ -17,6 +17,7 @@ from nodeupgrade.api.run_settings import (
     PreflightSettings,
     VerifySettings,
 )
+from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.hooks import MOST_HOOKS
 from nodeupgrade.api.values import RunId, Verdict
 from nodeupgrade.kubelethash import KubeletVersion
@@ -79,6 +80,21 @@ class TaskArtifact:
     sha256: Annotated[str | None, Field(max_length=64, pattern="[0-9a-f]{64}")] = None
     # Secret in the operator's namespace to pull the image with (Image)
     pull_secret: Annotated[str | None, Field(max_length=limits.NAME_LENGTH)] = None
+
+    @classmethod
+    def of(cls, artifact: Artifact, platform: str) -> "TaskArtifact":
+        """Return the artifact for a platform.
+
+        Raises:
+            KeyError: It does not serve the platform.
+        """
+        if (image := artifact.image) is not None:
+            secret = image.pull_secret
+            return cls(kind=ArtifactKind.IMAGE, ref=image.ref, path=image.path, sha256=image.sha256, pull_secret=secret)
+        if download := (artifact.platforms or {}).get(platform):
+            return cls(kind=ArtifactKind.URL, url=download.url, sha256=download.sha256)
+        file = (artifact.pre_staged or {})[platform]
+        return cls(kind=ArtifactKind.PRE_STAGED, path=file.path, sha256=file.sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,12 @@ from nodeupgrade.api.field import (
     stays_or_not,
 )
 from nodeupgrade.api.limits import LABEL_LENGTH
+from nodeupgrade.text import number
 
 MOST_NAMES: Final = 500
+
+CONTROL_PLANE_LABELS = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""The role labels of the control plane."""
 
 _LABEL_VALUE = Field(
     max_length=LABEL_LENGTH,
@@ -70,6 +74,39 @@ class Requirement:
         Field(max_items=64, defaulted=False),
     ] = ()
 
+    def met_by(self, values: Mapping[str, str]) -> bool:
+        """Report whether labels or fields meet it; an unknown operator is never met."""
+        value = values.get(self.key)
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case "Gt":
+                return self._compare(value) > 0
+            case "Lt":
+                return self._compare(value) < 0
+            case _:
+                return False
+
+    def _compare(self, value: str | None) -> int:
+        """Compare as Gt and Lt do; if a side is not an integer, return 0, which meets neither."""
+        try:
+            have, want = _integer(value or ""), _integer(self.values[0])
+        except IndexError:
+            return 0
+        return 0 if have is None or want is None else (have > want) - (have < want)
+
+
+def _integer(text: str) -> int | None:
+    """Read an integer as strconv.ParseInt does."""
+    found = number(text[1:] if text[:1] in {"+", "-"} else text)
+    return -found if found is not None and text.startswith("-") else found
+
 
 @declared(
     Rule(
@@ -91,6 +128,12 @@ class LabelSelector:
     match_expressions: Annotated[
         tuple[Requirement, ...], "Terms that must all hold.", Field(max_items=32, defaulted=False)
     ] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Report whether it matches; an empty one matches everything."""
+        expected = (self.match_labels or {}).items()
+        fits = all(labels.get(key) == value for key, value in expected)
+        return fits and all(requirement.met_by(labels) for requirement in self.match_expressions)
 
 
 @declared(
@@ -155,3 +198,19 @@ class NodeSelection:
         "Whether the set of nodes is fixed when the rollout is planned (Snapshot), or also includes nodes that "
         "match later (Continuous).",
     ] = Membership.SNAPSHOT
+
+    @property
+    def beyond_names(self) -> bool:
+        """Whether nodes are selected by more than their names."""
+        return self.all or self.selector is not None
+
+    def selects(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Report whether a node is selected."""
+        excluded = self.exclude
+        if name in excluded.names or (excluded.selector is not None and excluded.selector.matches(labels)):
+            return False
+        if name in self.names:
+            return True
+        if not self.control_plane and any(label in labels for label in CONTROL_PLANE_LABELS):
+            return False
+        return self.all or (self.selector is not None and self.selector.matches(labels))

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from nodeupgrade.api import limits
 from nodeupgrade.api.field import Count, Field, NameOfNode, declared
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
 from nodeupgrade.api.values import NodeName, Verdict
 
@@ -260,6 +261,11 @@ class UpgradeStatus:
         return known or Condition(
             type=kind.value, status=ConditionStatus.UNKNOWN, reason="", message="", last_transition_time=_NEVER
         )
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the rollout ended because it was aborted."""
+        return self.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
 
     def holds(self, kind: ConditionType) -> bool:
         """Report whether a condition is True."""

@@ -17,7 +17,7 @@ from nodeupgrade.cli.inputs.fleet import as_if_applied, read_fleet
 from nodeupgrade.cli.inputs.problems import is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
-from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, objections, report, rollout, with_pods
+from nodeupgrade.cli.reports.plan import UPGRADED, PlanReport, as_run, objections, report, rollout, with_pods
 from nodeupgrade.cli.reports.restarts import NodeForecast, forecast
 from nodeupgrade.cli.screens import plan
 from nodeupgrade.cluster.kube_api import PODS, KubeApi
@@ -25,6 +25,7 @@ from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READS_AT_ONCE = 8
 """Nodes whose pods are listed concurrently: limits the load on the API server, and memory use on large fleets."""
@@ -80,24 +81,28 @@ def _only_upgrade(file: TextIO) -> Document:
 async def _plan(world: World, kube: KubeApi, document: Json) -> PlanReport:
     live = (await cluster_objects.bodies(kube, {document["metadata"]["name"]})).get(document["metadata"]["name"])
     fleet = await read_fleet(kube, as_if_applied(document, live, world.now()))
-    spec, seen = fleet.upgrade.spec, rollout(fleet, world.now())
+    spec, running = fleet.upgrade.spec, as_run(fleet)
+    seen = rollout(running, world.now())
     if spec is None or seen is None:
         raise CannotError(f"cannot plan {fleet.upgrade.name} because {fleet.upgrade.problem}")
     members = dict(seen.members)
     forecasts: dict[str, NodeForecast] = {}
-    found: dict[str, tuple[Finding, ...]] = {node: objections(seen, member) for node, member in members.items()}
+    found: dict[str, tuple[Finding, ...]] = {
+        node: objections(running, seen, member) for node, member in members.items()
+    }
     wanted = [member for member in members.values() if member.place in UPGRADED and _is_older(member, spec)]
     with Progress(console=console(err=True), transient=True, disable=not sys.stderr.isatty()) as progress:
         bar = progress.add_task("reading pods", total=len(wanted))
         for start in range(0, len(wanted), READS_AT_ONCE):
-            batch = (_examine(kube, seen, member) for member in wanted[start : start + READS_AT_ONCE])
+            batch = (_examine(kube, running, seen, member) for member in wanted[start : start + READS_AT_ONCE])
             for member, expected, objecting in await asyncio.gather(*batch):
                 members[member.node], found[member.node] = member, objecting
                 if member.place in UPGRADED:
                     forecasts[member.node] = expected
                 progress.advance(bar)
     ordered = [members[node] for node in seen.members]
-    return report(seen, ordered, forecasts, world.now(), action=spec.action, on_cluster=live is not None, found=found)
+    now, on_cluster = world.now(), live is not None
+    return report(running, seen, ordered, forecasts, now, action=spec.action, on_cluster=on_cluster, found=found)
 
 
 def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
@@ -106,11 +111,11 @@ def _is_older(member: NodeState, spec: UpgradeSpec) -> bool:
 
 
 async def _examine(
-    kube: KubeApi, seen: RolloutView, member: NodeState
+    kube: KubeApi, fleet: FleetSnapshot, seen: RolloutView, member: NodeState
 ) -> tuple[NodeState, NodeForecast, tuple[Finding, ...]]:
     """List the pods of a node, and keep only what is derived from them."""
     pods = await kube.list(PODS, fields={"spec.nodeName": member.node})
     version = "" if member.view is None else member.view.kubelet_version
     expected = forecast(member.node, pods, version, seen.spec.version)
     views = [parse_pod(pod) for pod in pods]
-    return with_pods(seen, member, views), expected, objections(seen, member, views)
+    return with_pods(member, views), expected, objections(fleet, seen, member, views)

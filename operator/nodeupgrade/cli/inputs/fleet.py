@@ -8,8 +8,8 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs import cluster_objects
+from nodeupgrade.cli.inputs.live_fleet import LiveFleet
 from nodeupgrade.cluster.kube_api import PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
-from nodeupgrade.fleet.caches.fleet_source import LiveFleet
 from nodeupgrade.fleet.controllers.snapshots import gather
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN, GuardWriter
 from nodeupgrade.fleet.snapshot import FleetSnapshot

@@ -10,7 +10,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.strategy import TopologyMode
 from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.api.values import Verdict
-from nodeupgrade.fleet.decide.growth import slots
+from nodeupgrade.fleet.decide.budgets import grown
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WaveRoster
 
@@ -69,7 +69,7 @@ def _rounds(spec: UpgradeSpec, wave: WaveRoster, left: Sequence[NodeState], conc
     domains = [_domain(spec, member) for member in left]
     rounds, done = 0, 0
     while domains:
-        taken, width = list[str](), slots(strategy.growth, limit, [True] * done)
+        taken, width = list[str](), grown(strategy.growth, limit, [True] * done)
         current = min(domains, key=lambda name: (name == "", name))
         for domain in domains:
             if len(taken) == width:

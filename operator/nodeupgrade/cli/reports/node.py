@@ -16,11 +16,9 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.baseline import Baseline
-from nodeupgrade.fleet.decide.budgets import decide_start
-from nodeupgrade.fleet.decide.membership import selects
+from nodeupgrade.fleet.decide.budgets import StartDecision, decide_start
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.decide.waves import approved_by
 
 OTHERS_NAMED = 5
@@ -105,7 +103,9 @@ def choose_upgrade(upgrades: Sequence[Upgrade], node: NodeView, task: Task | Non
 
 def active_for(upgrades: Sequence[Upgrade], node: NodeView) -> list[Upgrade]:
     """List the rollouts that have not ended and select the node, oldest first."""
-    meant = [u for u in upgrades if not u.finished and u.spec is not None and selects(u.spec.nodes, node)]
+    meant = [
+        u for u in upgrades if not u.finished and u.spec is not None and u.spec.nodes.selects(node.name, node.labels)
+    ]
     return sorted(meant, key=lambda u: (timestamp(u.created_at) if u.created_at else "", u.name))
 
 

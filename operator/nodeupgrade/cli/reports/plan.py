@@ -20,7 +20,7 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.admission import findings
 from nodeupgrade.fleet.decide.budgets import concurrency, decide_start
 from nodeupgrade.fleet.decide.candidate import Candidate
-from nodeupgrade.fleet.decide.membership import node_state, selects, view_members, view_rollout
+from nodeupgrade.fleet.decide.membership import after_checks, view_rollout
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.waves import approved_by
@@ -95,34 +95,40 @@ UPGRADED = (Place.PENDING, Place.IN_FLIGHT, Place.CHECKED)
 """Places of nodes that would be upgraded, or are being upgraded."""
 
 
+def as_run(fleet: FleetSnapshot) -> FleetSnapshot:
+    """Return the snapshot as if the action of its rollout were Run instead of Plan."""
+    upgrade = fleet.upgrade
+    if upgrade.spec is None or upgrade.spec.action is not RolloutAction.PLAN:
+        return fleet
+    return replace(fleet, upgrade=replace(upgrade, spec=replace(upgrade.spec, action=RolloutAction.RUN)))
+
+
 def rollout(fleet: FleetSnapshot, now: datetime) -> RolloutView | None:
-    """Return the view of the rollout as if its action were Run; None if its spec is not valid."""
-    spec = fleet.upgrade.spec
-    if spec is None:
-        return None
-    running = replace(spec, action=RolloutAction.RUN) if spec.action is RolloutAction.PLAN else spec
-    return view_rollout(replace(fleet, upgrade=replace(fleet.upgrade, spec=running)), running, now)
+    """Return the view of the rollout; None if its spec is not valid."""
+    return None if fleet.upgrade.spec is None else view_rollout(fleet, fleet.upgrade.spec, now)
 
 
-def with_pods(seen: RolloutView, member: NodeState, pods: Sequence[Pod]) -> NodeState:
+def with_pods(member: NodeState, pods: Sequence[Pod]) -> NodeState:
     """Judge a node again with its pods, and with the node's own verdict if it was examined by ``action: Plan``."""
-    if member.place is not Place.PENDING:
+    if member.place is not Place.PENDING or member.candidate is None:
         return member
     if (task := member.task) is not None and task.verdict is not None and task.verdict.outcome is Verdict.REFUSED:
         return replace(member, place=Place.REFUSED, reason=task.verdict.reason, message=task.verdict.message)
-    fleet = replace(seen.fleet, pods={member.node: tuple(pods)})
-    return node_state(fleet, seen.spec, member.node, member.wave, seen.now)
+    return after_checks(replace(member, candidate=replace(member.candidate, pods=tuple(pods))))
 
 
-def objections(seen: RolloutView, member: NodeState, pods: Sequence[Pod] | None = None) -> tuple[Finding, ...]:
+def objections(
+    fleet: FleetSnapshot, seen: RolloutView, member: NodeState, pods: Sequence[Pod] | None = None
+) -> tuple[Finding, ...]:
     """Return what the operator's own checks find about a node, from the API alone."""
     if member.view is None:
         return ()
-    fleet = seen.fleet if pods is None else replace(seen.fleet, pods={member.node: tuple(pods)})
-    return with_owners(findings(Candidate(fleet=fleet, spec=seen.spec, node=member.view, now=seen.now)), pods or ())
+    examined = fleet if pods is None else replace(fleet, pods={member.node: tuple(pods)})
+    return with_owners(findings(Candidate.of(examined, seen.spec, member.view, seen.now)), pods or ())
 
 
 def report(
+    fleet: FleetSnapshot,
     seen: RolloutView,
     members: Sequence[NodeState],
     forecasts: Mapping[str, NodeForecast],
@@ -133,8 +139,7 @@ def report(
     found: Mapping[str, tuple[Finding, ...]],
 ) -> PlanReport:
     """Report what would happen if the action were Run, given every member's state and what the checks found on it."""
-    fleet, spec = seen.fleet, seen.spec
-    judged = view_members(fleet, spec, now, {member.node: member for member in members})
+    spec, judged = seen.spec, replace(seen, members={member.node: member for member in members})
     decision = decide_start(judged)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     hazards: dict[str, tuple[ReportedHazard, ...]] = {
@@ -146,7 +151,7 @@ def report(
         action=action,
         now=now,
         on_cluster=on_cluster,
-        unselected=sum(not selects(spec.nodes, node) for node in fleet.nodes.values()),
+        unselected=sum(not spec.nodes.selects(node.name, node.labels) for node in fleet.nodes.values()),
         members=tuple(members),
         waves=tuple((wave.terms, _wave(wave.members)) for wave in judged.waves),
         open_now=is_open(spec.windows, spec.blackouts, now),

@@ -6,8 +6,7 @@ must have reported that before it hands over to the executor. Neither conclusion
 was lost: then only an agent that inspects the node can tell.
 
 A kubelet in an image needs another pod first, which takes it out; the agent is created once that pod has done so, and
-is told which one it was. That pod changes nothing on the node either, so what holds of an agent that has not started
-holds of it.
+learns which pod it was. That pod changes nothing on the node either, so the same conclusions hold for it.
 """
 
 from dataclasses import dataclass, field
@@ -23,8 +22,7 @@ from nodeupgrade.api.wording import sentence, with_remedy
 from nodeupgrade.cluster.agent_pods import AgentPodView, PodRole
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import Abort, CreateAgent, DeleteAgent, GiveUp, NodeAction, Wait
-from nodeupgrade.fleet.setbacks import Setback, retry_delay
-from nodeupgrade.fleet.snapshot import LostAgents
+from nodeupgrade.fleet.setbacks import LostAgents, Setback, retry_delay
 
 AGENT_MAY_TAKE = timedelta(minutes=3)
 """How long an agent may take to start despite a reported problem, and to report after its deadline."""

@@ -46,7 +46,7 @@ SERVICE_ACCOUNT = PRIORITY_CLASS = "nodeupgrade-agent"
 """The priority is high but not system-critical: a kubelet evicts other pods to make room for a critical one."""
 
 UNPRIVILEGED = 65532
-"""The user that takes files out of an image: whatever is taken must be readable for everyone."""
+"""The user that copies files out of an image: they must be readable by everyone."""
 
 _BUNDLE_MOUNT, _STAGING_MOUNT = PurePosixPath("/bundle"), PurePosixPath("/staging")
 _NOTHING = bundle.EMPTY_FILE.name
@@ -58,11 +58,11 @@ PRELOADED = PurePosixPath("/etc/ld.so.preload")
 
 _OF_THE_LOADER = ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LD_DEBUG", "GLIBC_TUNABLES")
 _OF_PYTHON = ("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONINSPECT")
-"""Variables of an image that would decide what a program loads; these are empty whatever the image says."""
+"""Variables of an image that would affect what a program loads; they are set to empty values."""
 
 _RESOURCES: Json = {"requests": {"cpu": "0", "memory": "0"}, "limits": {"memory": "1Gi"}}
-"""No request, since a kubelet rejects a pod that a full node has no room for; but told, as quotas ask for. The limit
-makes the pod Burstable: one of BestEffort is the first that the kernel kills, also in the middle of an examination."""
+"""Requests are zero because a kubelet rejects a pod that does not fit on a full node, and explicit because quotas need
+them. The limit makes the pod Burstable: the kernel kills BestEffort pods first, even during an examination."""
 
 _CONFINED: Json = {
     "allowPrivilegeEscalation": False,
@@ -103,7 +103,7 @@ def view_agent(body: Json) -> AgentPodView:
 
 
 class AgentViews:
-    """Views pods as view_agent() does, and remembers of those that are blocked why."""
+    """Views pods as view_agent() does, and remembers why pods are blocked."""
 
     def __init__(self) -> None:
         self._blocked: dict[str, AgentPodView] = {}
@@ -226,7 +226,7 @@ def _carried(task: Task) -> list[tuple[int, NodeFile]]:
 
 
 def _file_volume(index: int, file: NodeFile) -> Json:
-    """Return the volume with one file. It is optional: the agent tells of one that is missing, a pod only waits."""
+    """Return the volume with one file. It is optional: the agent reports a missing one, a pod would only wait."""
     named = file.config_map_key_ref or file.secret_key_ref
     if named is None:
         raise ValueError(f"{file.path} has no source")

@@ -14,9 +14,9 @@ UNDOUBTED = timedelta(minutes=10)
 
 
 async def remove_stale_agents(kube: KubeApi, namespace: str, now: datetime) -> tuple[AgentPodView, ...]:
-    """Delete the agent pods whose runs are not asked for, and return them.
+    """Delete the agent pods whose runs are not requested, and return them.
 
-    What an agent has started on its node is not affected; if that matters, its task is open and asks for the run.
+    What an agent has started on its node is not affected; if that matters, its task is open and requests the run.
 
     Raises:
         UnavailableError: They cannot be listed or deleted at the moment.

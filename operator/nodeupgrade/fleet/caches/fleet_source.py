@@ -1,4 +1,4 @@
-"""Sources of Nodes, tasks, agent pods and NodeUpgrades for a pass: live lists or informers."""
+"""The source of Nodes, tasks, agent pods and NodeUpgrades for a pass: informers."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,8 +14,8 @@ from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, KubeApi, 
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.fleet.agents.manifests import AgentViews
 from nodeupgrade.fleet.caches.informer import Informer, Timing
-from nodeupgrade.fleet.caches.object_cache import Delta, ObjectCache
-from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, UpgradeCache, known_upgrade
+from nodeupgrade.fleet.caches.object_cache import Delta
+from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, UpgradeCache
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -75,53 +75,6 @@ class FleetSource(Protocol):
         ...
 
 
-class LiveFleet(FleetSource):
-    """Lists everything on every pass: always current, but expensive for a large fleet.
-
-    Args:
-        namespace: The namespace of agent pods; None for callers that do not need them.
-    """
-
-    def __init__(self, kube: KubeApi, namespace: str | None, read_upgrade: ReadUpgrade) -> None:
-        self._kube = kube
-        self.read_upgrade = read_upgrade
-        self._agents = None if namespace is None else PODS.within(namespace)
-        self._view_agent = AgentViews()
-
-    async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
-        """Return all objects as the API server lists them now."""
-        return _assemble(
-            await self._all(NODES, view_node),
-            await self._all(TASKS, parse_task),
-            ObjectCache(self._view_agent)
-            if self._agents is None
-            else await self._all(self._agents, self._view_agent, AGENT_LABELS),
-            await self.list_upgrades(),
-        )
-
-    async def get_nodes(self) -> Mapping[NodeName, NodeView]:
-        return cast("Mapping[NodeName, NodeView]", (await self._all(NODES, view_node)).views)
-
-    async def get_tasks(self) -> Mapping[NodeName, Task]:
-        return cast("Mapping[NodeName, Task]", (await self._all(TASKS, parse_task)).views)
-
-    async def get_open_tasks(self, version: int) -> frozenset[NodeName]:  # noqa: ARG002 - a list is never older
-        return _opened(await self._all(TASKS, parse_task))
-
-    async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
-        return {
-            body["metadata"]["name"]: known_upgrade(self.read_upgrade, body) for body in await self._kube.list(UPGRADES)
-        }
-
-    async def _all(
-        self, resource: Resource, view: Callable[[Json], T], labels: Mapping[str, str] | None = None
-    ) -> ObjectCache[T]:
-        cache = ObjectCache(view)
-        for body in await self._kube.list(resource, labels=labels):
-            cache.learn(body)
-        return cache
-
-
 class InformedFleet(FleetSource):
     """Serves objects from informers, updated with the responses to our own writes; NodeUpgrades come from ``upgrades``.
 
@@ -179,7 +132,7 @@ class InformedFleet(FleetSource):
         if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
             await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
             self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
-        return _assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
+        return assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
 
     async def get_nodes(self) -> Mapping[NodeName, NodeView]:
         return cast("Mapping[NodeName, NodeView]", self.nodes.views)
@@ -190,7 +143,7 @@ class InformedFleet(FleetSource):
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
         """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""
         await self.tasks.at_least(version)
-        return _opened(self.tasks)
+        return opened(self.tasks)
 
     async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
         return await self.upgrades.listed()
@@ -229,7 +182,7 @@ def _is_relevant(delta: Delta[NodeView] | Delta[Task]) -> bool:
     return before is None or after is None or replace(before, resource_version=after.resource_version) != after
 
 
-class _Views(Protocol[T_co]):
+class Views(Protocol[T_co]):
     """The common interface of a cache and an informer."""
 
     @property
@@ -239,13 +192,15 @@ class _Views(Protocol[T_co]):
     def unreadable(self) -> Mapping[str, str]: ...
 
 
-def _opened(tasks: _Views[Task]) -> frozenset[NodeName]:
+def opened(tasks: Views[Task]) -> frozenset[NodeName]:
+    """Return the nodes whose tasks are open or cannot be read."""
     return frozenset({*(task.name for task in tasks.views.values() if task.open), *map(NodeName, tasks.unreadable)})
 
 
-def _assemble(
-    nodes: _Views[NodeView], tasks: _Views[Task], agents: _Views[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
+def assemble(
+    nodes: Views[NodeView], tasks: Views[Task], agents: Views[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
 ) -> FleetObjects:
+    """Put the objects of a fleet together."""
     return FleetObjects(
         # Objects of both kinds have the name of their node.
         nodes=cast("Mapping[NodeName, NodeView]", nodes.views),

@@ -74,7 +74,7 @@ class ObjectCache(Generic[T]):
             self._forgotten.clear()
         self._advance(version)
         there = {reduced.uid for reduced in listed.values()}
-        # A list from before an object was made lacks it, too, and the watch that follows tells of its making.
+        # A list from before an object was created lacks it too, and the watch that follows reports its creation.
         self._gone = {uid: known for uid, known in self._gone.items() if uid in there or known > version}
         stored = [delta for reduced in listed.values() for delta in self._store(reduced)]
         missing = [name for name, (_, known) in self._known.items() if name not in listed and known <= version]

@@ -33,7 +33,7 @@ class KnownUpgrade:
 
 
 ReadUpgrade: TypeAlias = Callable[[Json], Upgrade]
-"""How a NodeUpgrade is read: whoever knows all checks also finds wrong names of checks in it."""
+"""Parses a NodeUpgrade; a parser that knows all checks also finds wrong names of checks in it."""
 
 
 def known_upgrade(read_upgrade: ReadUpgrade, body: Json) -> KnownUpgrade:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from nodeupgrade.api.json import Json, merge_patch, to_json
-from nodeupgrade.api.limits import shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.task.object import (
     BASELINE_ANNOTATION,
     EPOCH_MARK,
@@ -37,7 +36,6 @@ from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.cordons.cordons import cordon, uncordon
 from nodeupgrade.fleet.guard.lifecycle import decline, is_asked_for
-from nodeupgrade.fleet.hooks import hooks
 from nodeupgrade.fleet.hooks.jobs import start_hook
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
@@ -112,11 +110,11 @@ class Actuator:
                 await self._annotate(task, {HELD_SINCE_ANNOTATION: now.isoformat()})
             case actions.StartHook(task=task, hook=hook):
                 await start_hook(kube, namespace, task, hook)
-            case actions.RecordHook(task=task, hook=hook):
-                await self._merge_task(task, {"spec": {"hooks": to_json(hooks.with_result(task, hook))}})
+            case actions.RecordHook(task=task):
+                await self._merge_task(task, {"spec": {"hooks": to_json(action.hooks)}})
             case actions.Abort(task=task, reason=reason, message=message):
                 asked = {"action": TaskAction.ABORT.value, "actionReason": reason.value}
-                await self._merge_task(task, {"spec": {**asked, "actionMessage": shorten(printable(message))}})
+                await self._merge_task(task, {"spec": {**asked, "actionMessage": stored(message)}})
             case actions.Judge(task=task, verdict=verdict):
                 changed = merge_patch(to_json(task.spec.verdict) or {}, to_json(verdict))
                 await self._merge_task(task, {"spec": {"verdict": changed}})

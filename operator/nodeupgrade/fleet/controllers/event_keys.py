@@ -48,7 +48,7 @@ class Queues:
             self.nodes.add(NodeKey(rollout, name), GATHERING_SECONDS)
 
     def in_flight(self, upgrade: Upgrade, nodes: Iterable[NodeName]) -> None:
-        """Requeue the nodes in flight: at once those that are new, and all if somebody asks something else."""
+        """Requeue the nodes in flight: at once those that are new, and all if the request has changed."""
         name, asked, nodes = upgrade.name, (upgrade.generation, upgrade.deleting), frozenset(nodes)
         known = {node for node, rollout in self._in_flight.items() if rollout == name}
         for node in known - nodes:

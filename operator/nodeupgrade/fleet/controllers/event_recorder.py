@@ -35,7 +35,7 @@ class EventRecorder:
             await self._kube.emit_event(await self._waiting.get())
 
     def forget(self) -> None:
-        """Drop what is waiting: a former leader has nothing to tell."""
+        """Drop what is waiting: a former leader has nothing to report."""
         while not self._waiting.empty():
             self._waiting.get_nowait()
 
@@ -71,7 +71,7 @@ def events(action: actions.NodeAction, upgrade: Upgrade) -> tuple[Event, ...]:
             warning = verdict.outcome not in _GOOD
             about_node = event(node_of(task), warning=warning)
             return (event(rollout, warning=True), about_node) if warning else (about_node,)
-        case actions.RecordHook(task=task, hook=hook) if hook.result is not HookResult.SUCCEEDED:
+        case actions.RecordHook(task=task, result=result) if result is not HookResult.SUCCEEDED:
             return (event(rollout, warning=True), event(node_of(task), warning=True))
         case actions.CreateAgent(task=task) | actions.StartHook(task=task):
             return (event(TASKS.as_regarding(task.name, task.uid)),)

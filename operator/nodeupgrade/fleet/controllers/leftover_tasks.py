@@ -1,4 +1,4 @@
-"""Tasks that no rollout looks after any more: their Nodes are gone, or their rollout is, and nothing goes on."""
+"""Tasks that no rollout manages any more: their Nodes or their rollouts are gone, and no run is in progress."""
 
 import contextlib
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, nodes_in_flight
-from nodeupgrade.fleet.decide.failures import records_failure
+from nodeupgrade.fleet.failures import records_failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class LeftoverTasks:
     namespace: str
 
     async def clean(self) -> tuple[NodeName, ...]:
-        """Delete the tasks whose Nodes are gone, release those of which nothing goes on, and return their nodes.
+        """Delete the tasks whose Nodes are gone, release those without a run in progress, and return their nodes.
 
         Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
         """
@@ -85,9 +85,9 @@ def _is_left(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
 
 
 def _is_over(task: Task, node: NodeView) -> bool:
-    """Report whether an open run is over that nobody looks after.
+    """Report whether an open run of a rollout that is gone is over.
 
-    Nothing was begun, or a person has uncordoned the node, as the event about a cordon that was left behind says.
+    Nothing was begun, or a person has uncordoned the node, as the event about a cordon left behind requests.
     """
     ours = node.unschedulable and node.cordoned_by == task.spec.upgrade_ref.uid
     return task.open and (task.untouched or (task.spec.cordon.by_us and not ours))

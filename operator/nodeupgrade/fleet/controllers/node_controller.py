@@ -93,7 +93,7 @@ class NodeController:
         return tuple(applied), True
 
     async def crashed(self, key: NodeKey, problem: str) -> None:
-        """Take note that a node could not be reconciled for a reason that nobody has foreseen."""
+        """Record that a node could not be reconciled because of an unexpected error."""
         undecided = Wait(node=key.node, reason=Reason.INTERNAL_ERROR, message=problem)
         memory = self.snapshots.memory(key.rollout)
         memory.failures = memory.failures.failed(undecided, problem, self.snapshots.kube.utcnow())

@@ -25,7 +25,8 @@ from nodeupgrade.fleet.controllers.sweep import Sweep
 from nodeupgrade.fleet.controllers.takeover import take_over
 from nodeupgrade.fleet.decide.conditions import of_internal_error
 from nodeupgrade.fleet.decide.planner import plan
-from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
+from nodeupgrade.fleet.setbacks import FailureHistory
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
 @dataclass(slots=True)
@@ -112,10 +113,10 @@ class RolloutController:
         ).waiting_at(now)
 
     async def crashed(self, name: str, problem: str) -> None:
-        """Forget what failed lately for a rollout, as a restart would, and tell people what nobody has foreseen.
+        """Forget the recent failures of a rollout, as a restart would, and report an unexpected error.
 
         Raises:
-            NodeUpgradeError: The API server does not let it be told.
+            NodeUpgradeError: The error cannot be reported.
         """
         memory, kube = self.snapshots.memory(name), self.snapshots.kube
         memory.failures, memory.recent = FailureHistory(), None

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import FreeSlot, Wait
-from nodeupgrade.fleet.snapshot import FailureHistory, FleetSnapshot
+from nodeupgrade.fleet.setbacks import FailureHistory
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 PODS_RECENT = timedelta(minutes=1)
 """How old the pods may be for which a node is not admitted."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.api_servers import read_api_servers
 from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi, NotFoundError, NotLeadingError
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.pods import Pod, parse_pod
@@ -17,14 +18,13 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
-from nodeupgrade.fleet.controllers.api_servers import read_api_servers
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.guard.parameters import GuardWriter
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
 from nodeupgrade.fleet.hooks.hooks import may_have_begun
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs
-from nodeupgrade.fleet.leadership.term import supersedes, term_of
+from nodeupgrade.fleet.leadership.lease import supersedes, term_of
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed
@@ -45,7 +45,7 @@ class Term(Protocol):
         ...
 
     def step_down(self, term: int) -> None:
-        """Learn that objects bear the mark of this term, which is not over for all we know."""
+        """Stop leading: objects bear the mark of this term, which may not be over."""
         ...
 
 
@@ -155,7 +155,7 @@ class Snapshots:
         """Check that nobody has taken over the rollout since this term began, as far as the nodes in flight tell.
 
         The NodeUpgrade alone does not: it is read first, and another leader may have taken over before the tasks were
-        read. The term is told; if it is valid after all, the next one will be later.
+        read. The term steps down; if it is valid after all, the next one will be later.
         """
         if self.term is None:
             return
@@ -168,7 +168,7 @@ class Snapshots:
     async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
         """Add the pods of nodes, at most ``READS_AT_ONCE`` at a time; of ended runs, also the Node as it is now.
 
-        A verdict must not rest on a version that a watch has not told of yet.
+        A verdict must not miss a version that the watch has not delivered yet.
         """
         names = tuple(names)
         looks = [asyncio.ensure_future(self._look_at(fleet, name)) for name in names]

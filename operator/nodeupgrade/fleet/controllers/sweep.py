@@ -115,7 +115,7 @@ class Sweep:
             await self._kube.merge(NODES, node.name, patch, resource_version=node.resource_version)
 
     async def _report(self, node: NodeView, decision: NodeAction) -> None:
-        """Emit an event, each one until it is recorded: the sweep runs every half minute, and tells in no other way."""
+        """Emit each event until it is recorded: the sweep runs every half minute, and reports in no other way."""
         if decision.reason is Reason.PROGRESSING or decision.message in self._reported:
             return
         warning = not isinstance(decision, RestoreCordon)

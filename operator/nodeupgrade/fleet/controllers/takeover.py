@@ -1,10 +1,10 @@
-"""The first thing that a new leader writes: marks that make every write void that its predecessor still has on the way.
+"""The first thing that a new leader writes: marks that void every write that its predecessor still has on the way.
 
 A write names the resourceVersion that it relies on, so it is void once the object has changed. A predecessor that was
 paused in the middle of a write may send it any time later; objects that nobody has written since would accept it. So
 a new leader first writes its epoch into the tasks of all nodes in flight, which a late write could start, and then
-into the status of the NodeUpgrade, which a late write could admit nodes with. Only then does it plan. Whoever meets the
-mark of a later term knows that its own is over. The authors of NodeUpgrades can write neither a status nor a task.
+into the status of the NodeUpgrade, which a late write could admit nodes with. Only then does it plan. A leader that
+finds the mark of a later term knows that its own is over. Authors of NodeUpgrades can write neither status nor tasks.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Cordons nodes in flight, and tells others by the condition MaintenanceInProgress (kubernetes enhancement 5683).
+"""Cordons nodes in flight, and announces that with the condition MaintenanceInProgress (kubernetes enhancement 5683).
 
-The condition is information for others and holds nothing up: one that cannot be set is left out. It goes with the
-cordon, and the sweep removes what is left of it, for example after a person has uncordoned the node.
+The condition only informs other tools: where it cannot be set, the node is cordoned without it. It is removed with the
+cordon, and by the sweep, for example after a person has uncordoned the node.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 
 
 async def cordon(kube: TypedKube, node: NodeView, upgrade: Upgrade, *, announces: bool) -> None:
-    """Cordon a node as it was read, record the owner of the cordon in the same write, and tell others if asked to.
+    """Cordon a node as it was read, record the owner of the cordon in the same write, and announce it if requested.
 
     Raises:
         ConflictError, NotFoundError: The Node has changed, or is gone.
@@ -68,7 +68,7 @@ async def withdraw(kube: KubeApi, node: NodeView) -> str:
     if not node.announced:
         return node.resource_version
     version = node.resource_version
-    with contextlib.suppress(RejectedError):  # whoever has taken the right away keeps no node cordoned by it
+    with contextlib.suppress(RejectedError):  # a missing permission keeps no node cordoned
         changed = await kube.set_condition(NODES, node.name, MAINTENANCE_IN_PROGRESS, None, resource_version=version)
         version = str(changed["metadata"]["resourceVersion"])
     return version

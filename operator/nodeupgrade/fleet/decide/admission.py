@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.task.spec import TaskArtifact
 from nodeupgrade.api.upgrade.frozen import change_rejected
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
@@ -15,7 +16,8 @@ from nodeupgrade.api.upgrade.windows import next_opening
 from nodeupgrade.findings.check import ask
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.admission_checks import BEFORE_PODS, WARNINGS, WITH_PODS
-from nodeupgrade.fleet.decide.candidate import Candidate, resolve_artifact, unsupported_version
+from nodeupgrade.fleet.decide.candidate import Candidate
+from nodeupgrade.kubelet.supported import unsupported_version
 from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
 from nodeupgrade.sources.allowlist import Allowed, forbidden
 
@@ -52,7 +54,7 @@ def configuration_allows_it(request: Request) -> Finding | None:
     if allowed is None:
         return None
     platforms = {**(spec.artifact.platforms or {}), **(spec.artifact.pre_staged or {})} or {"": None}
-    artifacts = (resolve_artifact(spec.artifact, platform) for platform in platforms)
+    artifacts = (TaskArtifact.of(spec.artifact, platform) for platform in platforms)
     hooks = (hook.template for hook in (*spec.hooks.before, *spec.hooks.after))
     problems = (
         *(f"the hook {template}" for template in hooks if template not in allowed.hooks),
@@ -109,7 +111,7 @@ def warnings(candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
-    target, server = candidate.target, candidate.fleet.server
+    target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         newer = f"{target} is newer than the API server {server}"
         return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)

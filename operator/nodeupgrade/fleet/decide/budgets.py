@@ -5,40 +5,72 @@ They narrow the same list one after the other, so that the tightest decides and 
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias, assert_never
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import RunVerdict
-from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction
-from nodeupgrade.api.upgrade.strategy import TopologyMode
+from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.spec import OverlapPolicy, RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.strategy import Growth, GrowthType, TopologyMode
 from nodeupgrade.api.upgrade.waves import SLOTS
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
-from nodeupgrade.fleet.cluster_budget import room
 from nodeupgrade.fleet.decide import gates
-from nodeupgrade.fleet.decide.growth import slots
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
-from nodeupgrade.fleet.decide.overlap import queued
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import Nodes, StartDecision
 from nodeupgrade.fleet.decide.waves import WaveRoster
+
+Nodes: TypeAlias = tuple[NodeState, ...]
+
+_STALLING = frozenset(
+    {
+        Reason.FAILURE_THRESHOLD_REACHED,
+        Reason.SAME_CAUSE_REPEATED,
+        Reason.ROLLBACK_FAILED,
+        Reason.TOO_MANY_UNAVAILABLE,
+        Reason.TIMED_OUT,
+        Reason.HEALTH_CHECK_FAILED,
+        Reason.HEALTH_CHECK_ERROR,
+        Reason.OVERLAP_CONFLICT,
+    }
+)
+"""Reasons that stall a rollout until a person acts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartDecision:
+    """The nodes that may be started now; if there are none, ``reason`` and ``message`` say why."""
+
+    nodes: Nodes = ()
+    reason: Reason = Reason.PROGRESSING
+    message: str = ""
+    behind: bool = False  # whether the whole rollout waits for an older one
+
+    @property
+    def stalls(self) -> bool:
+        """Whether a person is needed before the rollout can continue."""
+        return self.reason in _STALLING
+
 
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
 UNDECIDED = StartDecision()
+_UNDATED = datetime.max.replace(tzinfo=UTC)
 
 Budget = Callable[[RolloutView, Nodes], StartDecision]
 
 
 def decide_start(rollout: RolloutView) -> StartDecision:
     """Return the nodes that may be started now, or why none may: the first closed gate, or the tightest budget."""
-    if (behind := queued(rollout.fleet, rollout.spec)) is not None:
+    if (behind := queued(rollout)) is not None:
         return behind
     planning = rollout.spec.action is RolloutAction.PLAN
     if rollout.held and not rollout.planned:
-        reason = Reason.QUEUED if rollout.spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
-        return StartDecision(reason=reason, message=rollout.held[0].message)
+        return StartDecision(reason=_behind(rollout.spec), message=rollout.held[0].message)
     due = gates.PRECHECK_GATES if planning else gates.GATES
     if (closed := gates.closed(due, gates.of_rollout(rollout))) is not None:
         return StartDecision(reason=closed.reason, message=closed.message)
@@ -47,6 +79,33 @@ def decide_start(rollout: RolloutView) -> StartDecision:
         if decision.nodes:
             decision = budget(rollout, decision.nodes)
     return StartDecision(nodes=decision.nodes) if decision.nodes else decision
+
+
+def queued(rollout: RolloutView) -> StartDecision | None:
+    """Return why the whole rollout waits: an older one that has not ended selects one of its nodes; else None.
+
+    This applies only until the plan is made; after that, the claims decide.
+    """
+    older = sorted((rival for rival in rollout.rivals if _age(rival) < _age(rollout.upgrade)), key=_age)
+    if not older or rollout.upgrade.status.planned_at is not None or rollout.is_called_off:
+        return None
+    nodes = sorted((m.node, m.view.labels) for m in rollout.members.values() if m.view is not None)
+    ours = [(name, labels) for name, labels in nodes if rollout.spec.nodes.selects(name, labels)]
+    for rival in older:
+        terms = None if rival.spec is None else rival.spec.nodes
+        if terms is not None and (shared := next((name for name, labels in ours if terms.selects(name, labels)), None)):
+            because = f"NodeUpgrade {rival.name}, which is older and has not ended, selects node {shared} too"
+            reason = _behind(rollout.spec)
+            return StartDecision(reason=reason, message=sentence(reason, because), behind=True)
+    return None
+
+
+def _behind(spec: UpgradeSpec) -> Reason:
+    return Reason.QUEUED if spec.overlap_policy is OverlapPolicy.QUEUE else Reason.OVERLAP_CONFLICT
+
+
+def _age(upgrade: Upgrade) -> tuple[datetime, str]:
+    return upgrade.created_at or _UNDATED, upgrade.name
 
 
 def max_concurrent(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -112,7 +171,7 @@ def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
         wave = rollout.waves[at]
         own = wave.terms.max_concurrent
         limit = limit if own is None else min(limit, own.of(len(wave.members)))
-        limit = slots(rule, limit, _successes(wave))
+        limit = grown(rule, limit, _successes(wave))
     return _as_many(nodes, limit, len(rollout.flying), " now, by strategy.growth")
 
 
@@ -131,13 +190,12 @@ def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
 
 def cluster(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply the operator's own limits for the whole cluster, over all rollouts."""
-    fleet = rollout.fleet
-    if fleet.cluster_budget.unlimited:
+    if (use := rollout.cluster) is None:
         return StartDecision(nodes=nodes)
-    flying = {*rollout.flying, *(slot.node for rival in fleet.rivals for slot in rival.status.in_flight)}
-    away = {name for name, node in fleet.nodes.items() if node.unschedulable or not node.ready}
-    free = room(fleet.cluster_budget, len(fleet.nodes), len(flying), len(away | flying))
-    because = f"{counted(len(flying), 'node')} of the cluster in flight, {len(away | flying)} unavailable"
+    flying = use.flying.union(rollout.flying)
+    unavailable = len(use.away | flying)
+    free = use.budget.room(nodes=use.nodes, in_flight=len(flying), unavailable=unavailable)
+    because = f"{counted(len(flying), 'node')} of the cluster in flight, {unavailable} unavailable"
     message = sentence(Reason.CLUSTER_BUDGET_REACHED, because)
     return StartDecision(nodes=nodes[:free], reason=Reason.CLUSTER_BUDGET_REACHED, message=message)
 
@@ -214,3 +272,36 @@ def _decided(members: Iterable[NodeState]) -> list[RunVerdict]:
     verdicts = (s.task.verdict for s in members if s.judged is not None and s.task is not None)
     known = [verdict for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
     return sorted(known, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))
+
+
+def grown(rule: Growth, limit: int, outcomes: Iterable[bool]) -> int:
+    """Return how many nodes of a wave may be in flight at the same time.
+
+    Args:
+        rule: ``strategy.growth``.
+        limit: The number that other rules allow; the result exceeds neither it nor the rule's cap.
+        outcomes: Whether each finished node of the wave succeeded, in the order of the verdicts.
+    """
+    if rule.type is GrowthType.FIXED:
+        return limit
+    ceiling = limit if rule.cap is None else max(1, min(limit, rule.cap.of(limit)))
+    successes = 0
+    for succeeded in outcomes:
+        successes = successes + 1 if succeeded else 0
+    width = 1
+    while width < ceiling and successes >= width:
+        successes -= width
+        width = _next(rule, width)
+    return min(width, ceiling)
+
+
+def _next(rule: Growth, width: int) -> int:
+    match rule.type:
+        case GrowthType.LINEAR:
+            return width + rule.factor
+        case GrowthType.EXPONENTIAL:
+            return width * max(2, rule.factor)
+        case GrowthType.FIXED:
+            return width
+        case never:
+            assert_never(never)

@@ -4,53 +4,29 @@ While work remains, Reconciling is True and Ready is False. When a person is nee
 everything is done, only Ready is True.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
-from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.printable import printable
-from nodeupgrade.api.reasons import Reason, known_reason
+from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH
+from nodeupgrade.api.printable import stored
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus
-from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.actions import Wait
 from nodeupgrade.fleet.decide.counting import Tally
+from nodeupgrade.fleet.decide.phase import RolloutState
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.guard import requirement
 from nodeupgrade.fleet.health.checks import HealthState, status_of
-from nodeupgrade.fleet.snapshot import FleetSnapshot, LostAgents
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
 QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
 """Reasons why a rollout waits for another one, or cannot continue because of it."""
-
-_HINDERING = frozenset(
-    {
-        Reason.AGENT_UNAVAILABLE,
-        Reason.ARTIFACT_UNAVAILABLE,
-        Reason.WRITE_REFUSED,
-        Reason.NODE_NOT_FOUND,
-        Reason.OBJECT_UNREADABLE,
-        Reason.TASK_LOST,
-    }
-)
-
-_NO_RIGHTS = "cannot get resource"
-"""Words of the API server's answer to a read without permission."""
-
-IMPEDED_AFTER = timedelta(minutes=5)
-"""How long after its deadline, at which it is asked to roll back, a node is reported."""
-
-STALLED_AFTER = timedelta(minutes=15)
-"""How long after its deadline a person is needed."""
 
 _UNHEALTHY = {
     HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
@@ -60,18 +36,6 @@ _UNHEALTHY = {
 """The Healthy condition for each state, the worst first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutState:
-    """The state of a rollout; unless it is stalled, over or ready, it is progressing."""
-
-    phase: RolloutPhase
-    reason: Reason
-    message: str
-    stalled: bool = False  # whether a person is needed
-    over: bool = False  # whether it has ended
-    ready: bool = False  # whether the requested work is done: the upgrade, or only the plan under ``action: Plan``
-
-
 @dataclass(frozen=True, slots=True)
 class UndatedCondition:
     """A condition without its type, transition time and generation."""
@@ -79,6 +43,11 @@ class UndatedCondition:
     status: ConditionStatus
     reason: Reason | str  # a string if an operator of another version has reported it, and this one only keeps it
     message: str
+
+    @property
+    def stored_message(self) -> str:
+        """The message as the API stores it."""
+        return stored(self.message, CONDITION_MESSAGE_LENGTH)
 
 
 _true = partial(UndatedCondition, ConditionStatus.TRUE)
@@ -183,12 +152,12 @@ def _zero_restart(at: ConditionInput) -> UndatedCondition:
 
 
 def _guarded(at: ConditionInput) -> UndatedCondition:
-    fleet, spec, target = at.rollout.fleet, at.rollout.spec, KubeletVersion.parse(at.rollout.spec.version)
+    spec, target = at.rollout.spec, KubeletVersion.parse(at.rollout.spec.version)
     if spec.verify.readiness_guard is GuardPolicy.OFF:
         return _false(Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
     if probe_delay.keeps_probes(target):
         return _false(Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps the results of probes")
-    if problem := requirement.obstacle(fleet.server, fleet.guard):
+    if problem := at.rollout.guard_obstacle:
         without = "nodes are upgraded without it, and their tasks list the pods that were reported unready meanwhile"
         required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
         reason = Reason.READINESS_GUARD_UNAVAILABLE
@@ -201,7 +170,7 @@ def _guarded(at: ConditionInput) -> UndatedCondition:
 def _healthy(at: ConditionInput) -> UndatedCondition | None:
     """Return the Healthy condition, which reports the worst health check; None if there is no health check."""
     rollout = at.rollout
-    known = [status_of(check, rollout.fleet.health, rollout.now) for check in rollout.spec.health_checks]
+    known = [status_of(check, rollout.health, rollout.now) for check in rollout.spec.health_checks]
     if not known:
         return None
     for state, (status, reason) in _UNHEALTHY.items():
@@ -252,55 +221,6 @@ def _of_impediments(before: UpgradeStatus, impeded_by: tuple[Finding, ...]) -> M
     return {ConditionType.IMPEDED: _false(Reason.PROGRESSING, message)}
 
 
-def impediments(fleet: FleetSnapshot, late: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return one finding per node that makes no progress, sorted by node; of several, one of ``late`` comes last.
-
-    Until all nodes in flight have been examined, what the condition said before remains.
-    """
-    flying = fleet.in_flight
-    waits = [fleet.waiting[name] for name in flying if name in fleet.waiting]
-    by_node = {
-        action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
-        for action in waits
-        if isinstance(action, Wait) and action.reason in _HINDERING
-    }
-    for (node, _), setback in sorted(fleet.setbacks.items(), key=lambda item: (item[0][0], item[1].since)):
-        by_node.setdefault(node, setback.finding(node))
-    for finding in late:
-        by_node.setdefault(NodeName(finding.subject), finding)
-    before = fleet.upgrade.status.condition(ConditionType.IMPEDED)
-    if by_node or len(waits) == len(flying) or before.status is not ConditionStatus.TRUE:
-        return tuple(by_node[node] for node in sorted(by_node))
-    return (Finding(reason=known_reason(before.reason) or Reason.FAILED, detail=before.message, remedy=""),)
-
-
-def ended_early(fleet: FleetSnapshot) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose last agent gave a reason for its end, and reported nothing."""
-    found = list[Finding]()
-    for name in fleet.in_flight:
-        task, lost = fleet.own_task(name), fleet.agents_lost.get(name, LostAgents())
-        if task is None or not (task.open and not task.has_reported and lost.why and lost.run_id == task.spec.run_id):
-            continue
-        reason, detail = Reason.AGENT_UNAVAILABLE, f"the agent on node {name} ended and reported nothing: {lost.why}"
-        remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in lost.why else reason.remedy
-        found.append(Finding(reason=reason, subject=name, detail=detail, remedy=remedy))
-    return tuple(found)
-
-
-def overdue(fleet: FleetSnapshot, now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose run is not over ``after`` its deadline, sorted by node."""
-    found = list[Finding]()
-    for name in fleet.in_flight:
-        task = fleet.own_task(name)
-        if task is None or not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
-            continue
-        because = f"node {name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.has_reported else "nothing"
-        message = sentence(Reason.NODE_OVERDUE, because)
-        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=name, detail=message, remedy=""))
-    return tuple(found)
-
-
 def _summed_up(findings: tuple[Finding, ...]) -> str:
     """Summarise findings: the message of the first one and the number of others."""
     more = len(findings) - 1
@@ -317,10 +237,11 @@ def dated(
     upgrade: Upgrade, conditions: Mapping[ConditionType, UndatedCondition], now: datetime
 ) -> tuple[Condition, ...]:
     """Add transition times: they change only when the status does, as the API conventions require."""
+    known = {each.type: each for each in upgrade.status.conditions}
 
     def since(kind: ConditionType, status: ConditionStatus) -> datetime:
-        before = upgrade.status.condition(kind)
-        return before.last_transition_time if before.reason and before.status is status else now
+        before = known.get(kind.value)
+        return now if before is None or before.status is not status else before.last_transition_time
 
     return tuple(
         _dated(kind, each, since(kind, each.status), upgrade.generation)
@@ -334,7 +255,7 @@ def _dated(kind: ConditionType, undated: UndatedCondition, since: datetime, gene
         type=kind.value,
         status=undated.status,
         reason=str(undated.reason),
-        message=shorten(printable(undated.message), CONDITION_MESSAGE_LENGTH),
+        message=undated.stored_message,
         last_transition_time=since,
         observed_generation=generation,
     )

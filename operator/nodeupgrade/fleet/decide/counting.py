@@ -10,20 +10,19 @@ from nodeupgrade.api.limits import (
     FAILURE_MESSAGE_LENGTH,
     FAILURE_WORD_LENGTH,
     FAILURES_LISTED,
-    shorten,
     stored_uid,
 )
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import Preview
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ContainerTotals, Counts, NodeFailure, PlanSummary, WaveState, WaveStatus
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
-from nodeupgrade.fleet.decide.failures import step_of
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.waves import approved_by, needs_approval
+from nodeupgrade.fleet.failures import step_of
 
 ADMISSION = "admission"
 """The step reported for a node that was refused before an agent started on it."""
@@ -158,7 +157,7 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
             node=member.node,
             reason=member.reason.value,
             step=_step(member),
-            message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH),
+            message=stored(member.message, FAILURE_MESSAGE_LENGTH),
             time=since.get((member.node, member.reason.value)) or rollout.now,
         )
         for member in failing[: FAILURES_LISTED - len(listed)]
@@ -172,7 +171,7 @@ def _with_news(failure: NodeFailure, member: NodeState | None) -> NodeFailure:
         return failure
     if member.place is Place.IN_FLIGHT:
         return failure
-    return replace(failure, message=shorten(printable(member.message), FAILURE_MESSAGE_LENGTH))
+    return replace(failure, message=stored(member.message, FAILURE_MESSAGE_LENGTH))
 
 
 def _waves(rollout: RolloutView) -> tuple[WaveStatus, ...]:

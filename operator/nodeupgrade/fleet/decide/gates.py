@@ -1,13 +1,14 @@
 """Gates: each decides whether any node may be started now, and if not, why."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
@@ -17,8 +18,8 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.failures import FAILURES, failures_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.failures import FAILURES
 from nodeupgrade.fleet.health import checks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
@@ -33,20 +34,17 @@ IN_A_ROW = 3
 class GateInput:
     """The input of the gates: of a rollout, or of one node that has a slot and was not touched."""
 
-    fleet: FleetSnapshot
+    upgrade: Upgrade
     spec: UpgradeSpec
     now: datetime
+    health: Mapping[str, checks.HealthReading]  # by name of the health check
+    tasks: tuple[Task, ...]  # all tasks of the rollout
     failures: tuple[NodeFailure, ...]  # all that count
     total: int  # number of nodes
     waves: tuple[tuple[Wave, int], ...]  # the waves with the numbers of their nodes
     current: str  # name of the current wave
     turn: Finding | None = None  # why the current wave has to wait
     awaited: Finding | None = None  # which health check has yet to hold
-
-    @property
-    def upgrade(self) -> Upgrade:
-        """The NodeUpgrade."""
-        return self.fleet.upgrade
 
 
 Gate = Callable[[GateInput], Finding | None]
@@ -56,9 +54,11 @@ def of_rollout(rollout: RolloutView) -> GateInput:
     """Return the input of the gates for a rollout."""
     at, waves = rollout.position, rollout.waves
     return GateInput(
-        fleet=rollout.fleet,
+        upgrade=rollout.upgrade,
         spec=rollout.spec,
         now=rollout.now,
+        health=rollout.health,
+        tasks=rollout.tasks,
         failures=rollout.failures,
         total=rollout.total + len(rollout.departed),
         waves=tuple((wave.terms, wave.total) for wave in waves),
@@ -73,10 +73,12 @@ def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) 
     status, terms = fleet.upgrade.status, {wave.name: wave for wave in spec.waves}
     current = slot.wave if status.current_wave is None else status.current_wave.name
     return GateInput(
-        fleet=fleet,
+        upgrade=fleet.upgrade,
         spec=spec,
         now=now,
-        failures=failures_of(fleet),
+        health=fleet.health,
+        tasks=fleet.own_tasks,
+        failures=fleet.failures,
         total=status.counts.total,
         waves=tuple((terms[wave.name], wave.total) for wave in status.waves if wave.name in terms),
         current=current,
@@ -99,7 +101,7 @@ def not_aborted(at: GateInput) -> Finding | None:
 
 def not_ended_by_a_check(at: GateInput) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    ended_by = checks.ended_by(at.upgrade, at.spec, at.fleet.health, at.now)
+    ended_by = checks.ended_by(at.upgrade, at.spec, at.health, at.now)
     return Finding(reason=Reason.ABORTED, detail=checks.describe_end(ended_by)) if ended_by else None
 
 
@@ -133,8 +135,7 @@ def wave_threshold(at: GateInput) -> Finding | None:
 
 def causes_differ(at: GateInput) -> Finding | None:
     """Stop when several nodes in a row have ended for the same reason, of those that most often have one cause."""
-    own = (task for task in at.fleet.tasks.values() if task.spec.upgrade_ref.uid == at.upgrade.uid)
-    verdicts = [task.verdict for task in own if task.verdict is not None and task.kind is RunKind.UPGRADE]
+    verdicts = [task.verdict for task in at.tasks if task.verdict is not None and task.kind is RunKind.UPGRADE]
     last = sorted(verdicts, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))[-IN_A_ROW:]
     if len(last) < IN_A_ROW or len({verdict.reason for verdict in last}) > 1 or last[0].reason not in _REPEATED:
         return None
@@ -165,7 +166,7 @@ def in_time(at: GateInput) -> Finding | None:
 
 def no_health_check_fails(at: GateInput) -> Finding | None:
     """Start nothing while a health check fails or cannot be evaluated; this is reported while a wave soaks, too."""
-    return checks.objection(at.spec.health_checks, at.fleet.health, at.now)
+    return checks.objection(at.spec.health_checks, at.health, at.now)
 
 
 def wave_has_its_turn(at: GateInput) -> Finding | None:

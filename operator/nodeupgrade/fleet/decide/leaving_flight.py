@@ -1,38 +1,38 @@
-"""Cleaning up after a node in flight, in order, before its slot is free."""
+"""Cleaning up after a node in flight, in order, before its slot is free.
 
-from datetime import datetime
+A node whose Node object is gone is waited for: a kubelet that starts registers its Node again. Until then nothing can
+be learned about the run, and the slot is kept.
+"""
 
+from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import RunVerdict, TaskAction
 from nodeupgrade.api.upgrade.status import NodeFailure
-from nodeupgrade.api.values import NodeName, Verdict
-from nodeupgrade.cluster.agent_pods import AgentPodView
+from nodeupgrade.api.upgrade.strategy import Timeouts
+from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
-from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, NodeAction, ReleaseTask, RestoreCordon, StartHook
+from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, Judge, NodeAction, ReleaseTask, RestoreCordon, Wait
+from nodeupgrade.fleet.decide.in_flight import InFlight
 from nodeupgrade.fleet.guard import lifecycle
 from nodeupgrade.fleet.hooks import hooks
-from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
-def _hook_after(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
-    return hooks.after(task, fleet.hook_jobs, fleet.setbacks.get((task.name, StartHook)), now)
-
-
-def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tuple[NodeAction, ...]:
+def end(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
     """Clean up after the verdict: guard, cordon, agent, hooks and task; once nothing of it remains, free the slot."""
     name, verdict = node.name, task.verdict
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
     remains = list[NodeAction]()
-    if (lifting := lifecycle.lift(fleet, task, now)) is not None:
+    if (lifting := lifecycle.lift(flight.guard, task, flight.now)) is not None:
         remains.append(lifting)
-    if not lost and node.cordoned_by == fleet.upgrade.uid:
+    if not lost and flight.cordoned_by_us:
         message = f"node {name} is schedulable again"
         remains.append(RestoreCordon(view=node, reason=Reason.UNCORDONED, message=message))
     message = f"the run on node {name} is over"
-    remains += [DeleteAgent(pod=p, reason=Reason.PROGRESSING, message=message) for p in pods_of(fleet, name)]
-    if (hook := _hook_after(fleet, task, now)) is not None:
+    remains += [DeleteAgent(pod=pod, reason=Reason.PROGRESSING, message=message) for pod in flight.leftover_pods]
+    if (hook := hooks.after(task, flight.hook_jobs, flight.hook_refused, flight.now)) is not None:
         return (*remains, hook)
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
@@ -44,25 +44,73 @@ def end(fleet: FleetSnapshot, node: NodeView, task: Task, now: datetime) -> tupl
     return (FreeSlot(node=name, reason=reason, message=message),)
 
 
-def clear_away(
-    fleet: FleetSnapshot, name: NodeName, message: str, now: datetime, failure: NodeFailure | None = None
-) -> NodeAction:
+def end_without_task(flight: InFlight, node: NodeView, failure: NodeFailure) -> NodeAction:
+    """Clean up after a run whose verdict is on record, and whose task is gone."""
+    name = node.name
+    if flight.cordoned_by_us and failure.outcome is not Verdict.ROLLBACK_FAILED:
+        return RestoreCordon(view=node, reason=Reason.UNCORDONED, message=f"node {name} is schedulable again")
+    if pods := flight.leftover_pods:
+        return DeleteAgent(pod=pods[0], reason=Reason.PROGRESSING, message=f"the run on node {name} is over")
+    return FreeSlot(node=name, reason=Reason.PROGRESSING, message=f"node {name} is done")
+
+
+def clear_away(flight: InFlight, message: str, failure: NodeFailure | None = None) -> NodeAction:
     """Delete the agent of a node on which nothing can or need be done, release its task, then free its slot.
 
     The task outlives the slot: without it, the slot would look like one whose run may continue.
     """
-    if pods := pods_of(fleet, name):
+    if pods := flight.leftover_pods:
         return DeleteAgent(pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
-    task = fleet.own_task(name)
-    if task is not None and (hook := _hook_after(fleet, task, now)) is not None:
-        return hook
-    if task is not None and task.open:
-        return ReleaseTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
+    if (task := flight.known.own) is not None:
+        if (hook := hooks.after(task, flight.hook_jobs, flight.hook_refused, flight.now)) is not None:
+            return hook
+        if task.open:
+            return ReleaseTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
-    return FreeSlot(node=name, reason=reason, message=message, failure=failure)
+    return FreeSlot(node=flight.name, reason=reason, message=message, failure=failure)
 
 
-def pods_of(fleet: FleetSnapshot, name: NodeName) -> tuple[AgentPodView, ...]:
-    """Return the pods of a node's run that are still to be deleted."""
-    found = (fleet.agents.get(name), fleet.artifacts.get(name))
-    return tuple(pod for pod in found if pod is not None and not pod.deleting)
+def gone(flight: InFlight) -> NodeAction:
+    """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
+    name, task = flight.name, flight.known.own
+    message = f"node {name} does not exist any more"
+    if not flight.missing:
+        return clear_away(flight, message)
+    if not _is_given_up(flight):
+        message = f"{message}, but its run may continue and its kubelet may register it again"
+        return Wait(node=name, reason=Reason.NODE_NOT_FOUND, message=message)
+    lost = sentence(Reason.NODE_LOST, f"node {name} was deleted during its run and has not registered again")
+    if task is None:
+        return clear_away(flight, message, _lost_failure(flight, lost))
+    verdict = RunVerdict(
+        run_id=task.spec.run_id,
+        outcome=Verdict.FAILED,
+        reason=Reason.NODE_LOST,
+        message=lost,
+        decided_at=flight.now,
+    )
+    return Judge(task=task, verdict=verdict, reason=verdict.reason, message=lost)
+
+
+def _is_given_up(flight: InFlight) -> bool:
+    """Report whether a missing node has been waited for long enough: ``timeouts.node``, and its own deadline."""
+    if flight.slot.missing_since is None:
+        return False  # it is not on record yet since when
+    spec, task = flight.upgrade.spec, flight.known.own
+    ends = [flight.slot.missing_since + (Timeouts() if spec is None else spec.timeouts).node]
+    ends += [task.spec.deadline] if task is not None and task.spec.deadline is not None else []
+    return flight.now > max(ends)
+
+
+def _lost_failure(flight: InFlight, message: str) -> NodeFailure:
+    """Return what is put on record of a node that did not come back, and whose task is gone as well."""
+    return NodeFailure(
+        node=flight.name,
+        reason=Reason.NODE_LOST.value,
+        step="run",
+        message=shorten(message, FAILURE_MESSAGE_LENGTH),
+        time=flight.now,
+        uid=flight.slot.uid,
+        wave=flight.slot.wave,
+        outcome=Verdict.FAILED,
+    )

@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.fleet.decide.candidate import Candidate
 
 WAITED_FOR = frozenset(
     {Reason.NODE_NOT_READY, Reason.OVERLAP_CONFLICT, Reason.CORDON_LEFT_BEHIND, Reason.CONTROL_PLANE_VERSIONS_DIFFER}
@@ -52,6 +53,8 @@ class NodeState:
     view: NodeView | None = None  # the Node; None if it does not exist
     record: NodeFailure | None = None  # the failure of this very Node that is on record; None if there is none
     again: datetime | None = None  # when a node that its agent REFUSED is retried automatically
+    needs_claim: bool = False  # whether it is to be upgraded and no task of the rollout holds it
+    candidate: Candidate | None = field(default=None, repr=False, compare=False)  # None if it needed no check
     # the verdict on its upgrade, known even while the node still holds its slot; None for prechecks
     judged: Verdict | None = field(init=False, repr=False, compare=False)
 

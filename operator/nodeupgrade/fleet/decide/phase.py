@@ -1,19 +1,23 @@
-"""The phase, reason and message of a rollout as a whole."""
+"""The phase, reason and message of a rollout as a whole, and whether it makes progress."""
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
+from nodeupgrade.api.duration import render_duration
+from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, known_reason
-from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import Counts, RolloutPhase
+from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
+from nodeupgrade.api.upgrade.status import Counts, RolloutPhase, Slot, UpgradeStatus
 from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
-from nodeupgrade.fleet.decide import progress
-from nodeupgrade.fleet.decide.conditions import STALLED_AFTER, RolloutState, overdue
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.counting import Tally
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.health.checks import describe_end
 
 _PHASES = {
@@ -26,17 +30,47 @@ _PHASES = {
     Reason.HELD_BY_POD: RolloutPhase.PENDING,
 }
 
+PLANNED_WAITS = frozenset(
+    {
+        RolloutPhase.QUEUED,
+        RolloutPhase.WAITING_FOR_WINDOW,
+        RolloutPhase.AWAITING_APPROVAL,
+        RolloutPhase.SOAKING,
+        RolloutPhase.PAUSED,
+        RolloutPhase.PLANNED,
+    }
+)
+"""Phases in which a rollout waits for a time or a person, as it was asked to; each names what it waits for."""
+
+IMPEDED_AFTER = timedelta(minutes=5)
+"""How long after its deadline, at which it is asked to roll back, a node is reported."""
+
+STALLED_AFTER = timedelta(minutes=15)
+"""How long after its deadline a person is needed."""
+
 _NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutState:
+    """The state of a rollout; unless it is stalled, over or ready, it is progressing."""
+
+    phase: RolloutPhase
+    reason: Reason
+    message: str
+    stalled: bool = False  # whether a person is needed
+    over: bool = False  # whether it has ended
+    ready: bool = False  # whether the requested work is done: the upgrade, or only the plan under ``action: Plan``
 
 
 def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> RolloutState:
     """Return the state of the rollout, given which nodes may start or why none may."""
     counts, done = tally.counts, _done(rollout, tally)
     state = _state(rollout, decision, tally, done)
-    queued = state.phase is RolloutPhase.QUEUED and not rollout.fleet.rivals  # behind a run that nobody looks after
-    if state.stalled or state.over or state.ready or (state.phase in progress.PLANNED_WAITS and not queued):
+    queued = state.phase is RolloutPhase.QUEUED and not rollout.rivals  # behind a run that nobody looks after
+    if state.stalled or state.over or state.ready or (state.phase in PLANNED_WAITS and not queued):
         return state
-    silent = progress.silence(rollout.fleet.upgrade.status, rollout.spec, counts, rollout.now)
+    silent = silence(rollout.upgrade.status, rollout.spec, counts, rollout.now)
     if silent is None:
         return state
     message = sentence(Reason.NO_PROGRESS, f"{silent.detail}: {_first_wait(rollout) or state.message}")
@@ -45,7 +79,7 @@ def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Rol
 
 def _first_wait(rollout: RolloutView) -> str:
     """Return what the first node in flight waits for, if that is known."""
-    waits = (rollout.fleet.waiting[name] for name in rollout.flying if name in rollout.fleet.waiting)
+    waits = (rollout.waiting_for[name] for name in rollout.flying if name in rollout.waiting_for)
     return next((f"node {wait.node}: {wait.message}" for wait in waits), "")
 
 
@@ -96,7 +130,7 @@ def _late(rollout: RolloutView, decision: StartDecision, done: str) -> RolloutSt
     names = ", ".join(rollout.flying[:_NAMED]) + (" …" if len(rollout.flying) > _NAMED else "")
     if decision.reason is Reason.TIMED_OUT:
         return _held_back(replace(decision, message=f"{done}; in flight: {names}; {decision.message}"))
-    lost = overdue(rollout.fleet, rollout.now, STALLED_AFTER)
+    lost = overdue(rollout.flying_tasks, rollout.now, STALLED_AFTER)
     if not lost or len(lost) < len(rollout.flying) or decision.nodes:
         return None
     message = f"{done}; {lost[0].message}{f' (in flight: {names})' if len(lost) > 1 else ''}"
@@ -210,3 +244,40 @@ def _done(rollout: RolloutView, tally: Tally) -> str:
 def _looked_at(rollout: RolloutView, counts: Counts) -> str:
     checked = sum(member.place in {Place.CHECKED, Place.FINISHED} for member in rollout.members.values())
     return f"{checked} of {counted(counts.total, 'node')} looked at"
+
+
+def last_progress(
+    before: UpgradeStatus, phase: RolloutPhase, slots: tuple[Slot, ...], counts: Counts, now: datetime
+) -> datetime:
+    """Return when the rollout last made progress, given the next status."""
+    runs = [(slot.node, slot.run) for slot in slots]
+    changed = runs != [(slot.node, slot.run) for slot in before.in_flight] or counts != before.counts
+    waited = before.phase in PLANNED_WAITS and phase not in {*PLANNED_WAITS, RolloutPhase.STALLED}
+    return now if before.last_progress is None or changed or waited else before.last_progress
+
+
+def silence(status: UpgradeStatus, spec: UpgradeSpec, counts: Counts, now: datetime) -> Finding | None:
+    """Return that the rollout has made no progress for too long, given its present status; None if it has.
+
+    A node may take as long as ``timeouts.node`` allows, and the next one starts after ``strategy.nodeInterval``.
+    """
+    since, limit = status.last_progress, spec.timeouts.no_progress
+    if since is None or counts != status.counts:
+        return None
+    if now <= since + max(limit, spec.timeouts.node * 2) + spec.strategy.node_interval:
+        return None
+    detail = f"nothing has changed since {timestamp(since)}, for more than {render_duration(limit)}"
+    return Finding(reason=Reason.NO_PROGRESS, detail=detail)
+
+
+def overdue(tasks: Iterable[Task], now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
+    """Return a finding for each node in flight whose run is not over ``after`` its deadline."""
+    found = list[Finding]()
+    for task in tasks:
+        if not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
+            continue
+        because = f"node {task.name} should have ended its run by {timestamp(deadline)} and still reports "
+        because += task.reported.phase.value if task.has_reported else "nothing"
+        message = sentence(Reason.NODE_OVERDUE, because)
+        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=task.name, detail=message, remedy=""))
+    return tuple(found)

@@ -1,33 +1,22 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice, takewhile
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
-from nodeupgrade.fleet.decide.budgets import UNDECIDED, decide_start
-from nodeupgrade.fleet.decide.claims import (
-    admissions,
-    clear_stale,
-    completes_wave,
-    ignore_retry,
-    leave,
-    prepare,
-    reject,
-)
-from nodeupgrade.fleet.decide.counting import tally
-from nodeupgrade.fleet.decide.events import new_events, reported
-from nodeupgrade.fleet.decide.membership import view_members, view_rollout
+from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision, decide_start
+from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare
+from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
+from nodeupgrade.fleet.decide.phase import overdue
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
-from nodeupgrade.fleet.decide.upgrade_status import summarise
+from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READ_AHEAD = 64
@@ -50,11 +39,10 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     """
     upgrade, slots = fleet.upgrade, fleet.in_flight
     if upgrade.deleting and (not slots or upgrade.abandoned):
-        return Plan(actions=leave(fleet, abandoned=bool(slots)))
+        return Plan(actions=leave(upgrade, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
         return Plan()
-    aborted = upgrade.status.condition(ConditionType.SUCCEEDED).reason == Reason.ABORTED
-    if upgrade.finished and upgrade.retry_requested and aborted:
+    if upgrade.finished and upgrade.retry_requested and upgrade.status.aborted:
         return Plan(actions=ignore_retry(upgrade))
     done = fleet.done
     freed = tuple(done[name] for name in slots if name in done)
@@ -66,13 +54,12 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
 
     rollout = view_rollout(fleet, spec, now, freed)
     decision = decide_start(rollout)
-    due = prepare(rollout, decision)
-    preparations = tuple(action for action in due if not fleet.is_held_back(action, now))
-    blanks = tuple(action for action in clear_stale(rollout) if not fleet.is_held_back(action, now))
+    due = prepare(rollout, decision, fleet.idle_claims)
+    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, clear_stale(rollout)))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
-        return Plan(actions=(*freed, *preparations, *reported(upgrade, rollout.upgrade.status)))
+        return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
 
-    decision, wave_ends = _prepared(rollout, decision, preparations, due), completes_wave(rollout)
+    decision, wave_ends = _prepared(rollout, decision, preparations, due), rollout.completes_wave
     # The status reports the end of a wave before the next one begins. A node whose slot is freed may be admitted again
     # by a later plan, which has read the status without it.
     chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
@@ -80,17 +67,17 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     admitted = () if wave_ends else admissions(rollout, ready, decision)
 
     flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
-    later = view_members(rollout.fleet, spec, now, {**rollout.members, **flying}, counted=rollout.failures)
+    later = replace(rollout, members={**rollout.members, **flying})
+    impeded_by = fleet.impediments((*fleet.ended_early(later.flying_tasks), *overdue(later.flying_tasks, now)))
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
-    status = summarise(fleet, later, tally(later), decision, reopened=reopened)
+    status = summarise(upgrade.status, later, decision, impeded_by, reopened=reopened)
     events = new_events(later, upgrade.status, status)
-    actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade, status, events))
-    return Plan(actions=actions, unread=_unread(rollout, [member.node for member in chosen]))
+    actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade.status, status, events))
+    return Plan(actions=actions, unread=_unread(fleet.pods, rollout, [member.node for member in chosen]))
 
 
-def _unread(rollout: RolloutView, chosen: Sequence[NodeName]) -> tuple[NodeName, ...]:
+def _unread(read: Collection[NodeName], rollout: RolloutView, chosen: Sequence[NodeName]) -> tuple[NodeName, ...]:
     """Return the nodes whose pods are to be read: the chosen ones; where pods have objected, many more at once."""
-    read = rollout.fleet.pods
     unread = tuple(name for name in chosen if name not in read)
     if not unread or not read:
         return unread

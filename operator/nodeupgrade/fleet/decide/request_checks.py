@@ -1,51 +1,21 @@
 """Checks of the request: can the node's kubelet be replaced by this version?"""
 
-from dataclasses import dataclass
-
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.runtimes import is_supported
 from nodeupgrade.api.upgrade.spec import SkewPolicy
-from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.cluster.distributions import APPLIANCES, EMBEDDED
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
-from nodeupgrade.fleet.decide.candidate import Candidate, named, unsupported_version
-from nodeupgrade.fleet.decide.holder import holder
-from nodeupgrade.fleet.guard import requirement
+from nodeupgrade.fleet.decide.candidate import Candidate, named
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
-
-EMBEDDED = ("k3s", "rke2", "k0s")
-"""Distributions that embed the kubelet in their own program or run it from there, by prefix of the version's suffix."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Appliance:
-    """A distribution whose kubelet is on a read-only file system and has a plain version."""
-
-    name: str
-    tool: str  # what upgrades its kubelets
-    os_image: str = ""  # how ``status.nodeInfo.osImage`` of its nodes begins
-    label: str = ""  # a label that its nodes have instead
-
-    def runs(self, node: NodeView) -> bool:
-        """Report whether a node is one of this distribution."""
-        return (self.os_image != "" and node.os_image.startswith(self.os_image)) or self.label in node.labels
-
-
-APPLIANCES = (
-    Appliance(name="Talos", os_image="Talos (", tool="talosctl upgrade-k8s"),
-    Appliance(name="Bottlerocket", os_image="Bottlerocket ", tool="its image, by its update operator or by new nodes"),
-    Appliance(name="OpenShift", label="node.openshift.io/os_id", tool="oc adm upgrade"),
-    Appliance(name="MicroK8s", label="microk8s.io/cluster", tool="snap refresh microk8s"),
-)
-"""Those that the API server shows; the checks on the node refuse others, too."""
 
 
 @check(Reason.UNSUPPORTED_VERSION, Hazard.PAIR_UNKNOWN, acceptable=False)
 def node_version_is_known(candidate: Candidate) -> Found | None:
     """The hashes stored on the node can be recomputed, which is possible only for known versions."""
-    problem = unsupported_version(candidate.node.kubelet_version)
+    problem = candidate.node.unsupported
     return f"{named(candidate)}: {problem}" if problem else None
 
 
@@ -60,7 +30,7 @@ def node_is_not_at_target(candidate: Candidate) -> Found | None:
 def _is_being_changed(candidate: Candidate) -> bool:
     """Report whether a run of another rollout may be in progress on the node."""
     task = candidate.task
-    return task is not None and task.open and holder(candidate.fleet, candidate.node.name).other
+    return task is not None and task.open and candidate.holder.other
 
 
 @check(Reason.SOURCE_VERSION_NOT_LISTED, acceptable=False)
@@ -91,7 +61,7 @@ def skew_is_supported(candidate: Candidate) -> Found | None:
     """The API server supports the target, unless the upgrade brings a node that is too old closer to it."""
     if candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
-    target, server = candidate.target, candidate.fleet.server
+    target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         return f"{target} is newer than the API server {server}"
     if is_too_old_for_server(target, server) and target < candidate.current:
@@ -103,7 +73,7 @@ def skew_is_supported(candidate: Candidate) -> Found | None:
 @check(Reason.CONTROL_PLANE_VERSIONS_DIFFER, Hazard.CONTROL_PLANE_IN_CHANGE)
 def api_servers_agree(candidate: Candidate) -> Found | None:
     """All API servers that run as pods are of one minor, so that the kubelet is not newer than one of them."""
-    minors = sorted({(server.major, server.minor): str(server) for server in candidate.fleet.api_servers}.items())
+    minors = sorted({(server.major, server.minor): str(server) for server in candidate.api_servers}.items())
     if len(minors) < 2 or candidate.spec.skew_policy is SkewPolicy.WARN:
         return None
     return f"the API servers are of several versions: {', '.join(version for _, version in minors)}"
@@ -113,10 +83,10 @@ def api_servers_agree(candidate: Candidate) -> Found | None:
 def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Found | None:
     """The control plane does not take a cordoned node out of the load balancers of Services."""
     change = history.CORDONED_NODES_SERVE
-    if change.applies_to(candidate.fleet.server) or candidate.node.unschedulable:
+    if change.applies_to(candidate.server) or candidate.node.unschedulable:
         return None
     return (
-        f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.fleet.server} takes "
+        f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.server} takes "
         f"cordoned nodes out of the load balancers of cloud providers ({change.reference}, changed in {change.since})"
     )
 
@@ -127,7 +97,7 @@ def kubelet_can_be_replaced(candidate: Candidate) -> Found | None:
     system, suffix = candidate.node.platform.partition("-")[0], candidate.current.suffix
     if system != "linux":
         return f"{named(candidate)} runs {system or 'an unknown operating system'}, not linux"
-    if any(suffix.startswith(f"+{distribution}") for distribution in EMBEDDED):
+    if suffix.startswith(tuple(f"+{distribution}" for distribution in EMBEDDED)):
         return f"{named(candidate)} runs {candidate.current}, whose kubelet is part of its distribution"
     if found := next((each for each in APPLIANCES if each.runs(candidate.node)), None):
         return f"{named(candidate)} runs {found.name}, whose kubelet is part of it and is upgraded with {found.tool}"
@@ -154,9 +124,8 @@ def required_guard_is_possible(candidate: Candidate) -> Found | None:
     verify = candidate.spec.verify
     if verify.readiness_guard is not GuardPolicy.REQUIRE or not probe_delay.is_guarded(verify, candidate.target):
         return None
-    if (problem := requirement.obstacle(candidate.fleet.server, candidate.fleet.guard)) is None:
-        return None
-    return f"{named(candidate)} cannot be guarded: {problem}"
+    problem = candidate.guard_obstacle
+    return f"{named(candidate)} cannot be guarded: {problem}" if problem else None
 
 
 @check(Reason.ARTIFACT_UNAVAILABLE, Hazard.PROGRAM_WRONG, acceptable=False)

@@ -15,7 +15,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned
 from nodeupgrade.fleet.decide.candidate import Candidate, named
-from nodeupgrade.fleet.decide.holder import HeldBy, holder
+from nodeupgrade.fleet.decide.holder import HeldBy
 from nodeupgrade.kubelet import history
 
 PATIENCE = timedelta(minutes=5)
@@ -43,14 +43,14 @@ _BEGINNING: tuple[type[NodeAction], ...] = (Claim, Cordon, StartTask)
 @check(Reason.OBJECT_UNREADABLE, acceptable=False)
 def task_is_readable(candidate: Candidate) -> Found | None:
     """The node's task can be read; one of a newer version, or a damaged one, may belong to a run in progress."""
-    problem = candidate.fleet.unreadable.get(candidate.node.name)
+    problem = candidate.problem
     return f"the task of {named(candidate)} cannot be read: {problem}" if problem else None
 
 
 @check(Reason.OVERLAP_CONFLICT, acceptable=False)
 def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
-    held = holder(candidate.fleet, candidate.node.name)
+    held = candidate.holder
     if held.by is HeldBy.GONE:
         return _left_behind(candidate, held.upgrade)
     return f"{named(candidate)} is held by NodeUpgrade {held.upgrade}" if held.other else None
@@ -69,10 +69,10 @@ def _left_behind(candidate: Candidate, upgrade: str) -> Finding:
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
     """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
-    foreign = node.unschedulable and node.cordoned_by != candidate.fleet.upgrade.uid
+    foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
     if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
         return None
-    if is_orphaned(node, candidate.fleet.active_upgrades):
+    if is_orphaned(node, candidate.active_upgrades):
         return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
     detail = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=detail)
@@ -159,11 +159,11 @@ def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
     name, node, task = candidate.node.name, candidate.node, candidate.task
     done = {  # even if the response to the write was lost
-        Claim: task is not None and task.spec.upgrade_ref.uid == candidate.fleet.upgrade.uid,
-        Cordon: node.unschedulable and node.cordoned_by == candidate.fleet.upgrade.uid,
+        Claim: task is not None and task.spec.upgrade_ref.uid == candidate.upgrade.uid,
+        Cordon: node.unschedulable and node.cordoned_by == candidate.upgrade.uid,
     }
     due = (action for action in _BEGINNING if not done.get(action))
-    known = (setback for action in due if (setback := candidate.fleet.setbacks.get((name, action))) is not None)
+    known = (setback for action in due if (setback := candidate.setbacks.get((name, action))) is not None)
     setback = next((each for each in known if candidate.now < each.again), None)
     return None if setback is None else setback.finding(name)
 

@@ -1,56 +1,78 @@
-"""The status of a NodeUpgrade: of a rollout, of a rejected spec, or of a retry that waits."""
+"""The status of a NodeUpgrade, and the events about what it reports for the first time."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeAlias
 
-from nodeupgrade.api.limits import FAILURES_LISTED
+from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import CurrentWave, NodeFailure, RolloutPhase, UpgradeStatus, WaveStatus
-from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide import progress, slots
-from nodeupgrade.fleet.decide.conditions import (
-    QUEUED,
-    ConditionInput,
-    RolloutState,
-    dated,
-    ended_early,
-    impediments,
-    of_refused_retry,
-    of_rejected,
-    of_rollout,
-    overdue,
+from nodeupgrade.api.upgrade.status import (
+    ConditionStatus,
+    ConditionType,
+    CurrentWave,
+    RolloutPhase,
+    Slot,
+    UpgradeStatus,
+    WaveStatus,
 )
-from nodeupgrade.fleet.decide.counting import Tally
-from nodeupgrade.fleet.decide.failures import failures_of
-from nodeupgrade.fleet.decide.node_state import Place
-from nodeupgrade.fleet.decide.phase import state_of
+from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
+from nodeupgrade.fleet.decide.budgets import StartDecision
+from nodeupgrade.fleet.decide.conditions import QUEUED, ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
+from nodeupgrade.fleet.decide.counting import ADMISSION, tally
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
+from nodeupgrade.fleet.decide.phase import RolloutState, last_progress, overdue, state_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.start_decision import StartDecision
 from nodeupgrade.fleet.snapshot import FleetSnapshot
+from nodeupgrade.text import trimmed
+
+EventAction: TypeAlias = Refuse | Skip | ReportWave | Report
 
 
-def rejected(fleet: FleetSnapshot, later: FleetSnapshot, objection: Finding, now: datetime) -> UpgradeStatus:
+def reject(
+    fleet: FleetSnapshot, freed: tuple[FreeSlot, ...], objection: Finding, now: datetime
+) -> tuple[NodeAction, ...]:
+    """Start nothing, let nodes in flight finish, and report why the spec is rejected."""
+    before, later = fleet.upgrade.status, fleet.without_slots(freed)
+    if fleet.upgrade.finished:
+        status = (
+            _retry_refused(later.upgrade, objection, now) if later.upgrade.retry_requested else later.upgrade.status
+        )
+        news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
+    else:
+        status = _rejected(later, objection, fleet.impediments(overdue(later.flying_tasks, now)), now)
+        news = _impeded(before, status)
+    return (*freed, *news, *reported(before, status))
+
+
+def _rejected(
+    later: FleetSnapshot, objection: Finding, impeded_by: tuple[Finding, ...], now: datetime
+) -> UpgradeStatus:
     """Return the status for a spec that is rejected; what was reported about the rollout itself stays.
 
-    ``fleet`` is the input as it is now, ``later`` as it will be once the status is written.
+    ``later`` is the snapshot as it will be once the status is written.
     """
-    before, reason, message = later.upgrade.status, objection.reason, objection.message
+    upgrade, before, reason, message = later.upgrade, later.upgrade.status, objection.reason, objection.message
     state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
-    conditions = of_rejected(before, objection, state, impediments(fleet, overdue(later, now)))
+    others = (failure for failure in before.failures if failure.outcome is None)
     return replace(
         before,
-        observed_generation=later.upgrade.generation,
+        observed_generation=upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
-        in_flight=slots.kept(later, now),
-        failures=_listed(later),
-        conditions=dated(later.upgrade, conditions, now),
+        in_flight=tuple(later.slots_at(now).values()),
+        failures=(*later.failures, *others)[:FAILURES_LISTED],
+        conditions=dated(upgrade, of_rejected(before, objection, state, impeded_by), now),
     )
 
 
-def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
+def _retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
     """Return the status of a rollout that has ended, and whose retry waits until its spec is accepted again."""
     waiting = of_refused_retry(upgrade, objection)
     renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), waiting, now)
@@ -59,25 +81,30 @@ def retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> Upgrad
 
 
 def summarise(
-    fleet: FleetSnapshot, rollout: RolloutView, tally: Tally, decision: StartDecision, *, reopened: bool
+    before: UpgradeStatus,
+    rollout: RolloutView,
+    decision: StartDecision,
+    impeded_by: tuple[Finding, ...],
+    *,
+    reopened: bool,
 ) -> UpgradeStatus:
     """Return the status of a rollout.
 
     Args:
-        fleet: The input as it is now.
-        rollout: The view of it as it will be once the status is written; its nodes in flight are those with a slot.
+        before: The status as it is now.
+        rollout: The rollout as it will be once the status is written; its nodes in flight are those with a slot.
+        decision: Which nodes start, or why none does.
+        impeded_by: What keeps nodes from making progress.
         reopened: Whether a retry is requested, and every node that it concerns is queued again.
     """
-    upgrade, spec, now = rollout.upgrade, rollout.spec, rollout.now
-    counts, current, before = tally.counts, _current_wave(rollout, tally.waves), fleet.upgrade.status
-    state = state_of(rollout, decision, tally)
+    upgrade, spec, now, tallied = rollout.upgrade, rollout.spec, rollout.now, tally(rollout)
+    counts, state = tallied.counts, state_of(rollout, decision, tallied)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
     started = before.started_at or (rollout.flying and spec.action is not RolloutAction.PLAN)
-    late = (*ended_early(rollout.fleet), *overdue(rollout.fleet, now))
-    flying = slots.granted(rollout.fleet, (rollout.members[name] for name in rollout.flying), now)
-    known = ConditionInput(rollout=rollout, tally=tally, state=state, impeded_by=impediments(fleet, late))
+    flying = tuple(rollout.slots.get(name) or _taken(rollout, rollout.members[name]) for name in rollout.flying)
+    known = ConditionInput(rollout=rollout, tally=tallied, state=state, impeded_by=impeded_by)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
@@ -86,17 +113,17 @@ def summarise(
         progress=f"{counts.succeeded + counts.skipped + checked}/{counts.total}",
         failed=counts.all_failed,
         counts=counts,
-        containers=tally.containers,
+        containers=tallied.containers,
         in_flight=flying,
         leader=before.leader,
-        last_progress=progress.last_progress(before, state.phase, flying, counts, now),
-        failures=tally.failures,
-        skips=tally.skips,
-        accepted=tally.accepted or None,
-        current_wave=current,
-        waves=tally.waves,
+        last_progress=last_progress(before, state.phase, flying, counts, now),
+        failures=tallied.failures,
+        skips=tallied.skips,
+        accepted=tallied.accepted or None,
+        current_wave=_current_wave(rollout, tallied.waves),
+        waves=tallied.waves,
         ended_by_check=rollout.ended_by,
-        preview=tally.preview,
+        preview=tallied.preview,
         next_window=opens,
         planned_at=before.planned_at or (now if made else None),
         started_at=before.started_at or (now if started else None),
@@ -115,7 +142,105 @@ def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> Curren
     return CurrentWave(name=wave.name, index=index + 1, of=len(waves), started_at=wave.started_at, soak_until=at.until)
 
 
-def _listed(fleet: FleetSnapshot) -> tuple[NodeFailure, ...]:
-    """Return the failures that count, then what else was listed, as far as there is room."""
-    others = (failure for failure in fleet.upgrade.status.failures if failure.outcome is None)
-    return (*failures_of(fleet), *others)[:FAILURES_LISTED]
+def _taken(rollout: RolloutView, member: NodeState) -> Slot:
+    """Return the slot that a node takes now."""
+    uid, run = "" if member.view is None else stored_uid(member.view.uid), new_run_id(rollout.upgrade.uid, rollout.now)
+    return Slot(node=member.node, uid=uid, wave=member.wave, run=run, since=rollout.now)
+
+
+def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[EventAction, ...]:
+    """Return what the new status reports for the first time, except for the state of the rollout as a whole."""
+    return (
+        *_refusals(rollout, before, after),
+        *_skips(rollout, before, after),
+        *(_waves(before, after) if rollout.spec.waves else ()),
+        *_unknown(rollout),
+        *_impeded(before, after),
+        *_retries(before, after),
+    )
+
+
+def _impeded(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report what keeps nodes from making progress, whenever that changes."""
+    return _news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE)
+
+
+def _news(before: UpgradeStatus, after: UpgradeStatus, kind: ConditionType, bad: ConditionStatus) -> tuple[Report, ...]:
+    now, known = (each.condition(kind) for each in (after, before))
+    if now.status is not bad or now.message == known.message:
+        return ()
+    return (Report(reason=Reason(now.reason), message=now.message, warning=True),)
+
+
+def _retries(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report that a retry was carried out."""
+    if after.last_handled_retry == before.last_handled_retry:
+        return ()
+    return (Report(reason=Reason.RETRIED, message=f"retry {after.last_handled_retry} is carried out"),)
+
+
+def reported(
+    before: UpgradeStatus, status: UpgradeStatus, others: Iterable[EventAction] = ()
+) -> tuple[WriteStatus | Report, ...]:
+    """Write the status if it changed, and report a new reason or the end of the rollout, unless ``others`` do so.
+
+    The reason is that of Reconciling; Ready may repeat that of Impeded, which has its own events.
+    """
+    if status == before:
+        return ()
+    now, known = (each.condition(ConditionType.RECONCILING) for each in (status, before))
+    write = WriteStatus(status=status, reason=Reason(now.reason), message=trimmed(f"{status.phase} {status.progress}"))
+    refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
+    ends = status.fails(ConditionType.SUCCEEDED) and not before.fails(ConditionType.SUCCEEDED)
+    if now.reason in {*(each.reason for each in others), *refused} or (now.reason == known.reason and not ends):
+        return (write,)
+    warning = status.holds(ConditionType.STALLED) or status.fails(ConditionType.SUCCEEDED)
+    return (write, Report(reason=Reason(now.reason), message=now.message, warning=warning))
+
+
+def _refusals(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:
+    known = {(failure.node, failure.reason) for failure in before.failures}
+    listed = {(failure.node, failure.reason) for failure in after.failures} - known
+    for member in rollout.members.values():
+        untouched = member.place is Place.REFUSED and not member.begun
+        if untouched and (member.node, member.reason.value) in listed:
+            yield Refuse(node=member.node, reason=member.reason, message=member.message)
+
+
+def _skips(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Skip]:
+    """Yield one event for each reason for which more nodes are skipped than before."""
+    known = before.skips or {}
+    for reason, number in (after.skips or {}).items():
+        if number <= known.get(reason, 0):
+            continue
+        places = (s for s in rollout.members.values() if s.place is Place.SKIPPED and s.reason == reason)
+        more = f" (and {number - 1} more)" if number > 1 else ""
+        yield Skip(reason=Reason(reason), message=next(places).message + more)
+
+
+def _waves(before: UpgradeStatus, after: UpgradeStatus) -> Iterator[ReportWave]:
+    known = {wave.name: wave for wave in before.waves}
+    for wave in after.waves:
+        previous = known.get(wave.name, WaveStatus(name=wave.name))
+        if wave.started_at and not previous.started_at:
+            by = f", approved by {wave.approved_by}" if wave.approved_by else ""
+            message = f"wave {wave.name} of {counted(wave.total, 'node')} begins{by}"
+            yield ReportWave(wave=wave.name, reason=Reason.WAVE_STARTED, message=message)
+        if wave.started_at and wave.completed_at and not previous.completed_at:
+            yield ReportWave(wave=wave.name, reason=Reason.WAVE_COMPLETED, message=_completed(wave))
+
+
+def _completed(wave: WaveStatus) -> str:
+    numbers = (
+        (wave.succeeded, "upgraded"), (wave.skipped, "skipped"), (wave.refused, "refused"), (wave.failed, "failed"),
+    )  # fmt: skip
+    counts = ", ".join(f"{number} {word}" for number, word in numbers if number)
+    return f"wave {wave.name} is over: {counts}"
+
+
+def _unknown(rollout: RolloutView) -> Iterator[Report]:
+    accepted = rollout.upgrade.status.condition(ConditionType.ACCEPTED).message
+    for name in rollout.unknown_waves:
+        if name not in accepted:
+            message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
+            yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
-from nodeupgrade.api.printable import printable
+from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.printable import stored
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.object import Task
@@ -52,7 +52,7 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
         run_id=task.spec.run_id,
         outcome=outcome,
         reason=reason,
-        message=shorten(printable(f"{because.removesuffix('.')}. {noted}." if noted else because)),
+        message=stored(f"{because.removesuffix('.')}. {noted}." if noted else because),
         restarted=count,
         restarted_list=listed[:CONTAINERS_LISTED],
         decided_at=now,

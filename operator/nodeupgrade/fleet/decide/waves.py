@@ -1,4 +1,4 @@
-"""Waves: which nodes belong to each, which wave is the current one, and what the next one waits for."""
+"""Waves: the state of each, which wave is the current one, and what the next one waits for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,6 +4,7 @@ The parameters are written before the task, so an operator that dies in between 
 within minutes, so a guard that is never lifted ends all the same.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -13,6 +14,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.fleet.actions import DeclineGuard, GuardParameters, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.fleet.guard.requirement import (
     HANDOVER,
@@ -23,21 +25,29 @@ from nodeupgrade.fleet.guard.requirement import (
     is_over,
     keys_of,
     node_guard_end,
-    obstacle,
     parse_time,
     whole_seconds,
 )
-from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 LIFTING = timedelta(minutes=2)
 """How long after its verdict a node keeps its slot while the API server refuses to lift its guard."""
 
 
-def next_guard_action(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction | None:
-    """Return the next action for the guard of a node in flight, or None."""
+def next_guard_action(
+    task: Task, parameters: GuardParameters | None, obstacle: str | None, busy: Iterable[NodeName], now: datetime
+) -> NodeAction | None:
+    """Return the next action for the guard of a node in flight, or None.
+
+    Args:
+        task: The node's task.
+        parameters: The ConfigMap; None if it does not exist or was not read.
+        obstacle: Why nodes cannot be guarded; None if they can.
+        busy: The nodes in flight of any rollout, whose entries stay.
+        now: Wall-clock time, UTC.
+    """
     if is_asked_for(task):
-        return _answer(fleet, task, now)
-    parameters, runs_by = fleet.guard, task.spec.guard.kubelet_runs_by
+        return _answer(task, parameters, obstacle, busy, now)
+    runs_by = task.spec.guard.kubelet_runs_by
     if parameters is None or runs_by is None:
         return None
     if (restored := _restored(parameters, task, runs_by, now)) is not None:
@@ -64,42 +74,40 @@ def decline(task: Task, problem: str) -> DeclineGuard:
     )
 
 
-def lift(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+def lift(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftGuard | None:
     """Return the action that lifts the guard of a node whose run is over, or None if there is nothing to lift.
 
     A node whose guard cannot be lifted waits no longer than ``LIFTING``: the guard expires, and is cleaned up later.
     """
-    if fleet.guard is None or not (keys := keys_of(fleet.guard, task.name)):
+    if parameters is None or not (keys := keys_of(parameters, task.name)):
         return None
     decided = None if task.verdict is None else task.verdict.decided_at
     if decided is None or now > decided + LIFTING:
         return None
-    message, changes = f"node {task.name} is not guarded any more", dict.fromkeys(keys)
-    return LiftGuard(
-        task=task, parameters=fleet.guard, changes=changes, reason=Reason.READINESS_GUARD_LIFTED, message=message
-    )
+    return _lifted(parameters, task, dict.fromkeys(keys), f"node {task.name} is not guarded any more")
 
 
-def end(fleet: FleetSnapshot, task: Task, now: datetime) -> LiftGuard | None:
+def end(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftGuard | None:
     """Return the action that ends a node's guard before its verdict, so that the kubelet can report the real status.
 
     The time at which it ended stays on record until the verdict, see ``reports_by``.
     """
-    parameters = fleet.guard
     if parameters is None or (ends := node_guard_end(parameters, task.name)) is None or now >= ends + STATUS_REPORT:
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
-    changes = ended(task.name, now)
-    return LiftGuard(
-        task=task, parameters=parameters, changes=changes, reason=Reason.READINESS_GUARD_LIFTED, message=message
-    )
+    return _lifted(parameters, task, ended(task.name, now), message)
 
 
-def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
+def _lifted(parameters: GuardParameters, task: Task, changes: Mapping[str, str | None], message: str) -> LiftGuard:
+    reason = Reason.READINESS_GUARD_LIFTED
+    return LiftGuard(task=task, parameters=parameters, changes=changes, reason=reason, message=message)
+
+
+def reports_by(parameters: GuardParameters | None, task: Task) -> datetime | None:
     """Return when the kubelet has had time to report the node unready since the guard ended; None without a guard."""
-    if fleet.guard is not None:
-        lifted = parse_time(fleet.guard.data.get(LIFTED_KEY + task.name, ""))
-        ends = lifted or node_guard_end(fleet.guard, task.name)
+    if parameters is not None:
+        lifted = parse_time(parameters.data.get(LIFTED_KEY + task.name, ""))
+        ends = lifted or node_guard_end(parameters, task.name)
     elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
         written = entries(task.name, runs_by, task.spec.verify)
         ends = max(map(datetime.fromisoformat, written.values()))
@@ -108,15 +116,16 @@ def reports_by(fleet: FleetSnapshot, task: Task) -> datetime | None:
     return None if ends is None else ends + STATUS_REPORT
 
 
-def _answer(fleet: FleetSnapshot, task: Task, now: datetime) -> NodeAction:
-    problem = obstacle(fleet.server, fleet.guard)
-    if problem is not None or fleet.guard is None:
-        return decline(task, str(problem))
+def _answer(
+    task: Task, parameters: GuardParameters | None, obstacle: str | None, busy: Iterable[NodeName], now: datetime
+) -> NodeAction:
+    if obstacle is not None or parameters is None:
+        return decline(task, str(obstacle))
     runs_by = whole_seconds(now) + HANDOVER + _budget(task)
-    stale = dict.fromkeys(_stale(fleet, fleet.guard, now))
+    stale = dict.fromkeys(_stale(parameters, busy, now))
     return RaiseGuard(
         task=task,
-        parameters=fleet.guard,
+        parameters=parameters,
         changes={**stale, **entries(task.name, runs_by, task.spec.verify)},
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
         reason=Reason.READINESS_GUARD_RAISED,
@@ -175,10 +184,9 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
     )
 
 
-def _stale(fleet: FleetSnapshot, parameters: GuardParameters, now: datetime) -> tuple[str, ...]:
+def _stale(parameters: GuardParameters, busy: Iterable[NodeName], now: datetime) -> tuple[str, ...]:
     """Return the outdated keys of an interrupted operator; nodes in flight in any rollout keep theirs."""
-    flying = {*fleet.in_flight, *(name for name, task in fleet.tasks.items() if task.open)}
-    used = {key for node in flying for key in keys_of(parameters, node)}
+    used = {key for node in busy for key in keys_of(parameters, node)}
     return tuple(sorted(key for key, value in parameters.data.items() if key not in used and is_over(value, now)))
 
 

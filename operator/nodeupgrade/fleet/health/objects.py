@@ -5,7 +5,6 @@ import json
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.health import ClusterObjects
 from nodeupgrade.cluster.kube_api import ForbiddenError, KubeApi, NotFoundError, Resource
-from nodeupgrade.cluster.placement import matches_labels
 from nodeupgrade.fleet.health.evaluation import ProbeError
 from nodeupgrade.fleet.health.expressions import MOST_DATA_BYTES
 
@@ -46,7 +45,7 @@ async def _found(kube: KubeApi, resource: Resource, wanted: ClusterObjects) -> l
     labels = None if selector is None else selector.match_labels
     async for page in kube.pages(resource, labels=labels or None):
         for each in page.items:
-            if selector is not None and not matches_labels(selector, each["metadata"].get("labels") or {}):
+            if selector is not None and not selector.matches(each["metadata"].get("labels") or {}):
                 continue
             found.append(each)
             size += len(json.dumps(each))

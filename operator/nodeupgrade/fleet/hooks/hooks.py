@@ -1,15 +1,13 @@
 """The hooks of a run: Jobs before anything on a node is touched, and others once its run has ended.
 
 A run carries its hooks in its task, so an edit of the NodeUpgrade does not change them. A Job is named by its run, so
-that an operator that was interrupted finds it again; one that somebody has deleted is made once more.
+a restarted operator finds it; a deleted Job is created again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from nodeupgrade.api.limits import HOOK_MESSAGE_LENGTH, shorten
-from nodeupgrade.api.printable import printable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun, TaskAction
@@ -21,13 +19,13 @@ from nodeupgrade.fleet.actions import GiveUp, NodeAction, RecordHook, StartHook,
 from nodeupgrade.fleet.setbacks import Setback
 
 LOOK_AGAIN = timedelta(seconds=2)
-"""How often a Job that runs is looked at; Jobs are not watched."""
+"""Interval at which a running Job is read; Jobs are not watched."""
 
 CREATED_WITHIN = timedelta(minutes=3)
-"""How long it is tried to create a Job that the API server rejects."""
+"""How long the creation of a Job is retried while the API server rejects it."""
 
 STOPS_WITHIN = timedelta(minutes=1)
-"""How long after its timeout a Job may take to say that it was stopped."""
+"""How long after its timeout a Job may take to report that it was stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +72,8 @@ def time_before(hooks: Hooks) -> timedelta:
 def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction | None:
     """Return what comes before the agent is started; None if nothing does.
 
-    The first hook that fails ends the run, before anything was touched. A run that is taken up again has its hooks
-    behind it.
-
-    ``refused`` are the failed attempts to create a Job for this node.
+    The first hook that fails ends the run, before anything was touched. A run that is taken up again does not repeat
+    its hooks. ``refused`` are the failed attempts to create a Job for this node.
     """
     if task.spec.action is not TaskAction.UPGRADE or task.spec.resumes or task.status.run_id == task.spec.run_id:
         return None
@@ -95,7 +91,7 @@ def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -
 def after(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction | None:
     """Return what comes before the slot of a run that has ended is free; None if nothing does.
 
-    A hook of before that still runs, since the run was called off, is waited for: what it does must not come last.
+    If the run was called off while a hook before it runs, that hook is waited for: its effects must not come last.
     """
     for hook in task.spec.hooks:
         if hook.result is None and (hook.phase is HookPhase.AFTER or jobs.of(task, hook) is not None):
@@ -110,12 +106,6 @@ def may_have_begun(task: Task, *, gone: bool) -> Iterator[HookRun]:
     """
     over = gone or task.verdict is not None
     return (hook for hook in task.spec.hooks if hook.result is None and (over or hook.phase is HookPhase.BEFORE))
-
-
-def with_result(task: Task, done: HookRun) -> tuple[HookRun, ...]:
-    """Return the hooks of a task with the result of one of them."""
-    same = (done.phase, done.template)
-    return tuple(done if (hook.phase, hook.template) == same else hook for hook in task.spec.hooks)
 
 
 def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | None, now: datetime) -> NodeAction:
@@ -139,9 +129,8 @@ def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | Non
 
 
 def _record(task: Task, hook: HookRun, result: HookResult, problem: str) -> RecordHook:
-    done = replace(hook, result=result, message=shorten(printable(problem), HOOK_MESSAGE_LENGTH))
     good = result is HookResult.SUCCEEDED
     said = f"hook {hook.template} of node {task.name} " + ("succeeded" if good else f"failed: {problem}")
     message = said if good else sentence(Reason.HOOK_FAILED, said)
     reason = Reason.PROGRESSING if good else Reason.HOOK_FAILED
-    return RecordHook(task=task, hook=done, reason=reason, message=message)
+    return RecordHook(task=task, hook=hook, result=result, problem=problem, reason=reason, message=message)

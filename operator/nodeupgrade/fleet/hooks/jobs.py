@@ -1,7 +1,7 @@
 """The Jobs of hooks: made from suspended CronJobs in the operator's namespace, and read back.
 
-A NodeUpgrade only chooses a template that the operator's configuration allows. What runs, and with which rights, is up
-to whoever may write CronJobs there.
+A NodeUpgrade only chooses a template that the operator's configuration allows. Whoever may
+write CronJobs there decides what runs, and with which rights.
 """
 
 import asyncio
@@ -34,10 +34,10 @@ LABELS = {COMPONENT_LABEL: "hook", "app.kubernetes.io/part-of": "nodeupgrade"}
 _NODE, _RUN, _PHASE, _TEMPLATE = (f"nodeupgrade.dev/{name}" for name in ("node", "run", "hook", "template"))
 
 _KEPT_SECONDS = 3600
-"""How long a Job that has ended is kept for people to look at, unless its template says otherwise."""
+"""How long a finished Job is kept for inspection, unless its template says otherwise."""
 
 _SEEN_SECONDS = 600
-"""How long it is kept at least, so that its end is seen by an operator that has to start first."""
+"""Shortest time that it is kept, so that an operator that has to start first sees its end."""
 
 _NAME_LENGTH = 63
 """Pods bear the name of their Job in a label."""
@@ -143,7 +143,7 @@ def _ended(conditions: list[Any]) -> tuple[HookResult | None, str]:
 
 
 def _told(task: Task, hook: HookRun) -> dict[str, str]:
-    """Return what a hook's containers are told in their environment."""
+    """Return the environment variables of a hook's containers."""
     return {
         "NODEUPGRADE_NODE": task.name,
         "NODEUPGRADE_NAME": task.spec.upgrade_ref.name,

@@ -22,8 +22,7 @@ from nodeupgrade.fleet.leadership.election import (
     observe,
     released,
 )
-from nodeupgrade.fleet.leadership.lease import micro_time, read, render
-from nodeupgrade.fleet.leadership.term import epoch_of
+from nodeupgrade.fleet.leadership.lease import epoch_of, micro_time, read, render
 
 LEASE_NAME = "nodeupgrade-operator"
 

@@ -1,9 +1,13 @@
-"""What a Lease says (coordination.k8s.io/v1). Anyone with the right to write it may have written anything."""
+"""What a Lease says (coordination.k8s.io/v1), and the term of office by which a leader marks objects.
+
+Anyone with the right to write a Lease may have written anything. A mark is the term and the name, as ``7-POD_ID``.
+"""
 
 from datetime import UTC, datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.fleet.leadership.election import LeaseRecord
+from nodeupgrade.text import number
 
 LAST_TERM = 2_000_000_000
 """Highest number of a term that is believed; a Lease has no room for more than 2,147,483,647."""
@@ -45,3 +49,22 @@ def micro_time(moment: datetime) -> str:
 def _text(spec: Json, name: str) -> str:
     value = spec.get(name)
     return value if isinstance(value, str) else ""
+
+
+def epoch_of(term: int, identity: str) -> str:
+    """Return the mark of a term."""
+    return f"{term}-{identity}"
+
+
+def term_of(epoch: str) -> int:
+    """Return the term that a mark is of; 0 if there is none, or if it is none that an operator has written."""
+    term = number(epoch.partition("-")[0]) or 0
+    return term if term <= LAST_TERM else 0
+
+
+def supersedes(mark: str, epoch: str) -> bool:
+    """Report whether a mark shows that the term of ``epoch`` is over.
+
+    Another mark of the same term does so, too: a term of both that is later than this one settles which is valid.
+    """
+    return mark != epoch and term_of(mark) > 0 and term_of(mark) >= term_of(epoch)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.upgrade.nodes import LabelSelector
-from nodeupgrade.cluster.placement import matches_labels
 from nodeupgrade.text import integer
 
 
@@ -20,7 +19,7 @@ class Budget:
 
     def selects(self, namespace: str, labels: Mapping[str, str]) -> bool:
         """Report whether it is about a pod with these labels."""
-        return self.selector is not None and namespace == self.namespace and matches_labels(self.selector, labels)
+        return self.selector is not None and namespace == self.namespace and self.selector.matches(labels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """The base classes of ContainerRuntime's implementations."""
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
@@ -25,6 +24,7 @@ from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 from nodeupgrade.node.runtimes.runtime import BeforeImage, ContainerRuntime, RuntimeClients
 from nodeupgrade.node.runtimes.socket_clients import find_clients
 from nodeupgrade.node.runtimes.socket_listener import find_listener
+from nodeupgrade.text import parse_json
 
 POLL_INTERVAL = 0.005
 POLL_DEADLINE = 1.0
@@ -159,8 +159,8 @@ def _parsed(line: str) -> tuple[str, str]:
     if (match := LINE.match(line)) is not None:
         return match[1], match[2].replace('\\"', '"')
     try:
-        document = json.loads(line) if line.startswith("{") else None
-    except (ValueError, RecursionError):
+        document = parse_json(line) if line.startswith("{") else None
+    except ValueError:
         return "", ""
     match document:
         case {"level": str(level), "msg": str(message)}:

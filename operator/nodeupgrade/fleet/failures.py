@@ -6,7 +6,6 @@ deleted by hand, the entry is itself the record.
 """
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
@@ -15,11 +14,9 @@ from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import PastRun
-from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.findings.finding import PASSING
-from nodeupgrade.fleet.actions import FreeSlot
-from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})
 """Verdicts that count against the failure threshold; a refused node was not touched and does not count."""
@@ -51,16 +48,16 @@ _SERIOUSNESS = (Verdict.ROLLBACK_FAILED, Verdict.FAILED, Verdict.ROLLED_BACK, Ve
 _UNDATED = datetime.min.replace(tzinfo=UTC)
 
 
-def failures_of(fleet: FleetSnapshot, retry: str | None = None) -> tuple[NodeFailure, ...]:
+def failures_of(status: UpgradeStatus, tasks: Collection[Task], retry: str) -> tuple[NodeFailure, ...]:
     """Return the failures that count: first those that no task shows, then the most serious ones.
 
     Args:
-        retry: The token of the retry that has been carried out; by default, the one in the status.
+        status: The status of the rollout.
+        tasks: The tasks of the rollout.
+        retry: The token of the last retry that has been carried out.
     """
-    status, uid = fleet.upgrade.status, fleet.upgrade.uid
-    own = [task for task in fleet.tasks.values() if task.spec.upgrade_ref.uid == uid]
-    shown = [each for task in own for each in _shown_by(task, status.last_handled_retry if retry is None else retry)]
-    known = {each.uid for each in shown} | {stored_uid(task.spec.node_uid) for task in own}
+    shown = [each for task in tasks for each in _shown_by(task, retry)]
+    known = {each.uid for each in shown} | {stored_uid(task.spec.node_uid) for task in tasks}
     others = (each for each in status.failures if each.outcome is not None and each.uid not in known)
     return (*sorted(others, key=_order), *sorted(shown, key=_order))
 
@@ -124,31 +121,3 @@ def step_of(task: Task) -> str:
     """Return the step that failed, as far as the node side has reported it."""
     refused = task.verdict is not None and task.verdict.outcome is Verdict.REFUSED
     return task.reported.failed_step or ("preflight" if refused else "run")
-
-
-def without_slots(fleet: FleetSnapshot, freed: Collection[FreeSlot]) -> FleetSnapshot:
-    """Return the planner's input as it will be once these slots are free."""
-    names = {action.node for action in freed}
-    slots = tuple(slot for name, slot in fleet.slots.items() if name not in names)
-    lost = tuple(action.failure for action in freed if action.failure is not None)
-    status = replace(fleet.upgrade.status, in_flight=slots, failures=(*lost, *fleet.upgrade.status.failures))
-    return replace(fleet, upgrade=replace(fleet.upgrade, status=status))
-
-
-def after_retry(fleet: FleetSnapshot) -> FleetSnapshot:
-    """Return the planner's input once a retry has cleared the failures that only the status records.
-
-    A node that could not be rolled back is tried again once a person has uncordoned it.
-    """
-    status = fleet.upgrade.status
-    broken = {
-        stored_uid(node.uid)
-        for node in fleet.nodes.values()
-        if node.unschedulable and node.cordoned_by == fleet.upgrade.uid
-    }
-    left = tuple(
-        each
-        for each in status.failures
-        if each.outcome is None or (each.outcome is Verdict.ROLLBACK_FAILED and each.uid in broken)
-    )
-    return replace(fleet, upgrade=replace(fleet.upgrade, status=replace(status, failures=left)))

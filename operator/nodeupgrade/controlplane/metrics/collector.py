@@ -26,11 +26,11 @@ from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.controlplane.metrics import definitions as metric
+from nodeupgrade.controlplane.metrics.definitions import MetricSpec
 from nodeupgrade.fleet.actions import Judge
 from nodeupgrade.fleet.caches.informer import Informer
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.metrics import definitions as metric
-from nodeupgrade.fleet.metrics.definitions import MetricSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import HashCensus, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cluster.kube_api import UPGRADES
-from nodeupgrade.fleet.metrics.collector import Metrics, State, serve_metrics
-from nodeupgrade.fleet.metrics.definitions import METRICS, NAMED_NODES
+from nodeupgrade.controlplane.metrics.collector import Metrics, State, serve_metrics
+from nodeupgrade.controlplane.metrics.definitions import METRICS, NAMED_NODES
 from tests.builders.observed_rollout import NAME, Observed
 from tests.scenario.agent.given import upgrade_task
 

@@ -11,7 +11,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, PastRun, RunVerdict, TaskArt
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName, RunId, Verdict
 from nodeupgrade.findings.finding import PASSING
-from nodeupgrade.fleet.decide.failures import DELAYS, next_look
+from nodeupgrade.fleet.failures import DELAYS, next_look
 
 DECIDED = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = PastRun(upgrade="to-1-33", from_version="v1.30.14", to_version="v1.33.13", result=Verdict.REFUSED)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.upgrade.strategy import Growth, GrowthType
-from nodeupgrade.fleet.decide.growth import slots
+from nodeupgrade.fleet.decide.budgets import grown
 
 LINEAR = Growth(type=GrowthType.LINEAR, factor=2)
 DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)
@@ -27,13 +27,13 @@ DOUBLING = Growth(type=GrowthType.EXPONENTIAL, factor=2)
     ids=["fixed", "linear", "exponential", "capped", "capped by percent"],
 )
 def test_rounds(growth: Growth, widths: list[int]) -> None:
-    assert [slots(growth, 10, [True] * number) for number in range(12)] == widths
+    assert [grown(growth, 10, [True] * number) for number in range(12)] == widths
 
 
 def test_a_failure_begins_anew() -> None:
-    assert slots(DOUBLING, 100, [True] * 7) == 8
-    assert slots(DOUBLING, 100, [*[True] * 7, False]) == 1
-    assert slots(DOUBLING, 100, [*[True] * 7, False, True]) == 2
+    assert grown(DOUBLING, 100, [True] * 7) == 8
+    assert grown(DOUBLING, 100, [*[True] * 7, False]) == 1
+    assert grown(DOUBLING, 100, [*[True] * 7, False, True]) == 2
 
 
 @given(
@@ -42,4 +42,4 @@ def test_a_failure_begins_anew() -> None:
     outcomes=st.lists(st.booleans(), max_size=200),
 )
 def test_it_stays_between_one_and_the_limit(growth: Growth, limit: int, outcomes: list[bool]) -> None:
-    assert 1 <= slots(growth, limit, outcomes) <= limit
+    assert 1 <= grown(growth, limit, outcomes) <= limit
