@@ -85,7 +85,7 @@ demo: setup ## Show it live: a naive swap restarts everything, ours restarts not
 tour: venv ## Show planner, engine and command line over forty simulated nodes, in two minutes (no root, nothing built)
 	@$(BIN)/python -m tools.tour
 
-model: venv ## Search both small worlds of the model for orders of steps and events that break a rule, to the end (hours)
+model: venv ## Search both small worlds of the model for orders of steps and events that break a rule, to the end (minutes)
 	@$(BIN)/python -m tests.model --world one --disturbances $(DISTURBANCES) --all
 	@$(BIN)/python -m tests.model --world two --disturbances $(DISTURBANCES) --all
 DISTURBANCES ?= 1

@@ -289,6 +289,21 @@ TABLES = (
     ),
     Table(name="bundle", shown=_columns(("what", "what"), ("MB", "mb"), ("seconds at most", "seconds"))),
     Table(name="hashing", shown=_columns(("era", "era"), ("containers a second", "containers_per_second"))),
+    Table(
+        name="model",
+        shown=_columns(
+            ("world", "world"),
+            ("disturbances", "disturbances"),
+            ("states", "states"),
+            ("transitions", "transitions"),
+            ("depth", "depth"),
+            ("seen", "seen"),
+            ("walks", "walks"),
+            ("broken rules", "broken_rules"),
+            ("CPU, s", "cpu_seconds"),
+            ("memory, MB", "memory_mb"),
+        ),
+    ),
     Table(name="clients", shown=_clients),
     Table(name="clients-disturbed", shown=_columns(("what", "what"), ("seen", "seen"))),
     Table(

@@ -60,7 +60,7 @@ class InMemoryKube(TypedKube):
 
     async def get(self, resource: Resource, name: str) -> Json:
         """Read one object."""
-        return copied(self._stored(resource, name))
+        return self._served(self._stored(resource, name))
 
     async def list(
         self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
@@ -71,7 +71,7 @@ class InMemoryKube(TypedKube):
             for (plural, namespace, _), body in sorted(self._objects.items(), key=lambda item: item[0][2])
             if plural == resource.plural and resource.namespace in {None, namespace}
         ]
-        return [copied(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
+        return [self._served(body) for body in found if _has_labels(body, labels) and _has_fields(body, fields)]
 
     async def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """List all objects page by page, as they are now, even if they change in between."""
@@ -116,7 +116,7 @@ class InMemoryKube(TypedKube):
             created.pop("status", None)
         self._check(resource, created)
         created["metadata"] |= {
-            "uid": str(uuid.uuid4()),
+            "uid": self._new_uid(key),
             "generation": 1,
             "creationTimestamp": timestamp(self.clock().replace(microsecond=0)),
         }
@@ -153,7 +153,7 @@ class InMemoryKube(TypedKube):
             after |= {"status": before["status"]} if "status" in before else {}
         self._check(resource, after)
         if after == before:
-            return copied(before)
+            return self._served(before)
         if after.get("spec") != before.get("spec"):
             after["metadata"]["generation"] = before["metadata"]["generation"] + 1
         if field_manager or resource.plural == "nodes":
@@ -163,7 +163,7 @@ class InMemoryKube(TypedKube):
         key = _key(resource, name)
         if "deletionTimestamp" in after["metadata"] and not after["metadata"].get("finalizers"):
             self._remove(key, "merge")
-            return copied(after)
+            return after
         return self._store(key, after, "merge")
 
     async def replace_status(
@@ -173,7 +173,7 @@ class InMemoryKube(TypedKube):
         self.before_write("status", name)
         before = self._stored(resource, name, resource_version)
         if before.get("status") == status:
-            return copied(before)
+            return self._served(before)
         after = {**before, "status": copied(status)}
         self._check(resource, after)
         return self._store(_key(resource, name), after, "status")
@@ -216,6 +216,14 @@ class InMemoryKube(TypedKube):
         """The API server's version."""
         return self.version
 
+    def _new_uid(self, key: Key) -> str:
+        del key
+        return str(uuid.uuid4())
+
+    def _served(self, body: Json) -> Json:
+        """Return what a client gets of a stored object: a copy, which it may change."""
+        return copied(body)
+
     def _check(self, resource: Resource, body: Json) -> None:
         if self.schemas:
             reject_misfits(resource, body)
@@ -235,7 +243,7 @@ class InMemoryKube(TypedKube):
         before, self._objects[key] = self._objects.get(key), stored
         self.log.append(Entry(self._revision, key[0], key[1], before, stored))
         self.after_write(verb, key[2])
-        return copied(stored)
+        return self._served(stored)
 
     def _remove(self, key: Key, verb: str) -> None:
         self._revision += 1

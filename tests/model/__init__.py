@@ -6,6 +6,10 @@
 first (``switches``).
 
 A state is a dictionary of shared objects (``store``) with a canonical text each (``canonical``), and what the operator
-remembers. Only ``adapter`` knows the operator. ``steps`` has the transitions, ``nodeside`` and ``events`` what happens
-beside the operator, ``invariants`` what must hold of each write, ``liveness`` what everything must come to.
+remembers. States are the same if they differ only in clocks, versions, IDs of runs, and in what is remembered and can
+decide nothing (``adapter``); nothing else is merged, and no order of steps is left out. What a call comes to is worked
+out once for all states in which the operator sees and remembers the same.
+
+Only ``adapter`` knows the operator. ``steps`` has the transitions, ``nodeside`` and ``events`` what happens beside the
+operator, ``invariants`` what must hold of each write, ``liveness`` what everything must come to.
 """

@@ -1,11 +1,12 @@
-"""Search a world: ``python -m tests.model --world one --disturbances 1``."""
+"""Search a world: ``python -m tests.model --world one --disturbances 1``; the last line is a row of docs/measured."""
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import replace
 
-from tests.model.search import Bounds, Search
+from tests.model.search import Bounds, Search, memory_mb
 from tests.model.steps import Model
 from tests.model.story import tell
 from tests.model.worlds import WORLDS
@@ -30,10 +31,11 @@ def main() -> int:
     seconds = time.process_time() - began
     for found in search.found.values():
         print(f"\n{tell(search.model, found)}\n")
-    print(
-        f"{search.states} states, {search.transitions} transitions, depth {search.depth}, "
-        f"{'complete' if search.complete else 'not complete'}, {seconds:.0f} s, {search.transitions / seconds:.0f}/s"
-    )
+    print(json.dumps({
+        "world": asked.world, "disturbances": asked.disturbances, "states": search.states,
+        "transitions": search.transitions, "depth": search.depth, "seen": "all" if search.complete else "in part",
+        "broken_rules": len(search.found), "cpu_seconds": round(seconds), "memory_mb": memory_mb(),
+    }))  # fmt: skip
     return 1 if search.found else 0
 
 

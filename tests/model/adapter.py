@@ -25,11 +25,11 @@ from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, known_upgrade
 from nodeupgrade.fleet.controllers import rollout_controller
 from nodeupgrade.fleet.controllers.controllers import build_controllers
-from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
+from nodeupgrade.fleet.controllers.rollout_memory import PODS_RECENT, RolloutMemory
 from tests.doubles.passes import snapshots_of
-from tests.model.canonical import LEADER, Object
+from tests.model.canonical import LEADER, PRESENT, UPGRADE, Key, settled_value
 from tests.model.loop import run
-from tests.model.state import State, collect, number_of
+from tests.model.state import Remembered, State, remembered_as
 from tests.model.store import Store
 from tests.scenario.rollout.harness import ALLOWED, NAMESPACE
 from tests.scenario.rollout.storywords import told
@@ -49,21 +49,19 @@ class Sharing(FleetSource):
 
     def read_upgrade(self, body: Json) -> Upgrade:
         """Parse a NodeUpgrade, unless it is the one that is stored."""
-        stored = self._store.objects.get(("nodeupgrades", None, body["metadata"]["name"]))
-        if stored is None or stored.body is not body:
-            return read_upgrade(body)
-        known = self._viewed(stored, _known)
+        known = self._viewed((UPGRADE, None, body["metadata"]["name"]), body, _known)
         return read_upgrade(body) if known.upgrade is None else known.upgrade
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:
         nodes, tasks, upgrades = {}, {}, {}
         agents, artifacts = dict[NodeName, AgentPodView](), dict[NodeName, AgentPodView]()
         unreadable = dict[NodeName, str]()
-        for (plural, namespace, name), known in self._store.objects.items():
-            if plural == "nodeupgrades":
-                upgrades[name] = self._viewed(known, _known)
+        for key, body in self._store.bodies().items():
+            plural, namespace, name = key
+            if plural == UPGRADE:
+                upgrades[name] = self._viewed(key, body, _known)
             elif plural in _READERS and (plural != "pods" or namespace == NAMESPACE):
-                view = self._viewed(known, _READERS[plural])
+                view = self._viewed(key, body, _READERS[plural])
                 if isinstance(view, Exception):
                     unreadable[NodeName(name)] = str(view)
                 elif plural == "nodes":
@@ -89,15 +87,20 @@ class Sharing(FleetSource):
     async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
         return (await self.read(None)).upgrades  # type: ignore[arg-type] # likewise
 
-    def _viewed(self, known: Object, reader: Callable[[Json], Any]) -> Any:
+    def _viewed(self, key: Key, body: Json, reader: Callable[[Json], Any]) -> Any:
+        known = self._store.loaded.get(key)
+        if known is None or known.body is not body:
+            return _view(body, reader)
         if known.view is None:
-            try:
-                known.view = reader(known.body)
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
-                known.view = error
-            except Exception as error:  # noqa: BLE001 - what this version cannot read
-                known.view = error
+            known.view = _view(body, reader)
         return known.view
+
+
+def _view(body: Json, reader: Callable[[Json], Any]) -> Any:
+    try:
+        return reader(body)
+    except Exception as error:  # noqa: BLE001 - what this version cannot read
+        return error
 
 
 def _known(body: Json) -> KnownUpgrade:
@@ -122,12 +125,12 @@ class Operator:
         self.told: list[str] = []
         self.failed = ""  # what the step raised that a worker would have to catch
 
-    def load(self, state: State) -> None:
-        """Take up a state."""
+    def load(self, state: State, rollout: str) -> None:
+        """Take up a state, and what is remembered of one rollout."""
         self.store.load(state.objects)
         self._controllers.recorder.forget()
-        memories = {name: _copied(memory) for name, (memory, _) in state.memory.items()}
-        self._snapshots._memories = memories
+        known = state.memory.get(rollout)
+        self._snapshots._memories = {} if known is None else {rollout: _copied(known.value)}
         self.told, self.failed = [], ""
 
     def reconcile_rollout(self, name: str) -> None:
@@ -141,7 +144,6 @@ class Operator:
     def sweep(self) -> None:
         """Remove what is left behind."""
         self._step(self._controllers.rollouts.sweep())
-        collect(self.store)
 
     def _step(self, call: Any) -> None:
         try:
@@ -152,37 +154,56 @@ class Operator:
         actions = done if isinstance(done, tuple) else done.actions
         self.told = [told(each) for each in actions]
 
-    def memories(self) -> dict[str, Any]:
-        """Return what is remembered now, without what is empty; None for what was forgotten."""
-        kept: dict[str, Any] = {}
-        for name, memory in self._snapshots._memories.items():
-            known = self.store.objects.get(("nodeupgrades", None, name))
-            clean = _reduced(memory, slots(known.body if known else None))
-            kept[name] = None if number_of(clean) == _EMPTY else clean
-        return kept
+    def memory(self, rollout: str, before: Remembered | None) -> Remembered | None:
+        """Return what is remembered of a rollout from the next step on; None if that is nothing."""
+        if (memory := self._snapshots._memories.get(rollout)) is None:
+            return None
+        reduced = _reduced(memory, rollout, self.store.bodies())
+        if before is not None and reduced == before.value:
+            return before
+        return None if reduced == _NOTHING else remembered_as(rollout, settled_value(reduced, 1))
 
 
 def _copied(memory: RolloutMemory) -> RolloutMemory:
     """Return a copy that can be changed, without what is volatile."""
-    fields = (each.name for each in dataclasses.fields(memory))
-    kept = {name: getattr(memory, name) for name in fields if name not in VOLATILE}
+    kept = {name: getattr(memory, name) for name in _LASTING}
     copies: Any = {k: type(v)(v) if isinstance(v, dict | set) else v for k, v in kept.items()}
     return RolloutMemory(**copies)
 
 
-def _reduced(memory: RolloutMemory, flying: frozenset[str]) -> RolloutMemory:
-    """Return a copy without what can decide nothing: agents of runs that are over, and words about progress."""
-    clean = _copied(memory)
-    lost = {node: each for node, each in clean.failures.agents_lost.items() if node in flying}
+def _reduced(memory: RolloutMemory, rollout: str, bodies: Mapping[Key, Json]) -> RolloutMemory:
+    """Return a copy without what can decide nothing.
+
+    This is what is remembered of nodes that are not in flight any more, pods that would be read again, and words about
+    progress. That a node in flight was examined matters only as long as the rollout is impeded; where it is forgotten
+    although the rollout becomes so later, the operator does what one does that was started anew.
+    """
+    clean, upgrade = _copied(memory), bodies.get((UPGRADE, None, rollout))
+    granted = slots(upgrade)
+    tasks = {key[2]: body for key, body in bodies.items() if key[0] == "nodeupgradetasks"}
+    flying = granted | {node for node, task in tasks.items() if upgrade is not None and _is_of(task, upgrade)}
+    lost = {node: each for node, each in clean.failures.agents_lost.items() if node in granted}
     writes = {key: dataclasses.replace(each, count=min(each.count, 6)) for key, each in clean.failures.writes.items()}
     clean.failures = dataclasses.replace(clean.failures, agents_lost=lost, writes=writes)
-    for node, each in clean.waiting.items():
+    clean.pods = {
+        node: (read_at, pods)
+        for node, (read_at, pods) in clean.pods.items()
+        if node not in granted and PRESENT - read_at < PODS_RECENT
+    }
+    clean.waiting, impeded = (
+        {node: each for node, each in clean.waiting.items() if node in flying},
+        _is_impeded(upgrade),
+    )
+    for node, each in [*clean.waiting.items()]:
         if isinstance(each, Wait) and each.reason is Reason.PROGRESSING:
             clean.waiting[node] = dataclasses.replace(each, message="")
+            if not impeded:
+                del clean.waiting[node]
     return clean
 
 
-_EMPTY = number_of(RolloutMemory())
+_LASTING = [each.name for each in dataclasses.fields(RolloutMemory) if each.name not in VOLATILE]
+_NOTHING = RolloutMemory()
 
 
 # ── what objects say ────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,9 +223,18 @@ def records(upgrade: Json | None) -> dict[str, Json]:
 
 def wave_of(upgrade: Json, task: Json | None) -> str | None:
     """Return the wave that a node's claim by this NodeUpgrade records; None if it holds none."""
-    if task is None or task["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]:
+    if task is None or not _is_of(task, upgrade):
         return None
     return str(task["spec"].get("wave", "")) or None
+
+
+def _is_of(task: Json, upgrade: Json) -> bool:
+    return bool(task["spec"]["upgradeRef"]["uid"] == upgrade["metadata"]["uid"])
+
+
+def _is_impeded(upgrade: Json | None) -> bool:
+    conditions = ((upgrade or {}).get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Impeded" and each["status"] == "True" for each in conditions)
 
 
 def is_abandoned(upgrade: Json) -> bool:

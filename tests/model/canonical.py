@@ -43,36 +43,71 @@ LEADER = "leader"
 Key: TypeAlias = tuple[str, str | None, str]
 """Plural, namespace, name."""
 
+GHOST: Key = ("ghost", None, "ghost")
+"""What the checker keeps in mind, beside the objects: which runs go on on the hosts, what failed, what was opened."""
+
+LATE: Key = ("late", None, "late")
+"""A write of a former leader that is still on its way."""
+
+NOT_SERVED = frozenset({GHOST, LATE})
+UPGRADE = "nodeupgrades"
+
 
 class Object:
-    """One version of an object, never changed; ``number`` is -1 while a step has written it."""
+    """One version of an object, never changed."""
 
-    __slots__ = ("body", "node", "number", "runs", "text", "uids", "view")
+    __slots__ = ("_shifted", "body", "key", "number", "place", "runs", "text", "uids", "view")
 
-    def __init__(self, body: Json, number: int = -1, text: str = "") -> None:
-        self.body, self.number, self.text = body, number, text
+    def __init__(self, key: Key, text: str, number: int) -> None:
+        self.key, self.text, self.number, self.place = key, text, number, (key[0], key[1] or "", key[2])
+        self.body: Json = json.loads(text)
         self.view: Any = None  # what its reader has made of it, see ``adapter``
         self.runs = frozenset(found[0] for found in RUN.finditer(text))
         self.uids = frozenset(UID.findall(text))
-        self.node = body.get("spec", {}).get("nodeName", "")
+        self._shifted = dict[int, Object]()
+
+    def shifted(self, seconds: int) -> "Object":
+        """Return the object after so many seconds."""
+        if (known := self._shifted.get(seconds)) is None:
+            text = TIME.sub(lambda found: aged(found[1], seconds), self.text)
+            known = self._shifted[seconds] = self if text == self.text else interned(self.key, text)
+        return known
 
 
-_KNOWN: dict[tuple[str, str], Object] = {}
-_NUMBERS = count(1)
+NUMBERS = count(1)
+"""Numbers of objects, and of what is remembered; none is used twice."""
+
+OBJECTS = dict[int, Object]()
+_KNOWN = dict[tuple[Key, str], Object]()
 
 
-def interned(plural: str, text: str) -> Object:
+def interned(key: Key, text: str) -> Object:
     """Return the only object with this text."""
-    if (known := _KNOWN.get((plural, text))) is None:
-        known = _KNOWN[plural, text] = Object(json.loads(text), next(_NUMBERS), text)
+    if (known := _KNOWN.get((key, text))) is None:
+        known = _KNOWN[key, text] = Object(key, text, next(NUMBERS))
+        OBJECTS[known.number] = known
     return known
 
 
-def settled(plural: str, body: Json, renaming: "Renaming") -> Object:
+def forget_objects() -> None:
+    """Forget all objects, so that memory is bounded; no state of before can be gone on from."""
+    OBJECTS.clear()
+    _KNOWN.clear()
+
+
+def fixed(key: Key, body: Json | None) -> "Object | Json | None":
+    """Return what a step has written as it is seen from the next step, if that does not depend on other objects."""
+    if body is None:
+        return None
+    text = TIME.sub(lambda found: aged(found[1], 1), written(key[0], body))
+    return body if any(found[2] >= NEW_RUN for found in RUN.finditer(text)) else interned(key, text)
+
+
+def settled(key: Key, body: Json, renaming: "Renaming") -> Object:
     """Return what a step has written as it is seen from the next step; ``renaming`` gives new runs their names."""
-    text = TIME.sub(lambda found: aged(found[1], 1), written(plural, _renamed_slots(body, renaming)))
+    text = TIME.sub(lambda found: aged(found[1], 1), written(key[0], _renamed_slots(body, renaming)))
     rename = renaming.of(node_of(body))
-    return interned(plural, RUN.sub(lambda found: rename(found[0]), text))
+    return interned(key, RUN.sub(lambda found: rename(found[0]), text))
 
 
 def node_of(body: Json) -> str:
@@ -98,11 +133,6 @@ def _renamed_slots(body: Json, renaming: "Renaming") -> Json:
              for each in status["inFlight"]]  # fmt: skip
     renamed = {**status, "inFlight": slots}
     return {**body, where: {**held, "body": renamed} if where == "call" else renamed}
-
-
-def shifted(plural: str, known: Object, seconds: int) -> Object:
-    """Return an object after so many seconds."""
-    return interned(plural, TIME.sub(lambda found: aged(found[1], seconds), known.text))
 
 
 def written(plural: str, body: Json) -> str:
@@ -190,16 +220,16 @@ NEW_RUN = "2025020"
 """Where the IDs of runs begin that have not been renamed yet."""
 
 
-def settled_value(value: Any, seconds: int, runs: Callable[[str], str]) -> Any:  # Any: whatever is remembered
+def settled_value(value: Any, seconds: int) -> Any:  # Any: whatever is remembered
     """Return what is kept in memory as it is seen after so many seconds."""
     if isinstance(value, str) and type(value).__name__ == "str":
-        return runs(TIME.sub(lambda found: aged(found[1], seconds), value))
+        return TIME.sub(lambda found: aged(found[1], seconds), value)
     if isinstance(value, datetime):
         return value if _stays(value) else NOW - timedelta(seconds=rounded(NOW - value, seconds))
     if isinstance(value, dict):
-        return {key: settled_value(each, seconds, runs) for key, each in sorted(value.items(), key=repr)}
+        return {key: settled_value(each, seconds) for key, each in sorted(value.items(), key=repr)}
     if isinstance(value, tuple):
-        return tuple(settled_value(each, seconds, runs) for each in value)
+        return tuple(settled_value(each, seconds) for each in value)
     if (names := getattr(type(value), "__dataclass_fields__", None)) is not None:
-        return type(value)(**{name: settled_value(getattr(value, name), seconds, runs) for name in names})
+        return type(value)(**{name: settled_value(getattr(value, name), seconds) for name in names})
     return value

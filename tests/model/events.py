@@ -67,8 +67,8 @@ def _on_node(state: State, name: str, node: Json) -> Iterator[Deed]:
 
 def _delete_node(store: Store, ghost: Json, name: str) -> None:
     done(store.delete(NODES, name))
-    for key, known in [*store.objects.items()]:
-        if key[0] == "pods" and known.body["spec"]["nodeName"] == name and is_agent(known.body):
+    for key, body in [*store.bodies().items()]:
+        if key[0] == "pods" and body["spec"]["nodeName"] == name and is_agent(body):
             done(store.delete(PODS.within(str(key[1])), key[2]))
     ghost["gone"] = {**ghost["gone"], name: 1}
 
@@ -94,7 +94,7 @@ def _forget(ghost: Json, name: str) -> None:
 def _deleted_task(name: str, task: Json) -> Deed:
     def delete(store: Store, ghost: Json) -> None:
         uid, node = task["spec"]["upgradeRef"]["uid"], task["spec"]["nodeUID"]
-        known = [each.body for key, each in store.objects.items() if key[0] == "nodeupgrades"]
+        known = [body for key, body in store.bodies().items() if key[0] == "nodeupgrades"]
         listed = [f["uid"] for u in known for f in (u.get("status") or {}).get("failures", ()) if "outcome" in f]
         failed = {each: wave for each, wave in ghost["failed"].get(uid, {}).items() if each != node or each in listed}
         ghost["failed"] = {**ghost["failed"], uid: failed}

@@ -12,14 +12,14 @@ from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION
 from tests.model import adapter
-from tests.model.canonical import PRESENT, Key, Object
+from tests.model.canonical import PRESENT, Key
 from tests.model.liveness import is_over
 from tests.model.store import Write
 from tests.model.worlds import World
 
 TARGET = "v1.33.13"
 BAD = frozenset({"Failed", "RolledBack", "RollbackFailed"})
-Objects = Mapping[Key, Object]
+Objects = Mapping[Key, Json]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,15 @@ class Look:
 
     def get(self, plural: str, name: str) -> Json | None:
         """Return an object as it was right before the write."""
-        known = self.objects.get((plural, None, name))
-        return None if known is None else known.body
+        return self.objects.get((plural, None, name))
 
     def started_with(self, plural: str, name: str) -> Json | None:
         """Return an object as the step has read it."""
-        known = self.start.get((plural, None, name))
-        return None if known is None else known.body
+        return self.start.get((plural, None, name))
 
     def all(self, plural: str) -> list[Json]:
         """Return all objects of a kind."""
-        return [known.body for key, known in self.objects.items() if key[0] == plural]
+        return [body for key, body in self.objects.items() if key[0] == plural]
 
     def upgrade_of(self, uid: str) -> Json | None:
         """Return the NodeUpgrade with a UID."""
@@ -174,8 +172,7 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
         return
     for node in sorted(adapter.slots(look.before) - adapter.slots(look.after)):
         run = look.ghost["host"].get(node) or ""
-        verdict = ((look.get("nodeupgradetasks", node) or {}).get("spec") or {}).get("verdict") or {}
-        if verdict.get("reason") == "NodeLost":  # it was given up, and registered only afterwards
+        if look.ghost["lost"].get(node) == run:  # the Node has registered only afterwards
             continue
         if run.startswith(_uid(look)[:8]) and look.get("nodes", node) is not None:
             yield f"{node} loses its slot, and its run goes on"
@@ -184,15 +181,9 @@ def run_keeps_slot(look: Look) -> Iterator[str]:
 def one_run(look: Look) -> Iterator[str]:
     uid, node = _touches(look)
     run = look.ghost["host"].get(node) or ""
-    if uid and run and not run.startswith(uid[:8]) and not _is_given_up(look, node, run):
+    # Only an agent on the node can see that a run goes on that was given up. It attends to it first.
+    if uid and run and not run.startswith(uid[:8]) and look.ghost["lost"].get(node) != run:
         yield f"{node} is touched, and another NodeUpgrade's run goes on there"
-
-
-def _is_given_up(look: Look, node: str, run: str) -> bool:
-    """Report whether the rollout of a run has ended it as lost: only an agent on the node can see that it goes on."""
-    owners = (each for each in look.all("nodeupgrades") if run.startswith(each["metadata"]["uid"][:8]))
-    failures = (failure for each in owners for failure in (each.get("status") or {}).get("failures", ()))
-    return any(each["node"] == node and each["reason"] == "NodeLost" for each in failures)
 
 
 def own_cordon(look: Look) -> Iterator[str]:
@@ -238,7 +229,7 @@ def closed(upgrade: Json, node: Json | None, *, claimed: bool) -> str:
 def honest_success(look: Look) -> Iterator[str]:
     if look.write.key[0] != "nodeupgrades" or not succeeded(look.after) or succeeded(look.before):
         return
-    nodes = [known.body for key, known in look.start.items() if key[0] == "nodes"]
+    nodes = [body for key, body in look.start.items() if key[0] == "nodes"]
     left = [n for n in nodes if selects(look.after, n) and n["status"]["nodeInfo"]["kubeletVersion"] != TARGET]
     told = look.after["status"]["counts"].get("skipped", 0) + look.after["status"]["counts"].get("refused", 0)
     if len(left) > told:
@@ -287,6 +278,7 @@ def remembered(look: Look) -> Json:
         waves = {wave: 1 for node in new if (wave := _wave(look, node)) is not None}
         ghost = {**ghost, "opened": {**ghost["opened"], uid: {**ghost["opened"].get(uid, {}), **waves}}}
     for failure in _new_failures(look):
+        ghost = _given_up(ghost, failure["node"])
         failed = {**ghost["failed"].get(uid, {}), failure["uid"]: failure.get("wave", "")}
         ended = {**ghost["ended"].get(uid, {}), failure.get("wave") or "remainder": timestamp(PRESENT)}
         ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}, "ended": {**ghost["ended"], uid: ended}}
@@ -295,6 +287,8 @@ def remembered(look: Look) -> Json:
         uid, wave = task["upgradeRef"]["uid"], task.get("wave") or "remainder"
         ended = {**ghost["ended"].get(uid, {}), wave: timestamp(PRESENT)}
         ghost = {**ghost, "ended": {**ghost["ended"], uid: ended}}
+        if task["verdict"]["reason"] == "NodeLost":
+            ghost = _given_up(ghost, look.write.key[2])
         if verdict in BAD:
             failed = {**ghost["failed"].get(uid, {}), task["nodeUID"]: wave}
             ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}}
@@ -303,6 +297,11 @@ def remembered(look: Look) -> Json:
         kept = {word: {k: v for k, v in ghost[word].items() if k != gone} for word in ("failed", "ended", "opened")}
         ghost = {**ghost, **kept}
     return ghost
+
+
+def _given_up(ghost: Json, node: str) -> Json:
+    run = ghost["host"].get(node)
+    return {**ghost, "lost": {**ghost["lost"], node: run}} if run else ghost
 
 
 def _new_failures(look: Look) -> list[Json]:

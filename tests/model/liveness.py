@@ -67,12 +67,12 @@ def holds(upgrade: Json, kind: str) -> bool:
 CIRCLES, MOST_PASSES = "it goes round in circles", 400
 
 
-def comes_to_rest(model: "Settling", state: State, good: set[tuple[int, ...]]) -> str:
+def comes_to_rest(model: "Settling", state: State, good: set[bytes]) -> str:
     """Let everything that happens by itself happen, each in its turn; return what is wrong about where it leads.
 
     ``good`` are states that are known to come to rest; those of this way are added if they do.
     """
-    seen, written_at = dict[tuple[int, ...], int](), -1
+    seen, written_at = dict[bytes, int](), -1
     for number in range(MOST_PASSES):
         if state.key in good:
             break

@@ -125,7 +125,7 @@ def _fall_back(store: Store, ghost: Json, node: str, phase: str, task: Json | No
 
 def _end(store: Store, node: str, phase: str, reason: str) -> None:
     undone = "Done" if phase == "Succeeded" else "Undone"
-    now = timestamp(store.now)
+    now = timestamp(store.utcnow())
     steps = [{"name": step, "result": undone, "startedAt": now, "finishedAt": now} for step in ("stop-kubelet",)]
     touched = {} if phase == "Failed" else {"steps": steps}
     report(store, node, phase=phase, reason=reason, finishedAt=now, **touched)
@@ -137,7 +137,7 @@ def report(store: Store, node: str, **status: object) -> None:
     run, before = task["spec"]["runID"], task.get("status") or {}
     kept = {"startedAt": before["startedAt"]} if before.get("runID") == run and "startedAt" in before else {}
     hazards = {"hazards": before["hazards"]} if before.get("runID") == run and "hazards" in before else {}
-    own: Json = {"startedAt": timestamp(store.now), **kept, **hazards, "runID": run, **status}
+    own: Json = {"startedAt": timestamp(store.utcnow()), **kept, **hazards, "runID": run, **status}
     done(store.replace_status(TASKS, node, own))
 
 

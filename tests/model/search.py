@@ -1,15 +1,29 @@
-"""The search: all states that can be reached with few disturbances, those with fewer first, the nearest first."""
+"""The search: all states that can be reached with few disturbances, those with fewer first, the nearest first.
 
+Of a state, its key is kept, a few dozen bytes, and of the way to it the last step. Objects and outcomes of calls are
+shared.
+"""
+
+import resource
 import time
+from array import array
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.model.liveness import CIRCLES, comes_to_rest, silent
-from tests.model.state import State
+from tests.model.state import State, unpacked
 from tests.model.steps import Model
 
+REPORTED = 10_000
+"""After how many states the search says how far it has come."""
+
 NEVER_ENDS = "once nothing disturbs, a rollout ends or says what it waits for"
+
+
+def memory_mb() -> int:
+    """Return how many MB the process has taken at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,33 +58,44 @@ class Search:
     found: dict[tuple[str, tuple[str, ...], str], Found] = field(default_factory=dict)
     transitions: int = 0
     complete: bool = False
-    _index: dict[tuple[int, ...], int] = field(default_factory=dict)
-    _from: list[tuple[int, str, str]] = field(default_factory=list)  # by state: parent, words, kind of disturbance
-    _depth: list[int] = field(default_factory=list)
-    _cost: list[int] = field(default_factory=list)  # by state: the fewest disturbances on a way to it
-    _moves: dict[int, list[int]] = field(default_factory=dict)  # by expanded state: where it goes by itself
-    _ends: set[int] = field(default_factory=set)  # states in which nothing happens any more, and that say why
-    _rests: set[tuple[int, ...]] = field(default_factory=set)  # states that come to rest
-    _levels: list[deque[tuple[int, State]]] = field(default_factory=list)
+    _index: dict[bytes, int] = field(default_factory=dict)
+    _keys: list[bytes] = field(default_factory=list)  # by state, as all that follows
+    _parent: "array[int]" = field(default_factory=lambda: array("i"))
+    _step: "array[int]" = field(default_factory=lambda: array("I"))  # the last step of the way to it, in ``_steps``
+    _depth: "array[int]" = field(default_factory=lambda: array("I"))
+    _cost: bytearray = field(default_factory=bytearray)  # the fewest disturbances on a way to it
+    _expanded: bytearray = field(default_factory=bytearray)
+    _ends: bytearray = field(default_factory=bytearray)  # whether nothing happens there any more, and it says why
+    _steps: dict[tuple[str, str], int] = field(default_factory=dict)  # by words and kind of disturbance
+    _told: list[tuple[str, str]] = field(default_factory=list)  # words and kind, by step
+    # where states go by themselves: from, to
+    _moves: "tuple[array[int], array[int]]" = field(default_factory=lambda: (array("I"), array("I")))
+    _rests: set[bytes] = field(default_factory=set)  # states that come to rest
+    _levels: list[deque[int]] = field(default_factory=list)
 
     def run(self) -> None:
         """Search until everything is seen, or a bound is reached."""
         self._levels = [deque() for _ in range(self.bounds.disturbances + 1)]
         self._add(self.model.world.start(), 0, -1, "", "")
-        began = time.process_time()
+        began, expanded = time.process_time(), 0
         for cost, level in enumerate(self._levels):
             while level:
-                if len(self._from) > self.bounds.states or time.process_time() - began > self.bounds.seconds:
+                if len(self._keys) > self.bounds.states or time.process_time() - began > self.bounds.seconds:
                     return self._conclude()
-                number, state = level.popleft()
+                number = level.popleft()
                 if self._cost[number] < cost:
                     continue  # a way with fewer disturbances was found meanwhile
-                if not self._expand(number, state, cost) or self._is_enough():
+                if not self._expand(number, unpacked(self._keys[number]), cost) or self._is_enough():
                     return None
-            self.report(f"{cost} disturbances: {len(self._index)} states, {self.transitions} transitions, "
-                        f"{time.process_time() - began:.0f} s")  # fmt: skip
+                if (expanded := expanded + 1) % REPORTED == 0:
+                    waiting = ", ".join(f"{len(each)} with {n}" for n, each in enumerate(self._levels) if each)
+                    self.report(f"{expanded} states expanded, {waiting} disturbances wait, {self._so_far(began)}")
+            self.report(f"all with {cost} disturbances: {self._so_far(began)}")
         self.complete = True
         return self._conclude()
+
+    def _so_far(self, began: float) -> str:
+        return f"{self.states} states, {self.transitions} transitions, {time.process_time() - began:.0f} s"
 
     @property
     def states(self) -> int:
@@ -87,7 +112,8 @@ class Search:
         return False
 
     def _expand(self, number: int, state: State, cost: int) -> bool:
-        moves, still, quiet = self._moves.setdefault(number, []), True, True
+        still, quiet, (sources, targets) = True, True, self._moves
+        self._expanded[number] = 1
         for each in self.model.transitions(state, disturbed=cost < self.bounds.disturbances):
             self.transitions += 1
             if each.wrong:
@@ -101,19 +127,20 @@ class Search:
             if same:
                 continue
             if each.wrong:
-                self._ends.add(number)  # it is told already
+                self._ends[number] = 1  # it is told already
                 continue
             after = self._add(each.state, cost + each.cost, number, each.words, each.kind)
             if each.progress:
-                moves.append(after)
+                sources.append(number)
+                targets.append(after)
         if quiet and not still and not any(silent(state)):
-            self._ends.add(number)  # it looks again and again, and says what it waits for
+            self._ends[number] = 1  # it looks again and again, and says what it waits for
         if still:
-            self._ends.add(number)
+            self._ends[number] = 1
             if wrong := tuple((NEVER_ENDS, problem) for problem in silent(state)):
                 self._note(wrong, number, "", "")
                 return not self.bounds.stop
-        disturbed = self.bounds.every and (self._from[number][2] or number % self.bounds.every == 0)
+        disturbed = self.bounds.every and (self._told[self._step[number]][1] or number % self.bounds.every == 0)
         if not still and disturbed and (problem := comes_to_rest(self.model, state, self._rests)):
             self._note(((NEVER_ENDS, problem),), number, "", "")
             return not self.bounds.stop
@@ -121,16 +148,23 @@ class Search:
 
     def _add(self, state: State, cost: int, parent: int, words: str, kind: str) -> int:
         known = self._index.get(state.key)
+        step = self._steps.setdefault((words, kind), len(self._told))
+        if step == len(self._told):
+            self._told.append((words, kind))
+        depth = self._depth[parent] + 1 if parent >= 0 else 0
         if known is None:
-            known = self._index[state.key] = len(self._from)
-            self._from.append((parent, words, kind))
-            self._depth.append(self._depth[parent] + 1 if parent >= 0 else 0)
+            known = self._index[state.key] = len(self._keys)
+            self._keys.append(state.key)
+            self._parent.append(parent)
+            self._step.append(step)
+            self._depth.append(depth)
             self._cost.append(cost)
-            self._levels[cost].append((known, state))
+            self._expanded.append(0)
+            self._ends.append(0)
+            self._levels[cost].append(known)
         elif cost < self._cost[known]:
-            self._from[known], self._cost[known] = (parent, words, kind), cost
-            self._depth[known] = self._depth[parent] + 1
-            self._levels[cost].append((known, state))
+            self._parent[known], self._step[known], self._depth[known], self._cost[known] = parent, step, depth, cost
+            self._levels[cost].append(known)
         return known
 
     def _note(self, wrong: tuple[tuple[str, str], ...], number: int, words: str, kind: str) -> None:
@@ -144,25 +178,22 @@ class Search:
     def _way(self, number: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         path, kinds = list[str](), list[str]()
         while number > 0:
-            number, words, kind = self._from[number]
+            words, kind = self._told[self._step[number]]
+            number = self._parent[number]
             path.append(words)
             kinds += [kind] if kind else []
         return tuple(reversed(path)), tuple(reversed(kinds))
 
     def _conclude(self) -> None:
         """Find states from which no end can be reached, whatever comes next of what happens by itself."""
-        back: dict[int, list[int]] = {}
-        for number, moves in self._moves.items():
-            for after in moves:
-                back.setdefault(after, []).append(number)
-        good = {number for number in range(len(self._from)) if number not in self._moves} | self._ends
-        waiting = [*good]
-        while waiting:
-            for before in back.get(waiting.pop(), ()):
-                if before not in good:
-                    good.add(before)
-                    waiting.append(before)
-        for number in sorted(set(self._moves) - good):
+        good = bytearray(end or not expanded for end, expanded in zip(self._ends, self._expanded, strict=True))
+        changed = True
+        while changed:  # from the last state to the first, since most lead to later ones
+            changed = False
+            for source, target in zip(reversed(self._moves[0]), reversed(self._moves[1]), strict=True):
+                if good[target] and not good[source]:
+                    good[source] = changed = True
+        for number in (number for number, each in enumerate(good) if not each):
             self._note(((NEVER_ENDS, CIRCLES),), number, "", "")
             if self.bounds.stop:
                 return

@@ -1,35 +1,34 @@
 """A state of a world: objects in the API server, what the operator remembers, what the checker keeps in mind."""
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from nodeupgrade.api.json import Json
 from tests.model.canonical import (
+    GHOST,
+    LATE,
+    NUMBERS,
+    OBJECTS,
+    UPGRADE,
     Key,
     Object,
     Renaming,
     born,
+    forget_objects,
     interned,
     node_of,
     runs_of_slots,
     settled,
     settled_value,
-    shifted,
     written,
 )
-from tests.model.store import Store, Write
 
-GHOST: Key = ("ghost", None, "ghost")
-"""What the checker keeps in mind, beside the objects: which runs go on on the hosts, what failed, what was opened."""
-
-LATE: Key = ("late", None, "late")
-"""A write of a former leader that is still on its way."""
-
-NOT_SERVED = frozenset({GHOST, LATE})
 NO_GHOST: Json = {
     "metadata": {"name": "ghost"},
     "host": {},  # by node, the run that goes on on its host
+    "lost": {},  # by node, the run on its host that was given up because its Node was gone
     "failed": {},  # by UID of the NodeUpgrade and the Node: failures that must count
     "ended": {},  # by UID of the NodeUpgrade and wave: when its last run was judged
     "opened": {},  # likewise: waves that have rightly begun
@@ -37,8 +36,50 @@ NO_GHOST: Json = {
     "retries": 0,
 }
 
-Remembered: TypeAlias = tuple[Any, int]
-"""What is kept in memory of one NodeUpgrade, and the number of its text."""
+Change: TypeAlias = Object | Json | None
+"""What has become of an object: as it is seen from the next step, as it was written, or nothing."""
+
+
+class Remembered:
+    """What is kept in memory of one NodeUpgrade, never changed."""
+
+    __slots__ = ("_later", "name", "number", "value")
+
+    def __init__(self, name: str, value: Any, number: int) -> None:
+        self.name, self.value, self.number = name, value, number
+        self._later = dict[int, Remembered]()
+
+    def later(self, seconds: int) -> "Remembered":
+        """Return it after so many seconds."""
+        if (known := self._later.get(seconds)) is None:
+            known = self._later[seconds] = remembered_as(self.name, settled_value(self.value, seconds))
+        return known
+
+
+_MEMORIES = dict[tuple[str, str], Remembered]()
+_REMEMBERED = dict[int, Remembered]()
+
+
+def remembered_as(name: str, value: Any) -> Remembered:
+    """Return what is kept of a NodeUpgrade, the same for equal ones."""
+    text = text_of(value)
+    if (known := _MEMORIES.get((name, text))) is None:
+        known = _MEMORIES[name, text] = Remembered(name, value, next(NUMBERS))
+        _REMEMBERED[known.number] = known
+    return known
+
+
+def text_of(memory: Any) -> str:
+    """Return a text that differs for different memories."""
+    names = getattr(type(memory), "__dataclass_fields__", ())
+    return repr([sorted(v) if isinstance(v := getattr(memory, name), set) else v for name in names])
+
+
+def forget() -> None:
+    """Forget everything that states share, so that memory is bounded; no state of before can be gone on from."""
+    forget_objects()
+    _MEMORIES.clear()
+    _REMEMBERED.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +88,17 @@ class State:
 
     objects: Mapping[Key, Object]
     memory: Mapping[str, Remembered] = field(default_factory=dict)
-    key: tuple[int, ...] = ()
+    key: bytes = b""  # the numbers of the objects, 0, and those of what is remembered
 
     @property
     def ghost(self) -> Json:
         """What the checker keeps in mind."""
         return self.objects[GHOST].body
+
+    @property
+    def served(self) -> bytes:
+        """What an operator sees of the state; both objects that are not served come first."""
+        return self.key[4 * (1 + (LATE in self.objects)) : 4 * len(self.objects)]
 
     def body(self, plural: str, name: str, namespace: str | None = None) -> Json | None:
         """Return one object, if it is there."""
@@ -61,58 +107,57 @@ class State:
 
     def all(self, plural: str) -> list[Json]:
         """Return all objects of a kind, by name."""
-        return [known.body for key, known in sorted_items(self.objects) if key[0] == plural]
-
-
-def sorted_items(objects: Mapping[Key, Object]) -> list[tuple[Key, Object]]:
-    """Return objects in the order of their keys."""
-    return sorted(objects.items(), key=lambda item: (item[0][0], item[0][1] or "", item[0][2]))
+        return [known.body for key, known in self.objects.items() if key[0] == plural]
 
 
 def make_state(objects: Mapping[Key, Object], memory: Mapping[str, Remembered]) -> State:
     """Return a state of canonical objects."""
-    ordered = dict(sorted_items(objects))
-    numbers = (known.number for known in ordered.values())
-    kept = (number for name, (_, number) in sorted(memory.items()) for number in (number_of(name), number))
-    return State(ordered, memory, (*numbers, 0, *kept))
+    ordered = sorted(objects.values(), key=_place)
+    kept = sorted(memory.items())
+    numbers = [*(each.number for each in ordered), 0, *(each.number for _, each in kept)]
+    return State({each.key: each for each in ordered}, dict(kept), array("I", numbers).tobytes())
 
 
-_MEMORIES: dict[str, int] = {}
+def _place(known: Object) -> tuple[str, str, str]:
+    return known.place
 
 
-def number_of(memory: Any) -> int:
-    """Return the number of what is remembered."""
-    names = getattr(type(memory), "__dataclass_fields__", ())
-    parts = [sorted(v) if isinstance(v := getattr(memory, name), set) else v for name in names]
-    return _MEMORIES.setdefault(repr(parts or memory), len(_MEMORIES) + 1)
+def unpacked(key: bytes) -> State:
+    """Return the state with this key."""
+    numbers = array("I", key)
+    end = numbers.index(0)
+    objects, kept = (OBJECTS[n] for n in numbers[:end]), (_REMEMBERED[n] for n in numbers[end + 1 :])
+    return State({each.key: each for each in objects}, {each.name: each for each in kept}, key)
 
 
-def settle(written_to: Mapping[Key, Object], memory: Mapping[str, Any], known: Mapping[str, Remembered]) -> State:
+def settle(state: State, changes: Mapping[Key, Change], memory: Mapping[str, Remembered | None]) -> State:
     """Return the state after a step: what it has written is canonical again.
 
-    ``memory`` holds only what the step may have changed; of the rest, ``known`` is still true.
+    ``memory`` holds only what the step may have changed, None for what is forgotten.
     """
+    if not changes and all(state.memory.get(name) is each for name, each in memory.items()):
+        return state
 
     def used(node: str) -> set[str]:
-        kept = (each.runs for each in written_to.values() if each.number >= 0 and node_of(each.body) == node)
-        slots = (runs_of_slots(each.body, node) for key, each in written_to.items() if key[0] == UPGRADE)
-        host = written_to[GHOST].body["host"].get(node)
+        unchanged = (each for key, each in state.objects.items() if key not in changes)
+        kept = (each.runs for each in unchanged if node_of(each.body) == node)
+        slots = (runs_of_slots(body, node) for key, body in bodies.items() if key[0] == UPGRADE)
+        host = bodies[GHOST]["host"].get(node)
         return {*set[str]().union(*kept, *slots), *([host] if host else [])}
 
-    renaming, objects = Renaming(used), dict(written_to)
-    for key, each in written_to.items():
-        if each.number < 0:
-            objects[key] = settled(key[0], each.body, renaming)
-    if LATE in objects and "key" not in objects[LATE].body:
-        del objects[LATE]
-    _rank(objects)
-    kept = dict(known)
-    for name, value in memory.items():
-        kept.pop(name, None)
-        if value is not None:
-            settled_one = settled_value(value, 1, lambda text: text)
-            kept[name] = settled_one, number_of(settled_one)
-    return make_state(objects, kept)
+    renaming, objects, bodies = Renaming(used), dict(state.objects), {k: each.body for k, each in state.objects.items()}
+    for key, each in changes.items():
+        bodies.pop(key, None)
+        objects.pop(key, None)
+        if each is not None:
+            bodies[key] = each.body if isinstance(each, Object) else each
+    for key, each in sorted(changes.items()):
+        if each is not None:
+            objects[key] = each if isinstance(each, Object) else settled(key, each, renaming)
+    if any(key[0] == UPGRADE and (each is None or key not in state.objects) for key, each in changes.items()):
+        _rank(objects)
+    kept = {**state.memory, **memory}
+    return make_state(objects, {name: each for name, each in kept.items() if each is not None})
 
 
 def _rank(objects: dict[Key, Object]) -> None:
@@ -124,27 +169,10 @@ def _rank(objects: dict[Key, Object]) -> None:
         if created != (moment := born(rank)):
             body = objects[key].body
             body = {**body, "metadata": {**body["metadata"], "creationTimestamp": moment}}
-            objects[key] = interned(UPGRADE, written(UPGRADE, body))
-
-
-UPGRADE = "nodeupgrades"
-
-
-def collect(store: Store) -> None:
-    """Delete objects whose owners are all gone, as the garbage collector of a cluster does."""
-    there = {each.body["metadata"].get("uid") for each in store.objects.values()}
-    for key, each in [*store.objects.items()]:
-        owners = each.body["metadata"].get("ownerReferences")
-        if owners and not any(owner["uid"] in there for owner in owners):
-            del store.objects[key]
-            store.writes.append(Write(key, each.body, None, {"verb": "collect"}))
+            objects[key] = interned(key, written(UPGRADE, body))
 
 
 def later(state: State, seconds: int) -> State:
     """Return a state after nothing has happened for so many seconds."""
-    objects = {key: shifted(key[0], each, seconds) for key, each in state.objects.items()}
-    memory = {
-        name: (value := settled_value(known, seconds, lambda text: text), number_of(value))
-        for name, (known, _) in state.memory.items()
-    }
-    return make_state(objects, memory)
+    objects = {key: each.shifted(seconds) for key, each in state.objects.items()}
+    return make_state(objects, {name: each.later(seconds) for name, each in state.memory.items()})

@@ -1,6 +1,7 @@
 """All transitions of a state: steps of the controllers, of the node sides, events, crashes, other leaders, and time."""
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,20 +9,21 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, Resource
 from nodeupgrade.errors import NodeUpgradeError
 from tests.model.adapter import CORDON_ANNOTATION, TERM, Operator, is_abandoned, is_agent, slots
-from tests.model.canonical import LEADER, Key, Object, interned
+from tests.model.canonical import GHOST, LATE, LEADER, UPGRADE, Key, fixed, interned
 from tests.model.events import event_deeds
 from tests.model.invariants import RULES, Look, remembered
 from tests.model.liveness import is_over
 from tests.model.nodeside import Deed, agent_deeds
-from tests.model.state import GHOST, LATE, NOT_SERVED, State, collect, later, make_state, settle
-from tests.model.store import Store, Write, done
+from tests.model.recent import Recent
+from tests.model.state import Change, Remembered, State, forget, later, make_state, settle
+from tests.model.store import Write, done
 from tests.model.worlds import World
 
 LADDER = (30, 90, 210, 330, 690, 1080, 1860, 3690, 7290, 25230)
 """Seconds after which something may be due, when nothing else is left to do."""
 
-MOST_KNOWN = 40_000
-"""How many results of calls are kept."""
+MOST_KNOWN = 50_000
+"""How many outcomes of calls are kept, at least."""
 
 RESOURCES = {each.plural: each for each in (NODES, PODS, TASKS, UPGRADES)}
 
@@ -41,11 +43,31 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a controller."""
+
+    words: str
+    make: Callable[[], None]
+    rollout: str = ""  # whose memory it uses
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call comes to wherever the operator sees the same, and remembers the same of the rollout."""
+
+    writes: tuple[Write, ...]
+    changes: tuple[Change, ...]  # what each write has made of its object
+    memory: Mapping[str, Remembered | None]
+    told: tuple[str, ...]
+    failure: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """What one call of a controller has come to: the writes, and what is kept in mind after each."""
 
     transition: Transition
-    writes: tuple[Write, ...]
+    outcome: Outcome
     ghosts: tuple[Json, ...]
 
 
@@ -57,16 +79,21 @@ class Model:
     ignored: frozenset[str] = frozenset()  # rules that are not asked
     operator: Operator = field(init=False)
     steps: int = 0
-    _known: dict[tuple[tuple[int, ...], str], Done] = field(default_factory=dict)
+    _known: Recent[tuple[bytes, int, str], Outcome] = field(default_factory=lambda: Recent(MOST_KNOWN))
 
     def __post_init__(self) -> None:
         self.operator = Operator(self.world.server)
 
+    def forget(self) -> None:
+        """Forget what calls have come to, and all objects; no state of before can be gone on from."""
+        self._known.forget()
+        forget()
+
     def transitions(self, state: State, *, disturbed: bool) -> Iterator[Transition]:
         """Yield all transitions of a state; without ``disturbed``, only those that cost nothing."""
         moved, calls = False, [*self.calls(state)]
-        for words, call in calls:
-            done_so = self.called(state, words, call)
+        for call in calls:
+            done_so = self.called(state, call)
             moved |= done_so.transition.state.key != state.key
             yield done_so.transition
             if disturbed:
@@ -92,47 +119,53 @@ class Model:
     def _may_happen(self, deed: Deed) -> bool:
         return not deed.kind or not self.world.kinds or deed.kind in self.world.kinds
 
-    def calls(self, state: State) -> Iterator[tuple[str, Callable[[], None]]]:
+    def calls(self, state: State) -> Iterator[Call]:
         """Yield the calls of controllers that may come next."""
         operator = self.operator
         for name in self.world.specs:
-            if (upgrade := state.body("nodeupgrades", name)) is None:
+            if (upgrade := state.body(UPGRADE, name)) is None and name not in state.memory:
                 continue
-            yield f"reconcile {name}", lambda name=name: operator.reconcile_rollout(name)  # type: ignore[misc]
+            yield Call(f"reconcile {name}", lambda name=name: operator.reconcile_rollout(name), name)  # type: ignore[misc]
             for node in sorted(slots(upgrade)):
-                yield (
-                    f"reconcile {node} of {name}",
-                    lambda name=name, node=node: operator.reconcile_node(name, node),  # type: ignore[misc]
-                )
+                step = lambda name=name, node=node: operator.reconcile_node(name, node)  # noqa: E731
+                yield Call(f"reconcile {node} of {name}", step, name)
         if self._is_to_sweep(state):
-            yield "sweep", operator.sweep
+            yield Call("sweep", operator.sweep)
 
     def _is_to_sweep(self, state: State) -> bool:
         marked = (CORDON_ANNOTATION in (n["metadata"].get("annotations") or {}) for n in state.all("nodes"))
         return any(marked) or any(map(is_agent, state.all("pods"))) or any(_is_leftover(state))
 
-    def called(self, state: State, words: str, call: Callable[[], None]) -> Done:
-        """Let a controller be called once; what comes of it is known for a while."""
-        if (known := self._known.get((state.key, words))) is None:
-            if len(self._known) > MOST_KNOWN:
-                self._known.clear()
-            known = self._known[state.key, words] = self._called(state, words, call)
-        return known
+    def called(self, state: State, call: Call) -> Done:
+        """Let a controller be called once."""
+        known = state.memory.get(call.rollout)
+        key = (state.served, 0 if known is None else known.number, call.words)
+        if (outcome := self._known.get(key)) is None:
+            outcome = self._outcome(state, call)
+            self._known.keep(key, outcome)
+        ghosts, wrong = self._watch(state, outcome.writes, late=False)
+        written = {write.key: change for write, change in zip(outcome.writes, outcome.changes, strict=True)}
+        after = settle(state, {**written, **_kept(state, ghosts, outcome.writes)}, outcome.memory)
+        asked = self._asked([*wrong, *outcome.failure])
+        wrote = bool(outcome.writes)
+        made = Transition(call.words, after, progress=True, wrote=wrote, told=outcome.told, wrong=asked)
+        return Done(made, outcome, tuple(ghosts))
 
-    def _called(self, state: State, words: str, call: Callable[[], None]) -> Done:
+    def _outcome(self, state: State, call: Call) -> Outcome:
         operator, store = self.operator, self.operator.store
         self.steps += 1
-        operator.load(state)
-        call()
-        collect(store)
-        ghosts, wrong = self._watch(state, store.writes, late=False)
-        if operator.failed:
-            wrong = [*wrong, *self._of_failure(operator.failed, store.refused)]
-        objects = {**store.objects, **_kept(state.objects, ghosts, store.writes)}
-        after = settle(objects, operator.memories(), state.memory)
-        told = tuple(operator.told)
-        made = Transition(words, after, progress=True, wrote=bool(store.writes), told=told, wrong=self._asked(wrong))
-        return Done(made, tuple(store.writes), tuple(ghosts))
+        operator.load(state, call.rollout)
+        call.make()
+        done(store.collect_garbage())
+        remembers = operator.memory(call.rollout, state.memory.get(call.rollout)) if call.rollout else None
+        failure = self._of_failure(operator.failed, store.refused) if operator.failed else []
+        return Outcome(
+            writes=tuple(store.writes),
+            changes=tuple(fixed(write.key, write.after) for write in store.writes),
+            memory={call.rollout: remembers} if call.rollout else {},
+            told=tuple(operator.told),
+            failure=tuple(failure),
+        )
 
     def _of_failure(self, failed: str, refused: list[str]) -> list[tuple[str, str]]:
         rule = "every status is valid" if refused else "nothing fails unexpectedly"
@@ -141,48 +174,52 @@ class Model:
     def _asked(self, wrong: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         return tuple(each for each in wrong if each[0] not in self.ignored)
 
-    def _watch(self, state: State, writes: list[Write], *, late: bool) -> tuple[list[Json], list[tuple[str, str]]]:
+    def _watch(self, state: State, writes: Sequence[Write], *, late: bool) -> tuple[list[Json], list[tuple[str, str]]]:
         """Judge writes one after the other; return what is kept in mind after each, and what is wrong."""
-        objects, ghost, ghosts = dict(state.objects), state.ghost, list[Json]()
+        if not writes:
+            return [], []
+        start = {key: known.body for key, known in state.objects.items()}
+        objects, ghost, ghosts = dict(start), state.ghost, list[Json]()
         wrong = list[tuple[str, str]]()
         for write in writes:
-            look = Look(self.world, state.objects, objects, write, ghost, late)
+            look = Look(self.world, start, objects, write, ghost, late)
             wrong += [(name, problem) for name, rule in RULES.items() for problem in rule(look)]
             ghost = remembered(look)
             ghosts.append(ghost)
-            _apply(objects, write)
+            if write.after is None:
+                objects.pop(write.key, None)
+            else:
+                objects[write.key] = write.after
         return ghosts, wrong
 
     def interrupted(self, state: State, done_so: Done) -> Iterator[Transition]:
         """Yield what becomes of it if the operator dies before or after each write, or another one takes over."""
-        writes, words = done_so.writes, done_so.transition.words
+        outcome, words = done_so.outcome, done_so.transition.words
+        writes, lost = outcome.writes, dict.fromkeys(state.memory)
         first = 0 if state.memory and words.startswith("reconcile") else 1
         for number in range(first, len(writes) + 1):
-            objects = dict(state.objects)
-            for write in writes[:number]:
-                _apply(objects, write)
-            objects |= _kept(state.objects, done_so.ghosts[:number], writes[:number])
-            known = state.memory
+            written = {each.key: change for each, change in zip(writes[:number], outcome.changes, strict=False)}
+            changes = {**written, **_kept(state, done_so.ghosts[:number], writes[:number])}
             if self._happens("crash"):
-                after = settle(objects, dict.fromkeys(known), known)
+                after = settle(state, changes, lost)
                 yield Transition(f"{words}; the operator dies after write {number}", after, 1, "crash")
-            if number < len(writes) and LATE not in objects and self._happens("leader"):
-                yield self._taken_over(objects, known, writes[number], f"{words}, up to write {number}")
+            if number < len(writes) and LATE not in state.objects and self._happens("leader"):
+                yield self._taken_over(state, changes, writes[number], f"{words}, up to write {number}")
         if not writes and state.memory and words.startswith("reconcile") and self._happens("crash"):
             yield Transition("the operator is started anew", make_state(state.objects, {}), 1, "crash")
 
     def _happens(self, kind: str) -> bool:
         return not self.world.kinds or kind in self.world.kinds
 
-    def _taken_over(self, objects: dict[Key, Object], known: Mapping[str, Any], write: Write, words: str) -> Transition:
+    def _taken_over(self, state: State, changes: Mapping[Key, Change], write: Write, words: str) -> Transition:
+        lost = dict.fromkeys(state.memory)
         if write.call["verb"] == "collect":
-            after = settle(objects, dict.fromkeys(known), known)
-            return Transition(f"{words}; another leader takes over", after, 1, "leader")
+            return Transition(f"{words}; another leader takes over", settle(state, changes, lost), 1, "leader")
         plural, namespace, name = write.key
         body = {"metadata": {"name": "late"}, "key": [plural, namespace, name], "spec": {"nodeName": _node_of(write)}}
         pending = {**body, "call": write.call, "held": bool(write.call.get("held") or write.call["verb"] == "create")}
-        state = settle({**objects, LATE: Object(pending)}, dict.fromkeys(known), known)
-        older = {key: interned(key[0], each.text.replace(TERM, f"1-{LEADER}")) for key, each in state.objects.items()}
+        objects = settle(state, {**changes, LATE: pending}, lost).objects
+        older = {key: interned(key, each.text.replace(TERM, f"1-{LEADER}")) for key, each in objects.items()}
         words = f"{words}; another leader takes over, and write {plural}/{name} is still on its way"
         return Transition(words, make_state(older, {}), 1, "leader")
 
@@ -190,7 +227,6 @@ class Model:
         """Let the late write of the former leader arrive."""
         store, body = self.operator.store, state.objects[LATE].body
         store.load(state.objects)
-        del store.objects[LATE]
         resource, call = _resource(body["key"]), body["call"]
         try:
             match call["verb"]:
@@ -203,14 +239,12 @@ class Model:
                 case _:
                     done(store.delete(resource, call["name"]))
         except NodeUpgradeError:
-            store.load({key: each for key, each in state.objects.items() if key != LATE})
-        collect(store)
+            store.load(state.objects)
+        done(store.collect_garbage())
         ghosts, wrong = self._watch(state, store.writes, late=True)
-        objects = {**store.objects, **_kept(state.objects, ghosts, store.writes)}
-        objects.pop(LATE, None)
-        after = settle(objects, {}, state.memory)
+        changes = {**_changes(store.writes), **_kept(state, ghosts, store.writes), LATE: None}
         words = f"the former leader's write of {body['key'][0]}/{body['key'][2]} arrives"
-        return Transition(words, after, wrong=self._asked(wrong))
+        return Transition(words, settle(state, changes, {}), wrong=self._asked(wrong))
 
     def deed(self, state: State, deed: Deed, *, progress: bool = False) -> Transition:
         """Let something happen."""
@@ -220,13 +254,15 @@ class Model:
             deed.do(store, ghost)
         except NodeUpgradeError as error:
             return Transition(f"{deed.words}: {error}", state, deed.cost, deed.kind)
-        collect(store)
+        done(store.collect_garbage())
+        before = {key: known.body for key, known in state.objects.items()}
         for write in store.writes:
-            ghost = remembered(Look(self.world, state.objects, state.objects, write, ghost, late=True))
+            ghost = remembered(Look(self.world, before, before, write, ghost, late=True))
+        ghost["lost"] = {node: run for node, run in ghost["lost"].items() if run and run == ghost["host"].get(node)}
         wrong = [] if ghost["host"] == state.ghost["host"] else [*_slots_of_runs(state, ghost)]
-        objects = {**store.objects, **_kept(state.objects, [ghost], store.writes)}
-        gone = {key[2]: None for key in state.objects if key[0] == "nodeupgrades" and key not in objects}
-        after = settle(objects, gone, state.memory)
+        changes = {**_changes(store.writes), **_kept(state, [ghost], store.writes)}
+        gone = {key[2]: None for key, each in changes.items() if key[0] == UPGRADE and each is None}
+        after = settle(state, changes, gone)
         return Transition(deed.words, after, deed.cost, deed.kind, progress, wrong=self._asked(wrong))
 
     def one_pass(self, state: State) -> tuple[State, bool] | None:
@@ -235,10 +271,9 @@ class Model:
         Return the state after that, and whether anything was written; None at rest.
         """
         before, wrote = state.key, False
-        for words, _ in [*self.calls(state)]:
-            again = dict(self.calls(state))
-            if words in again:
-                each = self.called(state, words, again[words]).transition
+        for call in [*self.calls(state)]:
+            if any(call.words == again.words for again in self.calls(state)):
+                each = self.called(state, call).transition
                 state, wrote = each.state, wrote or each.wrote
         for deed in [each for each in agent_deeds(state) if not each.cost]:
             if deed.words in {each.words for each in agent_deeds(state)}:
@@ -249,14 +284,21 @@ class Model:
         return None if passed is None else (passed.state, False)
 
     def passed(self, state: State) -> Transition | None:
-        """Return the state after so much time that something is due; None if nothing ever is."""
-        for seconds in LADDER:
-            after = later(state, seconds)
-            if after.key != state.key and any(
-                self.called(after, words, call).transition.state.key != after.key for words, call in self.calls(after)
-            ):
-                return Transition(f"{seconds} seconds pass", after, progress=True)
-        return None
+        """Return the state after so much time that something is due; None if nothing ever is.
+
+        What is due stays so while more time passes, since no world has windows.
+        """
+        if not self._is_due(state, LADDER[-1]):
+            return None
+        seconds = LADDER[bisect_left(LADDER, True, key=lambda after: self._is_due(state, after))]
+        return Transition(f"{seconds} seconds pass", later(state, seconds), progress=True)
+
+    def _is_due(self, state: State, seconds: int) -> bool:
+        """Report whether anything happens once so much time has passed."""
+        after = later(state, seconds)
+        return after.key != state.key and any(
+            self.called(after, call).transition.state.key != after.key for call in self.calls(after)
+        )
 
 
 def _is_leftover(state: State) -> Iterator[bool]:
@@ -276,26 +318,20 @@ def _slots_of_runs(state: State, ghost: Json) -> Iterator[tuple[str, str]]:
             yield "P3 a run keeps its slot", f"a run begins on {node}, which has no slot"
 
 
-def _apply(objects: dict[Key, Object], write: Write) -> None:
-    if write.after is None:
-        objects.pop(write.key, None)
-    else:
-        objects[write.key] = Object(write.after)
+def _changes(writes: Sequence[Write]) -> dict[Key, Change]:
+    return {write.key: write.after for write in writes}
 
 
-def _kept(before: Mapping[Key, Object], ghosts: Any, writes: Any) -> dict[Key, Object]:
-    """Return what is not served: what is kept in mind, and a late write that is not void yet."""
-    kept = {}
-    if ghosts and ghosts[-1] != before[GHOST].body:
-        kept[GHOST] = Object(ghosts[-1])
-    if LATE in before and before[LATE].body["held"]:
-        target = tuple(before[LATE].body["key"])
+def _kept(state: State, ghosts: Sequence[Json], writes: Sequence[Write]) -> dict[Key, Change]:
+    """Return what is not served: what is kept in mind, and a late write that is void by now."""
+    kept = dict[Key, Change]()
+    if ghosts and ghosts[-1] != state.ghost:
+        kept[GHOST] = ghosts[-1]
+    if LATE in state.objects and state.objects[LATE].body["held"]:
+        target = tuple(state.objects[LATE].body["key"])
         if any(write.key == target for write in writes):
-            kept[LATE] = VOID
+            kept[LATE] = None
     return kept
-
-
-VOID = interned("late", '{"metadata": {"name": "void"}, "held": false}')
 
 
 def _node_of(write: Write) -> str:
@@ -306,6 +342,3 @@ def _node_of(write: Write) -> str:
 def _resource(key: list[Any]) -> Resource:
     found = RESOURCES[key[0]]
     return found if key[1] is None else found.within(key[1])
-
-
-__all__ = ["NOT_SERVED", "Model", "Store", "Transition"]

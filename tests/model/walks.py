@@ -1,22 +1,28 @@
 """Random walks through a world that is too large to be searched.
 
-``python -m tests.model.walks --seed 1 --count 100``
+``python -m tests.model.walks --seed 1 --count 100``; the last line is data.
 """
 
 import argparse
+import json
 import random
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.model.canonical import LATE
 from tests.model.events import event_deeds
 from tests.model.liveness import comes_to_rest
 from tests.model.nodeside import agent_deeds
-from tests.model.search import NEVER_ENDS, Found
-from tests.model.state import LATE, State
+from tests.model.search import NEVER_ENDS, Found, memory_mb
+from tests.model.state import State
 from tests.model.steps import Model, Transition
 from tests.model.story import narrated
 from tests.model.worlds import WORLDS
+
+BOUNDED = 100
+"""After how many walks everything is forgotten that they have in common, so that memory is bounded."""
 
 STEPS, MOST_DISTURBANCES = 120, 8
 DISTURBED, INTERRUPTED, ANSWERED = 0.06, 0.02, 0.05
@@ -59,8 +65,8 @@ def _step(model: Model, state: State, chance: random.Random, *, disturbed: bool)
     if dice < DISTURBED and disturbed and (each := _disturbance(model, state, chance)) is not None:
         return each
     if dice < DISTURBED + INTERRUPTED and disturbed:
-        words, call = chance.choice([*model.calls(state)] or [("", lambda: None)])
-        if words and (ways := [*model.interrupted(state, model.called(state, words, call))]):
+        calls = [*model.calls(state)]
+        if calls and (ways := [*model.interrupted(state, model.called(state, chance.choice(calls)))]):
             return chance.choice(ways)
     answers = [each for each in event_deeds(model.world, state) if not each.cost]
     if dice > 1 - ANSWERED and answers:
@@ -75,8 +81,8 @@ def _disturbance(model: Model, state: State, chance: random.Random) -> Transitio
 
 def _goes_on(model: Model, state: State, chance: random.Random) -> Transition | None:
     ways: list[Callable[[], Transition]] = [
-        lambda words=words, call=call: model.called(state, words, call).transition  # type: ignore[misc]
-        for words, call in model.calls(state)
+        lambda call=call: model.called(state, call).transition  # type: ignore[misc]
+        for call in model.calls(state)
     ]
     ways += [lambda deed=deed: model.deed(state, deed) for deed in agent_deeds(state) if not deed.cost]  # type: ignore[misc]
     ways += [lambda: model.arrives(state)] if LATE in state.objects else []
@@ -98,6 +104,8 @@ def main() -> int:
     asked = parser.parse_args()
     model, steps, broken = Model(WORLDS[asked.world], frozenset(asked.ignore)), 0, 0
     for seed in range(asked.seed, asked.seed + asked.count):
+        if (seed - asked.seed) % BOUNDED == 0:
+            model.forget()
         done = walk(model, seed)
         steps += len(done.gone)
         if done.found is None or done.found.rule in asked.ignore:
@@ -107,7 +115,10 @@ def main() -> int:
         if not asked.all:
             print(narrated(model, done.found, done.gone))
             break
-    print(f"{asked.count} walks from seed {asked.seed}, {steps} steps, {broken} with a broken rule")
+    print(json.dumps({
+        "world": asked.world, "walks": asked.count, "first_seed": asked.seed, "steps": steps, "broken_rules": broken,
+        "cpu_seconds": round(time.process_time()), "memory_mb": memory_mb(),
+    }))  # fmt: skip
     return 1 if broken else 0
 
 

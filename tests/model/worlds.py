@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import NODES, PODS, UPGRADES
 from tests.doubles.kube_fleet import node_object, pod_object
-from tests.model.canonical import Key, Object, born, interned, written
-from tests.model.state import GHOST, NO_GHOST, State, make_state
+from tests.model.canonical import GHOST, UPGRADE, Key, Object, born, interned, written
+from tests.model.state import NO_GHOST, State, make_state
 from tests.model.store import Store, done
 from tests.scenario.rollout.harness import upgrade_object
 
@@ -40,14 +40,14 @@ class World:
             add_pod(store, f"web-on-{name}", name)
         for name, spec in self.specs.items():
             done(store.create(UPGRADES, upgrade_object(name, **spec)))
-        objects = {key: _ancient(key, each, self.rank(key[2]) if key[0] == "nodeupgrades" else 0)
-                   for key, each in store.objects.items()}  # fmt: skip
-        return make_state({**objects, GHOST: interned("ghost", written("ghost", NO_GHOST))}, {})
+        objects = {key: _ancient(key, each, self.rank(key[2]) if key[0] == UPGRADE else 0)
+                   for key, each in store.bodies().items()}  # fmt: skip
+        return make_state({**objects, GHOST: interned(GHOST, written("ghost", NO_GHOST))}, {})
 
 
-def _ancient(key: Key, known: Object, rank: int) -> Object:
-    metadata = {**known.body["metadata"], "creationTimestamp": born(rank)}
-    return interned(key[0], written(key[0], {**known.body, "metadata": metadata}))
+def _ancient(key: Key, body: Json, rank: int) -> Object:
+    metadata = {**body["metadata"], "creationTimestamp": born(rank)}
+    return interned(key, written(key[0], {**body, "metadata": metadata}))
 
 
 def add_node(store: Store, name: str, labels: Mapping[str, str], version: str = "v1.30.14") -> None:

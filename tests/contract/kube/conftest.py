@@ -1,4 +1,4 @@
-"""The API servers that the suite runs on: the double, and the real one."""
+"""The API servers that the suite runs on: the double, that of the model checker, and the real one."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,7 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.typed_objects import TypedKube
 from tests.contract.kube.apiserver import ApiServer
 from tests.doubles.kube import InMemoryKube
+from tests.model.store import Store
 
 ROOT = Path(__file__).parents[3]
 GOODBYE_SECONDS = 60
@@ -43,10 +44,13 @@ def connections() -> set[str]:
     return {row[9] for row in rows if row[3] != LISTENING and f"socket:[{row[9]}]" in own}
 
 
-@pytest.fixture(params=["double", REAL])
+DOUBLES = {"double": InMemoryKube, "model": Store}
+
+
+@pytest.fixture(params=[*DOUBLES, REAL])
 async def kube(request: pytest.FixtureRequest) -> AsyncIterator[TypedKube]:
-    if request.param == "double":
-        yield InMemoryKube()
+    if (double := DOUBLES.get(request.param)) is not None:
+        yield double()
         return
     server: ApiServer = request.getfixturevalue("api_server")
     async with KubeClient.open(server.kubeconfig()) as client:

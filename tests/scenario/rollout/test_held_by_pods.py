@@ -1,11 +1,16 @@
 """A pod may hold its node: the rollout goes on with others, says who holds it until when, and then goes on with it."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+from unittest import mock
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, Resource
+from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import START, Scene
 
 HOLD = "nodeupgrade.dev/hold"
@@ -76,6 +81,23 @@ async def test_after_its_time_it_holds_no_more_although_the_pod_is_another_one_b
     assert await until(it, "node-0")
 
     assert LIMIT <= it.now - START < LIMIT + timedelta(minutes=5)
+
+
+async def test_while_it_is_held_its_pods_are_read_once_a_minute() -> None:
+    it, read_at = await scene(), list[datetime]()
+    assert await until(it, "node-1")
+    listed = it.kube.list
+
+    async def counted(resource: Resource, **selected: Any) -> list[Json]:
+        read_at.extend([it.now] if (selected.get("fields") or {}).get("spec.nodeName") == "node-0" else [])
+        return await listed(resource, **selected)
+
+    with mock.patch.object(InMemoryKube, "list", staticmethod(counted)):
+        for _ in range(60):
+            await it.step()
+
+    assert len(read_at) > 5
+    assert min(b - a for a, b in pairwise(read_at)) >= timedelta(minutes=1)
 
 
 async def test_it_goes_on_at_once_when_the_annotation_is_removed() -> None:

@@ -101,6 +101,33 @@ async def test_where_nobody_can_tell_it_stays_and_people_are_told_once() -> None
     assert message.endswith("make sure that no process or unit of nodeupgrade runs on the node, then uncordon it.")
 
 
+async def test_the_claim_of_another_rollout_says_nothing_about_the_run() -> None:
+    """Its task was deleted, the next rollout claimed the node, and the node was uncordoned while its run went on."""
+    scene = await stage(Part.HANG)
+    await leave(scene, "abandoned")
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.kube.delete(PODS.within(NAMESPACE), "nodeupgrade-agent-node-0")
+    await scene.apply("later")
+    while not await scene.kube.list(TASKS):
+        await scene.operator.reconcile("later")
+    assert not await swept(scene)
+    assert await cordoned(scene)
+
+
+async def test_a_node_is_claimed_once_the_cordon_of_a_run_that_is_over_is_gone() -> None:
+    scene = await stage(Part.SUCCEED)
+    while not await reports(scene, "Succeeded"):
+        await scene.fleet.tick()
+    await leave(scene, "abandoned")
+    await scene.apply("later")
+    for _ in range(9):
+        await scene.operator.reconcile("later")
+    assert (await scene.kube.get(TASKS, "node-0"))["spec"]["upgradeRef"]["name"] == NAME
+    assert await swept(scene)
+    await scene.finish("later")
+    assert (await scene.upgrade("later")).status.phase == "Succeeded"
+
+
 async def test_nobody_elses_cordon_is_touched() -> None:
     """Not one without our annotation, and not one whose owner is there, whatever its run has come to."""
     scene = await stage(Part.SUCCEED)

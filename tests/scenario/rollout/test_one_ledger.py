@@ -118,6 +118,18 @@ async def abandon(scene: Scene) -> None:
     await scene.kube.collect_garbage()
 
 
+async def test_a_node_whose_slot_was_freed_is_admitted_by_the_next_plan() -> None:
+    scene = await stage("node-0")
+    await scene.apply()
+    await until_in_flight(scene)
+    await scene.kube.merge(UPGRADES, NAME, {"spec": {"action": "Pause"}})
+    while await scene.in_flight():
+        await scene.look(NAME)
+    await scene.kube.merge(UPGRADES, NAME, {"spec": {"action": "Run"}})
+
+    assert of_kind(await scene.look(NAME), Admit)
+
+
 async def test_a_run_that_ends_after_its_rollout_was_abandoned_holds_nothing_up() -> None:
     """H3: the later rollout admitted and freed the node for ever."""
     scene = await stage("node-0", "node-1")

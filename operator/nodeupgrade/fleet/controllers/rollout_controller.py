@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nodeupgrade.api.json import to_json
 from nodeupgrade.api.limits import CONDITION_MESSAGE_LENGTH, shorten
@@ -85,6 +85,7 @@ class RolloutController:
             return Result(over=True)
         upgrade, flying = fleet.upgrade, frozenset(fleet.in_flight)
         memory.waiting = {node: action for node, action in memory.waiting.items() if node in flying}
+        fleet = replace(fleet, waiting=dict(memory.waiting))
         if await self._taken_over(memory, fleet):
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.flying)
         # Whatever becomes of the plan, they go on.

@@ -34,11 +34,12 @@ class RolloutMemory:
     reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
 
     def remember_pods(self, fleet: FleetSnapshot, now: datetime) -> None:
-        """Keep the pods of a plan's nodes, except those that are in flight by now."""
-        read = {name: self.pods.get(name, (now, pods)) for name, pods in fleet.pods.items()}
-        slots = fleet.slots
-        self.pods = {name: each for name, each in read.items() if name not in slots}
+        """Keep the pods of a plan's nodes, with when they were read."""
+        known = {name: each for name, each in self.pods.items() if fleet.pods.get(name) is each[1]}
+        self.pods = {name: known.get(name, (now, pods)) for name, pods in fleet.pods.items()}
 
-    def recent_pods(self, now: datetime) -> dict[NodeName, tuple[Pod, ...]]:
-        """Return the pods that are kept and not older than ``PODS_RECENT``."""
-        return {name: pods for name, (read_at, pods) in self.pods.items() if now - read_at < PODS_RECENT}
+    def recent_pods(self, fleet: FleetSnapshot, now: datetime) -> dict[NodeName, tuple[Pod, ...]]:
+        """Return the pods that are kept and not older than ``PODS_RECENT``, except those of nodes in flight."""
+        slots = fleet.slots
+        kept = ((name, each) for name, each in self.pods.items() if name not in slots)
+        return {name: pods for name, (read_at, pods) in kept if now - read_at < PODS_RECENT}

@@ -110,7 +110,7 @@ class Snapshots:
         self._require_term(fleet)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
-        return replace(self._as_remembered(fleet, memory), pods=memory.recent_pods(self.kube.utcnow()))
+        return replace(self._as_remembered(fleet, memory), pods=memory.recent_pods(fleet, self.kube.utcnow()))
 
     async def of_node(self, rollout: str, name: NodeName) -> FleetSnapshot:
         """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.

@@ -35,7 +35,7 @@ def restore_or_wait(
 
 def _obstacle(node: NodeView, task: Task | None, pod: AgentPodView | None) -> str:
     """Return why an executor may be at work or a person is needed; empty if neither is the case."""
-    if task is None or task.spec.node_uid != node.uid:
+    if task is None or (task.spec.node_uid, task.spec.upgrade_ref.uid) != (node.uid, node.cordoned_by):
         return "its NodeUpgradeTask is gone, so it is unknown whether its run has ended"
     if pod is not None and not pod.over:
         return f"agent pod {pod.name} is at work"
