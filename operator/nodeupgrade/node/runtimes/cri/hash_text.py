@@ -27,11 +27,6 @@ class UnexpectedMetadata(MetadataConflict):
     """Stored metadata has an unknown form and must not be changed."""
 
 
-def json_entry(name: str, value: str) -> bytes:
-    """Return an annotation or label as in JSON without blanks."""
-    return f'"{name}":"{value}"'.encode("ascii")
-
-
 @dataclass(frozen=True, slots=True)
 class HashText(ABC):
     """A text in which a runtime stores a container's hashes, as annotations or labels, among other things.
