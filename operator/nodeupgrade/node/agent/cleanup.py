@@ -123,8 +123,9 @@ def _remove_if_empty(directory: Path) -> None:
 def require_nobody_at_work(host: MountedHost) -> None:
     """Require that no agent runs on the node, and no unit of a run.
 
-    Anybody may give a process an agent's arguments. But only an agent, and who is root on the node already, has the
-    node's root directory where this program has it; and only root can make a unit of systemd.
+    Anybody may give a process an agent's arguments, or gigabytes of them, which is why others' are not even read. But
+    only an agent, and who is root on the node already, has the node's root directory where this program has it; and
+    only root can make a unit of systemd.
 
     Raises:
         StillNeededError: one does.
@@ -132,8 +133,8 @@ def require_nobody_at_work(host: MountedHost) -> None:
     """
     if active := [unit for unit in UNITS if not host.services.status(unit).down]:
         raise StillNeededError(f"{active[0]} is active; wait until the run on this node is over")
-    named = (pid for pid in host.processes.pids() if AGENT_MODULE in (host.processes.arguments(pid) or ()))
-    if any(_has_mounted(host, pid) for pid in named):
+    mounted = (pid for pid in host.processes.pids() if _has_mounted(host, pid))
+    if any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in mounted):
         raise StillNeededError("an agent runs on this node; delete its NodeUpgrade, or wait until the run is over")
 
 

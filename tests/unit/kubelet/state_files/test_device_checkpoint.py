@@ -30,6 +30,18 @@ def test_a_checkpoint_that_a_kubelet_would_not_accept_says_nothing() -> None:
         assert read_devices(damaged) is None
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"PodDeviceEntries": None, "RegisteredDevices": {"\ud800": ["a"]}},
+        {"PodDeviceEntries": [{**ENTRY, "ResourceName": "\ud800", "DeviceIDs": {"0": ["\ud800"]}}], **GPUS},
+    ],
+)
+def test_half_a_character_is_no_error(content: Any) -> None:
+    """Whoever writes beside the checkpoint may write it, and a rollback reads it while no kubelet runs."""
+    assert read_devices(json.dumps({"Data": content, "Checksum": 1}).encode()) is None
+
+
 OLD = {**ENTRY, "DeviceIDs": ["0"]}
 CAME = {**ENTRY, "PodUID": "came", "DeviceIDs": {"0": ["1"], "1": ["2"]}}
 
