@@ -47,6 +47,10 @@ SEARCHED = tuple(
 )
 """Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
 
+LARGEST_METADATA = 64 * 1024 * 1024
+"""Bytes, of all containers: usually 10 to 50 KB each. To journal them takes seven times as much memory, and a second
+for 10 MiB, while no kubelet runs; whoever creates a pod decides how large its environment is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningKubelet:
@@ -240,6 +244,15 @@ def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, Store
         images = node.runtime.before_images(container.id for container in inventory.running())
     except StepFailed as error:
         raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
+    sizes = {container_id: len(image.data) for container_id, image in images.items()}
+    if sum(sizes.values()) > LARGEST_METADATA:
+        largest = max(inventory.running(), key=lambda container: sizes.get(container.id, 0))
+        raise Refused(
+            Reason.STORED_HASH_NOT_REPRODUCED,
+            f"the runtime stores {sum(sizes.values()) >> 20} MiB about the containers on this node, most about "
+            f"{largest.label} ({sizes[largest.id] >> 20} MiB); a run can keep {LARGEST_METADATA >> 20} MiB: recreate "
+            "it with a smaller environment",
+        )
     return {container_id: image.hashes for container_id, image in images.items()}
 
 

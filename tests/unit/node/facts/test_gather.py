@@ -13,7 +13,7 @@ from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEM
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.facts import gather, kubelet_files
-from nodeupgrade.node.facts.gather import kubelet_layout, running_kubelet
+from nodeupgrade.node.facts.gather import LARGEST_METADATA, kubelet_layout, running_kubelet
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.plan.request import Replacement
@@ -113,6 +113,17 @@ def test_metadata_that_cannot_be_read_refuses_the_node(monkeypatch: pytest.Monke
     monkeypatch.setattr(seen.runtime, "before_images", unreadable)
 
     with pytest.raises(Refused, match="unknown encoding") as refusal:
+        gathered(seen)
+    assert refusal.value.finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
+
+
+def test_more_metadata_than_a_run_can_keep_refuses_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node()
+    images = seen.runtime.before_images(container.id for container in seen.runtime.inventory(full=True).running())
+    large = {each: replace(image, data=bytes(LARGEST_METADATA // len(images) + 1)) for each, image in images.items()}
+    monkeypatch.setattr(seen.runtime, "before_images", lambda _ids: large)
+
+    with pytest.raises(Refused, match="a run can keep 64 MiB") as refusal:
         gathered(seen)
     assert refusal.value.finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
 
