@@ -111,8 +111,8 @@ class Files(FilesView, Protocol):
     def write_state(self, path: PurePosixPath, data: bytes | None, place: PurePosixPath) -> None:
         """Replace whatever is at ``path``, in a directory that others may write, by a file that only root may read.
 
-        It is made in ``place``, a directory on the same filesystem that nobody else may write. A link is not followed,
-        but replaced, like anything but a directory. ``None`` removes what is there.
+        It is made in ``place``, a directory that nobody else may write, unless that is on another filesystem. A link is
+        not followed, but replaced, like anything but a directory. ``None`` removes what is there.
         """
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:

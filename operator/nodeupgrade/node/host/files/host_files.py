@@ -106,8 +106,16 @@ class HostFiles:
                     self.disk.unlink(target)
                 atomic.sync_directory(target.parent, self.disk)
                 return
-            with atomic.fresh_beside(target, mode=0o600, place=self.seen(place), disk=self.disk) as fresh:
-                atomic.write_all(fresh, data, disk=self.disk)
+            try:
+                self._replace(target, data, self.seen(place))
+            except OSError as error:
+                if error.errno != errno.EXDEV:  # something is mounted at the directory
+                    raise
+                self._replace(target, data, target.parent)
+
+    def _replace(self, target: Path, data: bytes, place: Path) -> None:
+        with atomic.fresh_beside(target, mode=0o600, place=place, disk=self.disk) as fresh:
+            atomic.write_all(fresh, data, disk=self.disk)
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         with translate_errors(f"cannot copy {source} to {target}"):

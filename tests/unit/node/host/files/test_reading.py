@@ -1,15 +1,18 @@
 """Tests that whatever lies at a path is read within bounds, or not at all."""
 
+import errno
 import os
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath, PurePosixPath
+from typing import Any, cast
 
 import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.reading import LARGEST_STATE, chunks_of, opened, read_file
+from nodeupgrade.node.host.files.system_calls import Disk
 
 STATE = PurePosixPath("/etc/plugins/state")
 OWN = PurePosixPath("/etc")
@@ -182,3 +185,21 @@ def test_what_the_kernel_gives_no_size_of_is_read_within_the_limit() -> None:
     assert read_file(Path("/proc/self/stat")).startswith(str(os.getpid()).encode())
     with pytest.raises(OSError, match="larger than 5 bytes"):
         read_file(Path("/proc/self/stat"), limit=5)
+
+
+def test_a_state_file_is_written_where_another_filesystem_is_mounted(root: Path, path: Path) -> None:
+    """A rollback that cannot write it would fail for ever, with no kubelet running."""
+
+    class Mounted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def rename(self, source: Path, target: Path) -> None:
+            if source.parent != target.parent:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            source.rename(target)
+
+    files = HostFiles(root, disk=cast("Disk", Mounted()))
+    files.write_state(STATE, b"saved", OWN)
+
+    assert path.read_bytes() == b"saved"
