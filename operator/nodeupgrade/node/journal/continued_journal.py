@@ -60,6 +60,9 @@ class ContinuedJournal:
         self._records = (*self._records, record)
 
     def scrub(self) -> None:
+        """Remove before-images, and the copy in memory, which has them too."""
+        with suppress(StepFailed):
+            self._files.remove(self._path)
         self._disk.scrub()
 
     def _catch_up(self) -> None:

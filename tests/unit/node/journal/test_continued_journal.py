@@ -98,6 +98,14 @@ def test_what_the_disk_has_after_all_is_not_counted_twice(node: SimulatedNode) -
     assert [r.seq for r in journal_of(node).load().records] == [1]
 
 
+def test_before_images_do_not_stay_in_memory_once_the_run_is_over(node: SimulatedNode) -> None:
+    node.disk[str(PATH)] = b"left by an executor that was killed"
+
+    journal_of(node).scrub()
+
+    assert str(PATH) not in node.disk
+
+
 @dataclass(slots=True)
 class FailingDisk:
     """A disk whose file system becomes read-only when a write cannot be made durable; what was written can be read."""
