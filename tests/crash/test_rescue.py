@@ -12,7 +12,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, Failpoint
+from nodeupgrade.node.failpoints.failpoints import FAILPOINTS, Failpoint, When, at
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.rescue import script
@@ -80,6 +80,18 @@ def test_an_executor_that_returns_after_a_rescue_ends_the_run_as_old(make: objec
 
 
 COMMIT = "journal.append lower-shield done"
+
+
+def test_a_run_does_not_end_as_upgraded_with_the_old_kubelet_even_if_the_rescue_is_forgotten() -> None:
+    after = world()
+    assert _lost_at(after, at(Step.VERIFY, When.ANNOUNCED))
+    play(after, through=True)
+
+    after.report = supervise(after.node, after.plan)
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.DIGEST_MISMATCH)
+    assert wrongs(after, restarts_allowed=False) == []
 
 
 @pytest.mark.parametrize("through", [False, True], ids=["cut off in the middle", "through"])

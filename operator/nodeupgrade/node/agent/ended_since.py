@@ -6,8 +6,9 @@ import structlog
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.node.journal.journal import Journal
+from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.container_watch import last_look
@@ -19,12 +20,17 @@ log = structlog.get_logger()
 def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Journal) -> TaskStatus:
     """Return the status of a successful run with the containers that have ended by themselves until now.
 
-    Without the evidence, the control plane counts them as restarted. Any other status is returned as it is.
+    Without the evidence, the control plane counts them as restarted. Any other status is returned as it is. So is one
+    after whose run the kubelet was started again: the runtime's log may begin after a request of the former kubelet.
     """
-    if status.phase is not TaskPhase.SUCCEEDED:
+    started = journal.first(Step.START_KUBELET, Mark.DONE)
+    if status.phase is not TaskPhase.SUCCEEDED or started is None:
         return status
     try:
         node = replace(host.node(plan.runtime_endpoint, plan.runtime_name), recorded=journal.payload)
+        present = node.services.status(plan.swap.unit).started
+        if present is None or present.seconds > started.monotonic:
+            return status
         seen = last_look(node, plan, new_kubelet=True).seen
     except NodeUpgradeError as error:
         log.info("ended_containers_unknown", error=str(error))

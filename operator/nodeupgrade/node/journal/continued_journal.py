@@ -5,6 +5,7 @@ started again during this boot, so a copy in ``/run`` is enough; after a reboot 
 """
 
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 import structlog
@@ -31,13 +32,19 @@ class ContinuedJournal:
         self._disk = disk
         self._files = files
         self._path = path
+        self._records: tuple[Record, ...] = ()
         self._pending: list[Record] = []
 
     def load(self) -> Journal:
-        journal = self._disk.load()
+        """Read all records. A line that stayed on the disk although writing it failed is none of them."""
+        written = self._disk.load().records
         kept, _ = parse(self._files.read(self._path) or b"")
-        self._pending = list(kept.records[len(journal.records) :])
-        return Journal((*journal.records, *self._pending))
+        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(written, kept.records, strict=False)))
+        self._pending = list(kept.records[common:])
+        if self._pending:
+            self._disk.keep(common)
+        self._records = kept.records if self._pending else written
+        return Journal(self._records)
 
     def append(self, record: Record) -> None:
         try:
@@ -49,10 +56,13 @@ class ContinuedJournal:
             log.warning("journal_write_failed", error=str(error))
             self._pending.append(record)
             with suppress(StepFailed):  # without it, an executor that is started again only undoes more
-                records = (*self._disk.load().records, *self._pending)
-                self._files.write(self._path, b"".join(map(render, records)))
+                self._files.write(self._path, b"".join(map(render, (*self._records, record))))
+        self._records = (*self._records, record)
 
     def scrub(self) -> None:
+        """Remove before-images, and the copy in memory, which has them too."""
+        with suppress(StepFailed):
+            self._files.remove(self._path)
         self._disk.scrub()
 
     def _catch_up(self) -> None:

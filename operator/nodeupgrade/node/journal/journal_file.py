@@ -150,6 +150,10 @@ class FileJournal:
             except OSError as second:
                 raise StepFailed(f"cannot write the journal {self._path}: {second}") from second
 
+    def keep(self, count: int) -> None:
+        data = read_file(self._path, limit=LARGEST, disk=self._disk)
+        self._whole = sum(len(line) + 1 for line in data.split(b"\n")[:count])
+
     def scrub(self) -> None:
         scrub(self._path, disk=self._disk)
 

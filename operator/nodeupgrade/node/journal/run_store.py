@@ -58,6 +58,9 @@ class JournalStore(Protocol):
             StepFailed: it could not be made durable; the effect that it announces must not start.
         """
 
+    def keep(self, count: int) -> None:
+        """Count only the first records from now on; the next append removes the others."""
+
     def scrub(self) -> None:
         """Remove before-images if the run is over. Atomic; nothing is appended afterwards.
 

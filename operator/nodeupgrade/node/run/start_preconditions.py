@@ -90,7 +90,16 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
         override = None if swap.arguments is None else swap.arguments.path
         if found := _difference(node, planned, override=override):
             raise _unknown(planned, found)
-    return _require(node, swap.path, swap.after, _confirmed(node).get(swap.staged))
+    return require_new_file(node, plan)
+
+
+def require_new_file(node: Node, plan: RunPlan) -> str | None:
+    """Require the new program in its place, and return its stamp.
+
+    Raises:
+        StepFailed: another file is there.
+    """
+    return _require(node, plan.swap.path, plan.swap.after, _confirmed(node).get(plan.swap.staged))
 
 
 def require_old_program(node: Node, plan: RunPlan) -> str | None:

@@ -33,6 +33,10 @@ class SimulatedJournal:
         with self._calls.effect(f"journal.append {record.step or 'run'} {record.mark}", torn=torn):
             self.data = whole + line
 
+    def keep(self, count: int) -> None:
+        """Cut off all but the first records."""
+        self.data = b"".join(line + b"\n" for line in self.data.split(b"\n")[:count])
+
     def scrub(self) -> None:
         """Drop before-images if the run is over."""
         kept = without_images(self.data)

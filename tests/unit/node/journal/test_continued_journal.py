@@ -1,14 +1,22 @@
 """A journal whose disk can no longer be written: what must not get lost is refused, everything else is kept."""
 
-from pathlib import PurePosixPath
+import errno
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import cast
 
 import pytest
 
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
 from nodeupgrade.node.journal.journal import Mark, Record
+from nodeupgrade.node.journal.journal_file import FileJournal, read_journal
 from tests.doubles.node import Moment, SimulatedNode
 
 PATH = PurePosixPath("/run/nodeupgrade-journal-run-1")
@@ -88,3 +96,79 @@ def test_what_the_disk_has_after_all_is_not_counted_twice(node: SimulatedNode) -
     node.journal.append(record(1, Mark.FAILED))
 
     assert [r.seq for r in journal_of(node).load().records] == [1]
+
+
+def test_before_images_do_not_stay_in_memory_once_the_run_is_over(node: SimulatedNode) -> None:
+    node.disk[str(PATH)] = b"left by an executor that was killed"
+
+    journal_of(node).scrub()
+
+    assert str(PATH) not in node.disk
+
+
+@dataclass(slots=True)
+class FailingDisk:
+    """A disk whose file system becomes read-only when a write cannot be made durable; what was written can be read."""
+
+    fails: bool = False
+    is_read_only: bool = False
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(os, name)
+
+    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            self._require_writable()
+        return os.open(path, flags, mode)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        self._require_writable()
+        return os.write(descriptor, data)
+
+    def ftruncate(self, descriptor: int, length: int) -> None:
+        self._require_writable()
+        os.ftruncate(descriptor, length)
+
+    def fdatasync(self, descriptor: int) -> None:
+        if self.fails:
+            self.is_read_only = True
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        os.fdatasync(descriptor)
+
+    def _require_writable(self) -> None:
+        if self.is_read_only:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+@pytest.mark.parametrize("mark", [Mark.DOING, Mark.FAILED])
+@pytest.mark.parametrize("again", [False, True], ids=["same executor", "started again"])
+def test_a_line_that_stays_although_it_was_not_written_counts_once(tmp_path: Path, mark: Mark, again: bool) -> None:
+    disk, path = FailingDisk(), tmp_path / "journal"
+    records = [record(1, Mark.DOING), record(2, Mark.FAILED, Step.START_KUBELET), record(3, Mark.UNDOING)]
+
+    def opened() -> tuple[FileJournal, ContinuedJournal]:
+        file = FileJournal(path, disk=cast("Disk", disk))
+        return file, ContinuedJournal(file, HostFiles(tmp_path), PATH)
+
+    file, journal = opened()
+    journal.append(records[0])
+    disk.fails = True
+    with suppress(StepFailed):
+        journal.append(record(2, mark, Step.START_KUBELET))
+    if mark is Mark.DOING:
+        journal.append(records[1])
+    journal.append(records[2])
+    assert len(path.read_bytes().splitlines()) > 1
+    if again:
+        file.close()
+        file, journal = opened()
+        assert [*journal.load().records] == records
+        file.close()
+
+    disk.fails = disk.is_read_only = False
+    if again:
+        file, journal = opened()
+        assert [*journal.load().records] == records
+    journal.append(record(4, Mark.UNDONE))
+    file.close()
+    assert [r.mark for r in read_journal(path).records] == [Mark.DOING, Mark.FAILED, Mark.UNDOING, Mark.UNDONE]

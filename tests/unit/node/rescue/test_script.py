@@ -285,6 +285,7 @@ def test_a_journal_that_cannot_be_written_changes_nothing(tmp_path: Path, state:
         word = node.read("run/nodeupgrade-rescue-one") or node.read("runs/rescue")
         node.looks(1)
 
+        assert (node.read("run/nodeupgrade-rescue-one") or node.read("runs/rescue")) == word
         assert word == ("begun\n" if rewrites else "done\n")
         assert node.read("executor-runs") == "yes\n" if rewrites else old_again(node)
 

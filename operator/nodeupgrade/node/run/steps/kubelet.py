@@ -149,7 +149,10 @@ class Verify(StepActions):
     """
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Watch containers and kubelet until the settle period is over; look thoroughly at its end."""
+        """Watch containers and kubelet until the settle period is over; look thoroughly at its end.
+
+        An executor that was started again may watch another kubelet than the one that this run started.
+        """
         watch = KubeletWatch.from_now(node, plan, "during the settle period")
         began = node.clock.awake()
         end = began + plan.limits.settle
@@ -160,6 +163,7 @@ class Verify(StepActions):
             if settled and watch.containers.is_content(thorough=True) and not _waits(node, plan):
                 watch.containers()  # a call that waited may have been refused
                 if are_recreated(node, plan, since=began):
+                    ProgramWatch(node, plan, start_preconditions.require_new_file(node, plan)).confirm()
                     return
             waits_since = (waits_since or node.clock.awake()) if _waits(node, plan) else None
             if waits_since is not None and node.clock.awake() >= max(end, waits_since) + OUTCOME_SECONDS:

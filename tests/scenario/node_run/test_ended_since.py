@@ -1,0 +1,34 @@
+"""What ends by itself after a run, while the agent waits for probes, and what is not known to."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.node.agent.ended_since import with_ended_since
+from nodeupgrade.node.journal.journal import parse
+from nodeupgrade.node.node import Host
+from nodeupgrade.node.task_status.run_status import run_status
+from tests.scenario.node_run.test_node_run import story
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["same kubelet", "runtime and kubelet started again"])
+def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(again: bool) -> None:
+    it = story()
+    it.tell()
+    journal, node = parse(it.node.journal.data)[0], it.node
+    status = run_status(it.plan.run_id, it.plan, journal)
+    assert (status.phase, status.containers.ended_list) == (TaskPhase.SUCCEEDED, ())
+    node.runtime.end(it.container("nginx"), 143)
+    if again:
+        node.runtime.restart()
+        node.timeline.advance(5)
+        node.kubelet.stop()
+        node.services.start_kubelet()
+        node.timeline.advance(2)
+
+    host = cast("Host", SimpleNamespace(node=lambda *_: node.ports))
+
+    ended = with_ended_since(status, host, it.plan, journal).containers.ended_list
+    assert ended == (() if again else ("default/web/nginx",))
