@@ -43,7 +43,7 @@ from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
 from nodeupgrade.node.host.systemd.watchdog import Watchdog
 from nodeupgrade.node.journal import journal, messages, scrubbing
 from nodeupgrade.node.journal.run_directories import PLAN, RunStore
-from nodeupgrade.node.journal.run_store import RESCUE
+from nodeupgrade.node.journal.run_store import KUBELET, RESCUE
 from nodeupgrade.node.lease_keeper import renewal
 from nodeupgrade.node.plan import manifest_uid
 from nodeupgrade.node.run import kubelet_log
@@ -181,7 +181,7 @@ def of_a_program(data: bytes, place: Path) -> object:
 
 
 def messages_of(data: bytes, place: Path) -> object:
-    kubelet = messages.KUBELET
+    kubelet = KUBELET
     for name in (messages.TROUBLE, messages.DELETED, messages.NEWCOMERS, messages.GUARD, RESCUE, kubelet):
         put(place / RUN / name, data)
     runs = RunStore(place)

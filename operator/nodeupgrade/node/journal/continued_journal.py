@@ -14,7 +14,7 @@ from nodeupgrade.api.task.step import COMMIT
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.journal.journal import Journal, Mark, Record, parse, render
-from nodeupgrade.node.journal.run_store import JournalStore
+from nodeupgrade.node.journal.run_store import JournalOnDisk
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ class ContinuedJournal:
         path: where the records are that the disk did not take, for this boot.
     """
 
-    def __init__(self, disk: JournalStore, files: Files, path: PurePosixPath) -> None:
+    def __init__(self, disk: JournalOnDisk, files: Files, path: PurePosixPath) -> None:
         self._disk = disk
         self._files = files
         self._path = path

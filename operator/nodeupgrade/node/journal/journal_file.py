@@ -85,7 +85,7 @@ def _opened(path: Path, disk: Disk) -> int:
 
 
 class FileJournal:
-    """Implements JournalStore. Use it as a context manager: it holds a lock until it is closed.
+    """Implements JournalOnDisk. Use it as a context manager: it holds a lock until it is closed.
 
     A full disk must not strand a node without its kubelet. So space is reserved while the journal is open, and freed
     when a record does not fit.

@@ -5,7 +5,7 @@ Files are written atomically. A missing file means that there is no message, so 
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
 from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.run_store import GO_ON, RESCUE, Rescue, volatile
+from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue, volatile
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import lines, parse_json, trimmed
 
@@ -32,7 +32,6 @@ DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
-KUBELET = "kubelet.json"
 GUARD = "guard"
 
 
@@ -96,10 +95,17 @@ class Messages:
         return self._message(run, NEWCOMERS, Newcomers)
 
     def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
-        self._write(self._directory(run) / KUBELET, json.dumps(to_json(shown, strict=True)).encode())
+        report = json.dumps(to_json(shown, strict=True)).encode()
+        try:
+            self._write(self._directory(run) / KUBELET, report)
+        except OSError:  # a disk that is full since is no reason to turn back
+            self._write(self._volatile(KUBELET, run), report)
 
     def shown_kubelet(self, run: RunId) -> ShownKubelet | None:
-        return self._message(run, KUBELET, ShownKubelet)
+        """Return the agent's latest report of the kubelet that the API server shows; ``None`` if none can be read."""
+        places = (self._directory(run) / KUBELET, self._volatile(KUBELET, run))
+        found = [shown for shown in (_value(self._read, path, ShownKubelet) for path in places) if shown is not None]
+        return max(found, key=lambda shown: shown.at, default=None)
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
         with translate_errors(f"cannot write to the directory of run {run}"):
@@ -129,11 +135,7 @@ class Messages:
             os.utime(self._directory(run) / JOURNAL)
 
     def _message(self, run: RunId, name: str, kind: type[M]) -> M | None:
-        """Return a message that is a value; ``None`` if none can be read."""
-        try:
-            return from_json(kind, parse_json(self._read(self._directory(run) / name)), strict=True)
-        except (OSError, ValueError, MalformedFileError):
-            return None
+        return _value(self._read, self._directory(run) / name, kind)
 
     def _ask(self, run: RunId, question: str) -> None:
         path = self._directory(run) / question
@@ -155,3 +157,11 @@ class Messages:
     def _write(self, path: Path, data: bytes) -> None:
         with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:
             write_all(fresh, data, disk=self.disk)
+
+
+def _value(read: Callable[[Path], bytes], path: Path, kind: type[M]) -> M | None:
+    """Return a message that is a value; ``None`` if none can be read."""
+    try:
+        return from_json(kind, parse_json(read(path)), strict=True)
+    except (OSError, ValueError, MalformedFileError):
+        return None

@@ -20,6 +20,8 @@ GO_ON = "go-on"
 """Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
 RESCUE = "rescue"
 """Name of the file in a run's directory with the rescue script's progress."""
+KUBELET = "kubelet.json"
+"""Name of the file in a run's directory with the kubelet that the API server shows."""
 
 
 def volatile(name: str, run: RunId) -> PurePosixPath:
@@ -58,15 +60,19 @@ class JournalStore(Protocol):
             StepFailed: it could not be made durable; the effect that it announces must not start.
         """
 
-    def keep(self, count: int) -> None:
-        """Count only the first records from now on; the next append removes the others."""
-
     def scrub(self) -> None:
         """Remove before-images if the run is over. Atomic; nothing is appended afterwards.
 
         Raises:
             StepFailed: the journal cannot be written.
         """
+
+
+class JournalOnDisk(JournalStore, Protocol):
+    """A journal from which lines can be taken that stayed although writing them failed."""
+
+    def keep(self, count: int) -> None:
+        """Count only the first records from now on; the next append removes the others."""
 
 
 class RunsView(Protocol):
@@ -186,7 +192,7 @@ class ExecutorRuns(RunsView, Protocol):
             Inconsistent: a journal is damaged.
         """
 
-    def open_journal(self, run: RunId) -> AbstractContextManager[JournalStore]:
+    def open_journal(self, run: RunId) -> AbstractContextManager[JournalOnDisk]:
         """Open the journal of a run for writing.
 
         Raises:

@@ -16,7 +16,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
-from nodeupgrade.node.journal.run_store import RESCUE, JournalStore, volatile
+from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, JournalStore, volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
@@ -232,6 +232,7 @@ class NodeRun:
             script.SCRIPT,
             script.LOOK,
             volatile(RESCUE, self.plan.run_id),
+            volatile(KUBELET, self.plan.run_id),
         )
         for path in own:
             with suppress(StepFailed):

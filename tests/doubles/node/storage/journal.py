@@ -6,7 +6,7 @@ from tests.doubles.node.calls import Calls
 
 
 class SimulatedJournal:
-    """Implements node.journal.run_store.JournalStore. An append that is interrupted midway leaves half a line.
+    """Implements node.journal.run_store.JournalOnDisk. An append that is interrupted midway leaves half a line.
 
     Attributes:
         data: what is on disk.

@@ -1,16 +1,34 @@
 """What agent and executor tell one another about a run."""
 
+import errno
+import os
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 import pytest
 
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import RESCUE, Rescue
+from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, Rescue
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
+
+
+class FullBelow:
+    """The system calls of this machine, where no file can be made below a directory any more."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def open(self, path: PurePath, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT and path.is_relative_to(self._directory):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.open(path, flags, mode)
 
 
 @cache
@@ -97,3 +115,19 @@ def test_the_rescue_may_have_written_its_progress_in_memory(
             path.write_text(word)
 
     assert runs.rescue(run) is progress
+
+
+def test_a_full_disk_does_not_keep_the_agent_from_reporting_the_new_kubelet(tmp_path: Path) -> None:
+    """A run that hears of no agent turns back."""
+    (tmp_path / "run").mkdir()
+    runs, run = RunStore(tmp_path / "runs", mount=tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    runs.report_kubelet(run, ShownKubelet(at=1.0, answered=False))
+    full = RunStore(tmp_path / "runs", mount=tmp_path, disk=FullBelow(tmp_path / "runs"))
+
+    full.report_kubelet(run, shown := ShownKubelet(at=2.0, answered=True, version="v1.33.13"))
+
+    assert runs.shown_kubelet(run) == shown
+    runs.report_kubelet(run, later := ShownKubelet(at=3.0, answered=True, version="v1.33.13"))
+    assert runs.shown_kubelet(run) == later
+    assert (tmp_path / "run" / f"nodeupgrade-{KUBELET}-{run}").stat().st_mode & 0o777 == 0o600
