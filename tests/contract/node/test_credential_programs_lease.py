@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from nodeupgrade.node.lease_keeper.renewal import LOOK_SECONDS, renew
+from nodeupgrade.node.lease_keeper.renewal import renew
 from nodeupgrade.node.lease_keeper.wiring import lease_of
 from tests.builders.lease_server import NODE, ApiServer, kubeconfig, lease, pair, server
 from tests.contract.node.test_credential_programs import API, place
@@ -26,8 +26,12 @@ END
 """Prints another token each time, which is good for so many seconds."""
 
 
+BETWEEN_LOOKS = 40.0
+"""Seconds that pass for the keeper, as long as a Lease lasts."""
+
+
 def kept(place: Path, server: ApiServer, pair: tuple[Path, Path], life: int, at: Callable[[int], None]) -> int:
-    """Let the keeper work for eight looks, each of which finds a Lease that nobody has renewed."""
+    """Let the keeper look nine times: after the first one, each finds a Lease that nobody has renewed for too long."""
     (place / "print").write_text(EVERY)
     (place / "print").chmod(0o700)
     user: dict[str, object] = {
@@ -43,7 +47,7 @@ def kept(place: Path, server: ApiServer, pair: tuple[Path, Path], life: int, at:
         at(len(looks))
 
     api = lease_of(NODE, PurePosixPath(place / "kubeconfig"), place / "environment")
-    return renew(api, 8 * LOOK_SECONDS, sleep=sleep, monotonic=lambda: sum(looks))
+    return renew(api, 9 * BETWEEN_LOOKS, sleep=sleep, monotonic=lambda: len(looks) * BETWEEN_LOOKS)
 
 
 def test_a_lease_is_kept_with_what_a_program_prints(place: Path, server: ApiServer, pair: tuple[Path, Path]) -> None:
