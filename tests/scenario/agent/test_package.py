@@ -107,7 +107,7 @@ async def test_somebody_at_work_with_dpkg_when_it_is_to_be_held_turns_the_run_ba
 
 async def test_dpkg_that_was_interrupted_after_planning_turns_the_run_back(world: World) -> None:
     world.node.calls.before(
-        "files.replace /usr/bin/.kubelet.nodeupgrade-previous",
+        "files.copy /usr/bin/.kubelet.nodeupgrade-previous",
         lambda: setattr(world.node.packages, "interrupted", True),
     )
     status = await world.serve()
