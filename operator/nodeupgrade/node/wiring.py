@@ -12,7 +12,9 @@ from nodeupgrade.node.host.packages.package_holds import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.running_kubelet.credential_programs import CredentialPrograms
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
@@ -86,6 +88,11 @@ def host_from_pod(root: Path) -> MountedHost:
         runtimes=tuple(adapter.kind for adapter in RUNTIMES),
         prefix=prefix,
     )
+
+
+def runs_from_pod(root: Path) -> RunStore:
+    """Return the runs of the node whose root directory is mounted at ``root``."""
+    return RunStore(root / RUNS.relative_to("/"), mount=root)
 
 
 def bundles_from_pod(source: Path, root: Path, *directories: PurePosixPath) -> tuple[NodeBundles, ...]:

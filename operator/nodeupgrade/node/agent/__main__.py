@@ -11,9 +11,8 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import TaskRefusedError
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
-from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.own_directories import RUNS, bundles_on
-from nodeupgrade.node.wiring import bundles_from_pod, host_from_pod
+from nodeupgrade.node.own_directories import bundles_on
+from nodeupgrade.node.wiring import bundles_from_pod, host_from_pod, runs_from_pod
 
 
 async def _main() -> None:
@@ -24,7 +23,7 @@ async def _main() -> None:
             settings,
             kube,
             host,
-            runs=RunStore(settings.on_host(RUNS)),
+            runs=runs_from_pod(settings.host),
             bundles=bundles_from_pod(settings.bundle, settings.host, *bundles_on(host.files)),
             artifacts=NodeArtifacts(settings.host),
             failpoint=plan_failpoint(os.environ, settings.host),

@@ -19,11 +19,10 @@ from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.dpkg_database import HELD, STATUS, record_of
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.own_directories import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.wiring import MountedHost, host_from_pod
+from nodeupgrade.node.wiring import MountedHost, host_from_pod, runs_from_pod
 
 AGENT_MODULE = "nodeupgrade.node.agent"
 _UNIT_DIRECTORIES = (UNIT_DIRECTORY, PurePosixPath("/run/systemd/system"))
@@ -152,7 +151,7 @@ def main() -> int:
     host = host_from_pod(Path("/host"))
     try:
         require_nobody_at_work(host)
-        found = find_leftovers(RunStore(host.root / RUNS.relative_to("/")), host.files)
+        found = find_leftovers(runs_from_pod(host.root), host.files)
         remove(found, host.files, host.root)
     except (StillNeededError, StepFailed) as error:
         print(printable(f"error: this node is not clean: {error}"), file=sys.stderr)

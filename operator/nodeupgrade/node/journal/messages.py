@@ -5,7 +5,7 @@ Files are written atomically. A missing file means that there is no message, so 
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -92,7 +92,7 @@ class Messages:
 
     def newcomers(self, run: RunId) -> Newcomers | None:
         """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
-        return self._message(run, NEWCOMERS, Newcomers)
+        return self._message(self._directory(run) / NEWCOMERS, Newcomers)
 
     def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
         report = json.dumps(to_json(shown, strict=True)).encode()
@@ -104,15 +104,15 @@ class Messages:
     def shown_kubelet(self, run: RunId) -> ShownKubelet | None:
         """Return the agent's latest report of the kubelet that the API server shows; ``None`` if none can be read."""
         places = (self._directory(run) / KUBELET, self._volatile(KUBELET, run))
-        found = [shown for shown in (_value(self._read, path, ShownKubelet) for path in places) if shown is not None]
-        return max(found, key=lambda shown: shown.at, default=None)
+        found = (self._message(path, ShownKubelet) for path in places)
+        return max(filter(None, found), key=lambda shown: shown.at, default=None)
 
     def write_guard(self, run: RunId, report: GuardReport) -> None:
         with translate_errors(f"cannot write to the directory of run {run}"):
             self._write(self._directory(run) / GUARD, json.dumps(to_json(report, strict=True)).encode())
 
     def read_guard(self, run: RunId) -> GuardReport:
-        return self._message(run, GUARD, GuardReport) or GuardReport()
+        return self._message(self._directory(run) / GUARD, GuardReport) or GuardReport()
 
     def handing_over(self, run: RunId) -> bool:
         return exists(self._directory(run) / GUARD, self.disk)
@@ -134,8 +134,12 @@ class Messages:
         with suppress(OSError):
             os.utime(self._directory(run) / JOURNAL)
 
-    def _message(self, run: RunId, name: str, kind: type[M]) -> M | None:
-        return _value(self._read, self._directory(run) / name, kind)
+    def _message(self, path: Path, kind: type[M]) -> M | None:
+        """Return a message that is a value; ``None`` if none can be read."""
+        try:
+            return from_json(kind, parse_json(self._read(path)), strict=True)
+        except (OSError, ValueError, MalformedFileError):
+            return None
 
     def _ask(self, run: RunId, question: str) -> None:
         path = self._directory(run) / question
@@ -157,11 +161,3 @@ class Messages:
     def _write(self, path: Path, data: bytes) -> None:
         with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:
             write_all(fresh, data, disk=self.disk)
-
-
-def _value(read: Callable[[Path], bytes], path: Path, kind: type[M]) -> M | None:
-    """Return a message that is a value; ``None`` if none can be read."""
-    try:
-        return from_json(kind, parse_json(read(path)), strict=True)
-    except (OSError, ValueError, MalformedFileError):
-        return None
