@@ -27,6 +27,7 @@ from nodeupgrade.node.agent.guard_trials import node_trial
 from nodeupgrade.node.bundle.store import read_manifest
 from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.files.mounts import mounts, place_of
 from nodeupgrade.node.host.packages.dpkg_database import record_of
@@ -50,6 +51,7 @@ from nodeupgrade.node.run import kubelet_log
 from nodeupgrade.node.running_kubelet.credential_programs import _without_secrets
 from nodeupgrade.node.runtimes.containerd import containerd, restart_tuning
 from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
+from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
 from nodeupgrade.node.runtimes.containerd.next_start import ContainerdProgram
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.cri.json_places import find
@@ -195,7 +197,7 @@ def plan_of(data: bytes, place: Path) -> object:
 
 
 def shield_records(data: bytes, place: Path) -> object:
-    put(place / REFUSED, data)
+    put(place / REFUSED.name, data)
     records = ShieldRecords(place, now=lambda: AwakeTime(1.0))
     return records.refused()
 
@@ -243,6 +245,11 @@ def logs(data: bytes, _: Path) -> object:
     written = tuple(lines(text(data)))
     call = RefusedCall(at="", monotonic=0, method="", instance="i", label="a/b/c", wanted="stop")
     return kubelet_log.cause(written, call), kubelet_log.last_errors(written), kubelet_log.evicts(written)
+
+
+def logs_of_a_runtime(data: bytes, _: Path) -> object:
+    unused = ContainerdRuntime(Path(), processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
+    return unused.asked_to_stop(lines(text(data)))
 
 
 def manifest_with(data: bytes, _: Path) -> object:
@@ -521,6 +528,15 @@ READERS = (
         errors=(ValueError,),
         valid=(b"version = 2\n",),
         reads=(lambda data, _: list(restart_tuning.candidates(START, data)),),
+    ),
+    Reader(
+        module="node.runtimes.cri.base",
+        what="logs of runtimes",
+        valid=(
+            b'time="x" level=info msg="StopContainer for \\"3f\\" with timeout 30"',
+            b'{"level": "info", "msg": "x"}',
+        ),
+        reads=(logs_of_a_runtime,),
     ),
     Reader(
         module="node.runtimes.cri.restart_hazards",
