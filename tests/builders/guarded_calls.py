@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.values import AwakeTime, BootIdentity, ContainerId, MonotonicSeconds, PodUid, SandboxId
+from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds, PodUid, SandboxId
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
@@ -75,6 +75,3 @@ class World:
 
     def guard(self, patience: float = 0.0) -> CriCallJudge:
         return CriCallJudge(Shielded.of(shielded_plan()), self.ports, patience=patience)
-
-
-TRAIN = ContainerId("container-train")

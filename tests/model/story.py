@@ -8,7 +8,6 @@ import yaml
 
 from nodeupgrade.api.duration import render_duration
 from tests.model.search import Found
-from tests.model.state import State
 from tests.model.steps import Model, Transition
 
 CALLS = ("reconcile ", "sweep", "the former leader")
@@ -71,9 +70,3 @@ def timed(gone: Sequence[Transition]) -> list[tuple[int, Transition]]:
         passed = re.match(r"(\d+) seconds pass", each.words)
         at += int(passed[1]) if passed else 25230 if each.words == "seven hours pass" else 1
     return told
-
-
-def last_state(model: Model, path: tuple[str, ...]) -> State:
-    """Return the state at the end of a way."""
-    gone = replayed(model, path)
-    return gone[-1].state if gone else model.world.start()
