@@ -5,8 +5,8 @@ no right to read ConfigMaps or Secrets, and no object that it writes contains a 
 """
 
 import hashlib
+import os
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.node_files import LARGEST_FILE, NodeFile
@@ -19,7 +19,7 @@ from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.facts.next_start import find_files
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, opened
+from nodeupgrade.node.host.files.reading import opened
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
 
 
@@ -50,8 +50,9 @@ def _content(settings: AgentSettings, artifacts: Artifacts, index: int, file: No
             extracted = settings.extracted(file_from_image(index))
             content = artifacts.read(artifacts.real(extracted.parent) / extracted.name, LARGEST_FILE + 1)
         else:
-            with opened(settings.file(index), follow=True) as descriptor:
-                content = b"".join(islice(chunks_of(descriptor, LARGEST_PROGRAM), 2))
+            mounted = opened(settings.file(index), follow=True)
+            with mounted as descriptor, os.fdopen(descriptor, "rb", closefd=False) as reader:
+                content = reader.read(LARGEST_FILE + 1)
     except (OSError, CopyError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         message = f"{file.source}, for {file.path}, does not exist ({why}); {Reason.FILE_UNAVAILABLE.remedy}"

@@ -14,7 +14,7 @@ from nodeupgrade.node.agent.cleanup import StillNeededError, find_leftovers, rem
 from nodeupgrade.node.executor.units import UNITS
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.files.reading import LARGEST_FILE
+from nodeupgrade.node.host.files.reading import LARGEST_READ
 from nodeupgrade.node.host.packages.dpkg_database import STATUS, Package
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -181,7 +181,7 @@ def test_nobody_holds_up_the_cleanup_with_the_arguments_of_an_agent(tmp_path: Pa
 def test_nobody_holds_up_the_cleanup_with_gigabytes_of_arguments(tmp_path: Path) -> None:
     """A process may point its arguments at any memory of its own (PR_SET_MM_MAP), and needs no right for that."""
     host = mounted(tmp_path, {8: AGENT}, {8: "a directory"})
-    os.truncate(tmp_path / "host/proc/8/cmdline", LARGEST_FILE + 1)
+    os.truncate(tmp_path / "host/proc/8/cmdline", LARGEST_READ + 1)
     cleanup.require_nobody_at_work(host)
 
 

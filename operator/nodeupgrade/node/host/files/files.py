@@ -41,7 +41,7 @@ class FilesView(Protocol):
     """Reads files. Every method raises StepFailed (chained from the OSError) on failure."""
 
     def read(self, path: PurePosixPath) -> bytes | None:
-        """Return the content, of at most LARGEST_FILE bytes; ``None`` if there is no such file."""
+        """Return the content, of at most LARGEST_READ bytes; ``None`` if there is no such file."""
 
     def read_state(self, path: PurePosixPath) -> bytes | None:
         """Return the content of a file in a directory that others may write; ``None`` if there is no such file.

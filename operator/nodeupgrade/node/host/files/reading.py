@@ -15,7 +15,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.system_calls import Disk
 
 CHUNK = 1024 * 1024
-LARGEST_FILE = 64 * CHUNK
+LARGEST_READ = 64 * CHUNK
 """Bytes. Far above every file that is read as a whole: the largest are dpkg's, and stored metadata of containers."""
 LARGEST_STATE = 16 * CHUNK
 """Bytes. Far above any state file of a kubelet."""
@@ -23,7 +23,7 @@ LARGEST_PROGRAM = 1024 * CHUNK
 """Bytes. Far above any kubelet (70 to 120 MB), far below what fills a node's disk."""
 
 
-def read_file(path: Path, *, limit: int = LARGEST_FILE, follow: bool = False, disk: Disk = os) -> bytes:
+def read_file(path: Path, *, limit: int = LARGEST_READ, follow: bool = False, disk: Disk = os) -> bytes:
     """Return the content of a regular file; ``follow`` also reads what a link at the end of the path leads to.
 
     Raises:
