@@ -49,14 +49,16 @@ def holder(fleet: FleetSnapshot, name: NodeName) -> Holder:
         return Holder(by=HeldBy.RIVAL, upgrade=rival.name)
     if (rival := _cordoned_by(fleet, name)) is not None:
         return Holder(by=HeldBy.RIVAL, upgrade=rival.name)
-    if task is None or task.released:
+    marked = task is not None and _has_left_its_cordon(fleet, task)
+    if task is None or (task.released and not marked):
         return Holder(by=HeldBy.NOBODY)
     ref = task.spec.upgrade_ref
     if ref.uid == upgrade.uid:
         return Holder(by=HeldBy.OURS, upgrade=ref.name)
     if ref.uid in fleet.active_upgrades:
         return Holder(by=HeldBy.RIVAL, upgrade=ref.name)
-    return Holder(by=HeldBy.NOBODY) if is_over(task) else Holder(by=HeldBy.GONE, upgrade=ref.name)
+    over = is_over(task) and not marked
+    return Holder(by=HeldBy.NOBODY) if over else Holder(by=HeldBy.GONE, upgrade=ref.name)
 
 
 def _cordoned_by(fleet: FleetSnapshot, name: NodeName) -> Upgrade | None:
@@ -66,9 +68,18 @@ def _cordoned_by(fleet: FleetSnapshot, name: NodeName) -> Upgrade | None:
     return next((rival for rival in fleet.rivals if rival.uid == by), None)
 
 
+def _has_left_its_cordon(fleet: FleetSnapshot, task: Task) -> bool:
+    """Report whether the node has the cordon of a task's rollout, which is gone; the sweep lifts it by the task."""
+    node, uid = fleet.nodes.get(task.name), task.spec.upgrade_ref.uid
+    return node is not None and node.unschedulable and node.cordoned_by == uid and uid not in fleet.active_upgrades
+
+
 def is_over(task: Task) -> bool:
     """Report whether nothing happens on the node any more for a rollout that has ended or is gone."""
-    lost = task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED
-    if lost or task.reported.phase is TaskPhase.ROLLBACK_FAILED:
-        return False
-    return not task.open or task.reported.phase.terminal
+    return not could_not_roll_back(task) and (not task.open or task.reported.phase.terminal)
+
+
+def could_not_roll_back(task: Task) -> bool:
+    """Report whether a person must repair the node of a task."""
+    judged = task.verdict is not None and task.verdict.outcome is Verdict.ROLLBACK_FAILED
+    return judged or task.reported.phase is TaskPhase.ROLLBACK_FAILED

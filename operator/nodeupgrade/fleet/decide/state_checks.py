@@ -15,7 +15,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned
 from nodeupgrade.fleet.decide.candidate import Candidate, named
-from nodeupgrade.fleet.decide.holder import HeldBy
+from nodeupgrade.fleet.decide.holder import HeldBy, could_not_roll_back
 from nodeupgrade.kubelet import history
 
 PATIENCE = timedelta(minutes=5)
@@ -58,9 +58,9 @@ def node_is_free(candidate: Candidate) -> Found | None:
 
 def _left_behind(candidate: Candidate, upgrade: str) -> Finding:
     """Say what is left of a rollout that nobody looks after any more, and what a person can do about it."""
-    going_on = candidate.task is not None and candidate.task.open
-    what = "is not over" if going_on else "could not be rolled back"
-    remedy = _OF_A_RUN_LEFT_BEHIND if going_on else "repair the node, then delete its NodeUpgradeTask"
+    lost = candidate.task is not None and could_not_roll_back(candidate.task)
+    what = "could not be rolled back" if lost else "is not over"
+    remedy = "repair the node, then delete its NodeUpgradeTask" if lost else _OF_A_RUN_LEFT_BEHIND
     detail = f"{named(candidate)}: a run of NodeUpgrade {upgrade}, which has ended or is gone, {what}"
     return Finding(reason=Reason.OVERLAP_CONFLICT, detail=detail, remedy=remedy)
 
