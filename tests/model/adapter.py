@@ -116,7 +116,7 @@ class Operator:
     def __init__(self, version: str = "v1.33.13") -> None:
         if hasattr(rollout_controller, "time"):  # what deciding costs is not asked here, and dear to ask
             rollout_controller.time = SimpleNamespace(thread_time=float)
-        self.store = Store(version=version)
+        self.store = Store(version=version, silent=True)
         settings, ticks = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED), count()
         self._snapshots = snapshots_of(
             self.store, settings, source=Sharing(self.store), term=FixedTerm(TERM), clock=lambda: float(next(ticks))

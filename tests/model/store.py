@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.kube_api import InvalidError, Resource
+from nodeupgrade.cluster.kube_api import Event, InvalidError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.watch_log import Entry, WatchLog
 from tests.model.canonical import NOT_SERVED, PRESENT, UID, Key, Object
@@ -38,6 +38,7 @@ class Store(InMemoryKube):
     loaded: Mapping[Key, Object] = field(default_factory=dict)  # the objects of the state
     writes: list[Write] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)  # statuses that match no schema
+    silent: bool = False  # whether it keeps no events, which decide nothing
     _call: Json = field(default_factory=dict)
 
     def load(self, objects: Mapping[Key, Object]) -> None:
@@ -53,6 +54,9 @@ class Store(InMemoryKube):
     def bodies(self) -> Mapping[Key, Json]:
         """Return all objects as they are now."""
         return self._objects
+
+    async def emit_event(self, event: Event) -> bool:
+        return self.silent or await super().emit_event(event)
 
     async def create(self, resource: Resource, body: Json) -> Json:
         self._call = {"verb": "create", "name": body["metadata"]["name"], "body": body}
