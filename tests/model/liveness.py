@@ -31,12 +31,11 @@ def waits_for_others(upgrade: Json) -> bool:
 
 
 def awaits_repair(state: State, upgrade: Json) -> bool:
-    """Report whether another NodeUpgrade, though it has ended, holds a node that a person must repair first."""
-    others = {each["metadata"]["uid"] for each in state.all("nodeupgrades")} - {upgrade["metadata"]["uid"]}
+    """Report whether another NodeUpgrade, though it has ended or is gone, holds a node that a person must repair."""
     verdicts = (
         (task["spec"].get("verdict") or {}).get("outcome")
         for task in state.all("nodeupgradetasks")
-        if task["spec"]["upgradeRef"]["uid"] in others
+        if task["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]
     )
     return "RollbackFailed" in verdicts
 
