@@ -43,7 +43,7 @@ def start_before_files(patch: pytest.MonkeyPatch) -> None:
 
 
 def files_are_not_kept(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(file_exchange, "back_up", nothing)
+    patch.setattr(file_exchange, "_back_up", nothing)
 
 
 def program_stays(patch: pytest.MonkeyPatch) -> None:
