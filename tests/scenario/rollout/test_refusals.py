@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 
@@ -319,6 +319,24 @@ async def test_nodes_wait_until_all_api_servers_are_of_one_minor() -> None:
     assert [task["spec"]["action"] for task in await scene.kube.list(TASKS)] in ([], ["Wait"])
 
     await scene.kube.delete(servers, "kube-apiserver-b")
+    await scene.run()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_no_node_is_cordoned_while_a_descheduler_would_evict_its_pods() -> None:
+    policy = "{kind: DeschedulerPolicy, strategies: {RemovePodsViolatingNodeTaints: {enabled: true%s}}}"
+    harmless = policy % ", params: {excludedTaints: [node.kubernetes.io/unschedulable]}"
+    scene, place = Scene(), CONFIGMAPS.within("kube-system")
+    await scene.fleet.add_node("node-0")
+    await scene.kube.create(place, {"metadata": {"name": "descheduler"}, "data": {"policy.yaml": policy % ""}})
+    await scene.apply()
+    await scene.run(passes=10)
+    told = [e["message"] for e in await scene.kube.list(EVENTS.within("default"))]
+    assert any("excludedTaints: [node.kubernetes.io/unschedulable]" in message for message in told), told
+    assert not (await scene.kube.get(NODES, "node-0"))["spec"].get("unschedulable")
+
+    await scene.kube.merge(place, "descheduler", {"data": {"policy.yaml": harmless}})
+    scene.operator = scene.new_operator()  # what it knows is recent
     await scene.run()
     assert (await scene.upgrade()).status.phase == "Succeeded"
 

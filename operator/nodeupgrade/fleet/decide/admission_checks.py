@@ -23,6 +23,7 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     state.node_is_ready,
     state.node_is_not_under_pressure,
     state.node_is_to_stay,
+    state.pods_stay_on_a_cordoned_node,
     state.writes_are_accepted,
     state.node_is_not_held,
 )

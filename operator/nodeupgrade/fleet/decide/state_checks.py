@@ -154,6 +154,21 @@ def node_is_to_stay(candidate: Candidate) -> Found | None:
     return detail if because else None
 
 
+@check(Reason.DESCHEDULER_EVICTS, Hazard.ACTORS_REACT)
+def pods_stay_on_a_cordoned_node(candidate: Candidate) -> Finding | None:
+    """No descheduler evicts the pods of cordoned nodes, as the plugin RemovePodsViolatingNodeTaints does."""
+    node = candidate.node
+    if not candidate.deschedulers or (node.unschedulable and node.cordoned_by != candidate.upgrade.uid):
+        return None
+    first = candidate.deschedulers[0]
+    if first.known:
+        detail = f"{named(candidate)} would be cordoned, and the descheduler of {first.name} then evicts its pods"
+        return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail)
+    detail = f"the policy of the descheduler of {first.name} is not known; it may evict the pods of {named(candidate)}"
+    remedy = f"{Reason.DESCHEDULER_EVICTS.remedy}; if it is so already, accept this check"
+    return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail, remedy=remedy)
+
+
 @check(Reason.WRITE_REFUSED, acceptable=False)
 def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
