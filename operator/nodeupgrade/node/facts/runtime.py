@@ -33,6 +33,7 @@ def examine_runtime(
         owner="" if info.process is None else _owner(node.files, info.process.pid),
         places=info.places,
         next=following,
+        cgroup_driver=info.cgroup_driver,
         changed=_changed(node, unit, following),
         program=node.files.digest(program) if program.is_absolute() else None,
     )
