@@ -69,6 +69,18 @@ def read_one(text: str | bytes) -> Value:
     return documents[0] if documents else None
 
 
+def read_first(text: str | bytes) -> Value:
+    """Read the first document of a text, as kubelets read a file; ``None`` if there is none. What follows may be broken.
+
+    libyaml is what Go's parser was made from: both accept tabs between the tokens of JSON.
+
+    Raises:
+        yaml.YAMLError: the document is not YAML, or is too deep or too large.
+        UnicodeError: it is not text.
+    """
+    return next(read_all(text.decode("utf-8-sig") if isinstance(text, bytes) else text), None)
+
+
 def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
     """Read document by document, so that a long stream needs no more memory than its largest document.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from nodeupgrade.api.yaml import read_one
+from nodeupgrade.api.yaml import read_first
 
 PLUGIN = "RemovePodsViolatingNodeTaints"
 CORDON = "node.kubernetes.io/unschedulable"
@@ -45,7 +45,7 @@ def _policies(data: Mapping[Value, Value]) -> Iterator[Value]:
     """Yield the policies among the values; for one that cannot be read, ``None``."""
     for text in data.values():
         try:
-            policy = read_one(text) if isinstance(text, str) and len(text) <= LARGEST else None
+            policy = read_first(text) if isinstance(text, str) and len(text) <= LARGEST else None
         except (yaml.YAMLError, UnicodeError):
             policy = None
         if policy is None or (isinstance(policy, Mapping) and policy.get("kind") == _KIND):

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.yaml import DEEPEST, read_all, read_one
+from nodeupgrade.api.yaml import DEEPEST, read_all, read_first, read_one
 
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
 
