@@ -14,7 +14,6 @@ from nodeupgrade.kubelet.flags import parsed
 from nodeupgrade.kubelethash import resource_amount
 from nodeupgrade.text import number, trimmed
 
-
 _EVICTION = "evictionHard"
 
 
