@@ -213,6 +213,10 @@ PLACED: dict[str, tuple[Json, Json]] = {
         {},
         affinity({"key": "metadata.name", "operator": "In", "values": ["node-0"]}, field="matchFields"),
     ),
+    "tolerated by comparison, for all that is known": (
+        {"spec": {"taints": [{"key": "wear", "value": "6", "effect": "NoExecute"}]}},
+        {"spec": {"tolerations": [{"key": "wear", "operator": "Gt", "value": "5"}]}},
+    ),
     "tolerated by effect": (TAINTED, {"spec": {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}}),
     "tolerated by value": (TAINTED, {"spec": {"tolerations": [{"key": "gpu", "operator": "Equal", "value": ""}]}}),
     "static pod and taint": (TAINTED, {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}),
@@ -363,3 +367,21 @@ async def test_a_cordon_that_costs_traffic_is_told(server: str, warned: bool) ->
     await scene.run()
     (admitted,) = [line for line in scene.story if line.startswith("Admit ")]
     assert (Reason.CORDON_REMOVES_TRAFFIC in admitted) is warned
+
+
+@pytest.mark.parametrize(
+    ("target", "labels", "warned"),
+    [
+        ("v1.32.1", {"longhorn.io/component": "instance-manager"}, True),
+        ("v1.32.1", {}, False),
+        ("v1.35.1", {"longhorn.io/component": "instance-manager"}, False),
+    ],
+)
+async def test_longhorn_is_named_where_no_guard_can_be(target: str, labels: Json, warned: bool) -> None:
+    scene = Scene(version="v1.35.1")
+    await scene.fleet.add_node("node-0")
+    await scene.fleet.add_pod("manager-0", "node-0", overrides={"metadata": {"labels": labels}})
+    await scene.apply(version=target)
+    await scene.run()
+    (admitted,) = [line for line in scene.story if line.startswith("Admit ")]
+    assert (Reason.ENDPOINTS_WOULD_BE_LOST in admitted) is warned

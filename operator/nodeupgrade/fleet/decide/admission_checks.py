@@ -35,4 +35,4 @@ WITH_PODS: tuple[Check[Candidate], ...] = (
     state.no_pod_holds_the_node,
 )
 
-WARNINGS: tuple[Check[Candidate], ...] = (request.cordoned_node_keeps_its_traffic,)
+WARNINGS: tuple[Check[Candidate], ...] = (request.cordoned_node_keeps_its_traffic, state.longhorn_stays_ready)
