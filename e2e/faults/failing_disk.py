@@ -32,9 +32,10 @@ class FailingDisk:
     @contextlib.contextmanager
     def mounted(cls, node: Node, path: str) -> Iterator["FailingDisk"]:
         """Mount one at a directory of the node, with what is in the directory, as long as the context lasts."""
-        image = node.disk / "failing-disk"
+        image, directory = node.disk / "failing-disk", node.disk / path.lstrip("/")
+        directory.mkdir(mode=0o700, exist_ok=True)
         run("truncate", f"--size={SIZE}", str(image))
-        run("mkfs.ext4", "-q", "-F", "-d", str(node.disk / path.lstrip("/")), str(image))
+        run("mkfs.ext4", "-q", "-F", "-d", str(directory), str(image))
         device = Path(run("losetup", "--find", "--show", str(image)).stdout.strip())
         try:
             number = device.name.removeprefix("loop")

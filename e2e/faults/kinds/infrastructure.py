@@ -115,6 +115,7 @@ def _kill_runtime(run: FaultRun, number: int) -> int:
 def disk_full(run: FaultRun) -> Iterator[None]:
     """Fill the file system of our own state while the kubelet is down."""
     node = run.cluster.node
+    node.exec("mkdir", "--parents", "/var/lib/nodeupgrade")  # there may have been no run before
     node.exec("mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", "/var/lib/nodeupgrade")
     try:
         yield
@@ -153,6 +154,7 @@ def disk_read_only(run: FaultRun) -> Iterator[None]:
 def disk_full_before(run: FaultRun) -> Iterator[None]:
     """Leave no room for our state from the start."""
     node = run.cluster.node
+    node.exec("mkdir", "--parents", "/var/lib/nodeupgrade")  # there may have been no run before
     node.exec("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", "/var/lib/nodeupgrade")
     try:
         yield
