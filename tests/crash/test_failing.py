@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 
-from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.journal.messages import JOURNAL
-from nodeupgrade.node.journal.run_store import volatile
 from tests.crash.harness import (
     ALL_WAYS,
+    COPY,
     HARMLESS_LEFTOVERS,
     LEFTOVERS,
     WAYS,
@@ -119,7 +117,7 @@ class _Full:
     def __call__(self, name: str, at: int, moment: Moment) -> None:
         if moment is not Moment.BEFORE or at < self.since or self.repaired:
             return
-        if name.startswith(("journal.append", f"files.write {volatile(JOURNAL, RunId('run-1'))}")):
+        if name.startswith(("journal.append", f"files.write {COPY}")):
             raise StepFailed("no space left on device")
         self.left -= 1
         if self.left < 0:
