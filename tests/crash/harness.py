@@ -83,7 +83,7 @@ PACKAGES_HELD = PACKAGES.replace(b"kubelet\nStatus: install", b"kubelet\nStatus:
 DPKG = {str(DPKG_PROGRAM): b"dpkg", str(DPKG_STATUS): PACKAGES}
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
-COPY = volatile(JOURNAL, RunId("run-1"))
+COPY = str(volatile(JOURNAL, RunId("run-1")))
 
 TUNED = "the runtime would be started with our configuration"
 
