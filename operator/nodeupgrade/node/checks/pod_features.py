@@ -7,6 +7,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import MinorChange
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.pod_lifecycle import RESTART_ALL
 
@@ -29,7 +30,7 @@ def features_of_pods_are_on(facts: Admission) -> Iterator[Found]:
                 yield pod, _detail(what, gate, "PodFeatureUnsupported")
 
 
-def _is_off(facts: Admission, gate: str, rejected: history.MinorChange) -> bool:
+def _is_off(facts: Admission, gate: str, rejected: MinorChange) -> bool:
     return not facts.gates.get(gate, facts.gates.get("AllBeta", True)) and any(map(rejected.applies_to, facts.starting))
 
 
