@@ -13,7 +13,7 @@ from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.upgrade.nodes import Requirement
 from nodeupgrade.cluster.nodes import NodeView, Taint
 from nodeupgrade.cluster.pods import Pod
-from nodeupgrade.text import integer
+from nodeupgrade.text import integer, number
 
 Term = tuple[list[Requirement], list[Requirement]]
 """What a term of a node affinity requires of labels, and of fields (only ``metadata.name`` exists)."""
@@ -90,11 +90,16 @@ def _compares(toleration: Json, taint: Taint) -> bool:
     """Report whether a toleration for greater or lesser values matches; both values are integers."""
     if toleration.get("key") != taint.key or toleration.get("effect") not in {None, "", taint.effect}:
         return False
-    try:
-        given, least = int(taint.value), int(str(toleration.get("value")))
-    except ValueError:
+    given, bound = _signed(taint.value), _signed(str(toleration.get("value")))
+    if given is None or bound is None:
         return False
-    return {"Gt": given > least, "Lt": given < least}.get(str(toleration.get("operator")), False)
+    return {"Gt": given > bound, "Lt": given < bound}.get(str(toleration.get("operator")), False)
+
+
+def _signed(text: str) -> int | None:
+    """Return an integer that may be negative; ``None`` for any other text."""
+    found = number(text.removeprefix("-"))
+    return -found if found is not None and text.startswith("-") else found
 
 
 def _rendered(terms: Iterable[Term]) -> str:

@@ -24,6 +24,7 @@ GATE = {"TaintTolerationComparisonOperators": True}
         (GREATER, "6", GATE, ("v1.35.1", "v1.36.1"), True),
         (GREATER, "6", {"AllAlpha": True}, ("v1.35.1", "v1.36.1"), True),
         (LESSER, "4", GATE, ("v1.35.1", "v1.36.1"), True),
+        (LESSER, "-4", GATE, ("v1.35.1", "v1.36.1"), True),
         (GREATER, "5", GATE, ("v1.35.1", "v1.36.1"), False),
         (LESSER, "5", GATE, ("v1.35.1", "v1.36.1"), False),
         (OTHER, "6", GATE, ("v1.35.1", "v1.36.1"), False),
