@@ -52,6 +52,7 @@ from nodeupgrade.node.running_kubelet.credential_programs import _without_secret
 from nodeupgrade.node.runtimes.containerd import containerd, restart_tuning
 from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
+from nodeupgrade.node.runtimes.containerd.imports import find_imports
 from nodeupgrade.node.runtimes.containerd.next_start import ContainerdProgram
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.cri.json_places import find
@@ -173,6 +174,11 @@ def of_systemd(data: bytes, place: Path) -> object:
         except StepFailed:
             continue
     return manager.log("kubelet.service")
+
+
+def imports_of(data: bytes, place: Path) -> object:
+    put(place / "etc" / "c.toml", data)
+    return find_imports(HostFiles(place), "/etc/c.toml")
 
 
 def of_a_program(data: bytes, place: Path) -> object:
@@ -506,6 +512,13 @@ READERS = (
         valid=(UNIX,),
         errors=(StepFailed,),
         reads=several(lambda said: list(listening_sockets(said))),
+    ),
+    Reader(
+        module="node.runtimes.containerd.imports",
+        what="the imports of containerd's configuration",
+        valid=(b'imports = ["a.toml", "/etc/conf.d/*.toml", "../*/[ab]*.toml", "\\u0000*"]\n',),
+        errors=(StepFailed,),
+        reads=(imports_of,),
     ),
     Reader(
         module="node.runtimes.containerd.containerd",

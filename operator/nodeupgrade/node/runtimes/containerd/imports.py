@@ -73,7 +73,8 @@ def _imported(files: FilesView, path: PurePosixPath) -> list[PurePosixPath]:
 
 def _paths(imports: object, parent: PurePosixPath) -> list[PurePosixPath]:
     listed = imports if isinstance(imports, list) else []
-    return [PurePosixPath(normpath(parent.parent / each)) for each in listed if isinstance(each, str) and each]
+    named = (each for each in listed if isinstance(each, str) and each and "\0" not in each)
+    return [PurePosixPath(normpath(parent.parent / each)) for each in named]
 
 
 def _matching(files: FilesView, pattern: PurePosixPath) -> list[PurePosixPath]:
