@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nodeupgrade.api.printable import printable
-from nodeupgrade.cli.console import say
+from nodeupgrade.cli.console import say, write
 
 PROGRAM = "nodeupgrade"
 PLUGIN = "kubectl-nodeupgrade"
@@ -126,6 +126,13 @@ class Program(click.Group):
         for title, commands in self.sections.items():
             with formatter.section(title):
                 formatter.write_dl([(f"{each.name:<{widest}}", each.short_help or "") for each in commands])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help if there is nothing else; click's own way ends as wrong usage."""
+        if not args and not ctx.resilient_parsing:
+            write(f"{ctx.get_help()}\n")
+            ctx.exit()
+        return super().parse_args(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the command line of the program itself."""

@@ -149,6 +149,7 @@ class Page:
 
     items: tuple[Json, ...]
     resource_version: str
+    remaining: int = 0  # how many objects follow, as far as the API server counts them
 
 
 class KubeApi(Protocol):

@@ -194,7 +194,9 @@ class KubeClient(TypedKube):
             # The items of a list lack apiVersion and kind.
             common = {"apiVersion": resource.api_version, "kind": resource.kind}
             yield Page(
-                tuple({**common, **item} for item in answer["items"] or ()), answer["metadata"]["resourceVersion"]
+                tuple({**common, **item} for item in answer["items"] or ()),
+                answer["metadata"]["resourceVersion"],
+                int(answer["metadata"].get("remainingItemCount") or 0),
             )
             if not (token := answer["metadata"].get("continue")):
                 return
