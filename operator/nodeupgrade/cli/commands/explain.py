@@ -30,9 +30,7 @@ SUMMARIES = ("table", "json", "csv", "markdown")
 
 
 def _targets(context: click.Context, option: click.Parameter, value: tuple[str, ...]) -> tuple[KubeletVersion, ...]:
-    return tuple(
-        KubeletVersion.parse(version) for each in value for version in known_versions(context, option, each)
-    )
+    return tuple(KubeletVersion.parse(version) for each in value for version in known_versions(context, option, each))
 
 
 def _started(context: click.Context, option: click.Parameter, value: str | None) -> KubeletVersion | None:

@@ -91,15 +91,14 @@ class PodName:
         return named
 
 
-def named_pods(
-    stream: TextIO, wanted: str, *, templates: bool = False
-) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
+def named_pods(stream: TextIO, wanted: str, *, templates: bool = False) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
     """Read pods with their names, and pass over what is none; an input without any is an error.
 
     With ``templates``, workloads count as the pods that they would create, unless such a pod is in the input: they come
     last. ``wanted`` says what the command does, as a verb.
     """
-    found, passed_over, later, owners = 0, Counter[str](), dict[str, tuple[PodName, Json]](), set[str]()
+    found, passed_over, owners = 0, Counter[str](), set[str]()
+    later: dict[str, tuple[PodName, Json]] = {}
     for number, body in enumerate(read_pods(stream), start=1):
         if not isinstance(body, dict):
             raise CannotError(
@@ -116,7 +115,7 @@ def named_pods(
             known = replace(name, kind=kind)
             later[f"{kind} {name.namespace or 'default'}/{name.name}"] = known, template
         else:
-            passed_over[kind] += 1
+            passed_over[_full_kind(body)] += 1
     for owner, (name, template) in later.items():
         if owner not in owners:
             found += 1
@@ -124,11 +123,17 @@ def named_pods(
     _say_passed_over(passed_over, wanted, found=bool(found))
 
 
+def _full_kind(body: Json) -> str:
+    """Return the kind, with its group where it is not one of Kubernetes' old ones: ``Job.batch.volcano.sh``."""
+    group = str(body.get("apiVersion") or "").partition("/")[0]
+    return f"{body['kind']}.{group}" if "." in group else str(body["kind"])
+
+
 def _say_passed_over(kinds: Counter[str], wanted: str, *, found: bool) -> None:
     """Say what was passed over; if that was everything, as after a pipe that failed, it is an error."""
     listed = named([f"{number} {kind}" for kind, number in kinds.most_common()], _KINDS_NAMED)
     if found and kinds:
-        say(f"passed over, since no pods are in them: {listed}", err=True)
+        say(f"passed over: {listed}", err=True)
     elif kinds:
         raise CannotError(
             f"cannot {wanted} anything because there is no pod in the input, only: {listed}; "

@@ -202,7 +202,9 @@ def _find(container: StoredHash, specs: Specs | None) -> _Matched:
 def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion], also: tuple[str, ...]) -> str:
     but = f" but those of {', '.join(also)}" if also else ""
     if any(each.problem for each in findings) and not any(each.spec for each in findings):
-        return "Nothing can be said of these hashes: none of the pods given has such a container; give this node's pods."
+        return (
+            "Nothing can be said of these hashes: none of the pods given has such a container; give this node's pods."
+        )
     if said := series_ranges(common):
         return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash{but}."
     groups = group_by_writer(each.kubelets for each in findings)

@@ -156,7 +156,9 @@ class RestartCounts:
                 step = self.steps[number]
                 found = pod_forecast(pod, before, step.to)
                 if found.running:
-                    step.add(subject, before, len(found.running), Counter(map("; besides, ".join, found.restarts.values())))
+                    step.add(
+                        subject, before, len(found.running), Counter(map("; besides, ".join, found.restarts.values()))
+                    )
         except HashError as error:
             self.failed += 1
             if len(self.problems) < PROBLEMS_KEPT:
