@@ -3,17 +3,25 @@
 Counts are kept, and no pods: memory grows with nodes, workloads and reasons.
 """
 
+import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cli.reports.restarts import pod_forecast
+from nodeupgrade.cli.reports.restarts import PodForecast, pod_forecast
 from nodeupgrade.cluster.pod_owner import owner_in
 from nodeupgrade.cluster.pods import CONFIG_MIRROR
 from nodeupgrade.kubelet.supported import unsupported_version
 from nodeupgrade.kubelethash import HashError, KubeletVersion
+
+_ADMITTED = re.compile(r'"kube-api-access-[a-z0-9]{5}"')
+"""The volume that the API server adds to each pod, with a name of its own: the hash depends on it, its change does not."""
+
+_KINDS_OF_PODS = 2000
+"""How many kinds of pods are remembered; pods of one workload are of one kind, and mostly follow each other."""
 
 PROBLEMS_KEPT = 100
 """How many pods that could not be examined are named."""
@@ -107,6 +115,7 @@ class RestartCounts:
         self.failed = 0  # how many pods could not be examined
         self.astray = 0  # pods on a node that no Node object describes
         self._paths: dict[str, Path] = {}
+        self._forecasts: dict[tuple[str, Path], tuple[PodForecast, ...]] = {}
         self._everywhere = None if started is None else tuple(enumerate((started, *targets[:-1])))
 
     @property
@@ -152,17 +161,24 @@ class RestartCounts:
         self.pods += 1
         self.static += subject.static
         try:
-            for number, before in path:
-                step = self.steps[number]
-                found = pod_forecast(pod, before, step.to)
+            for (number, before), found in zip(path, self._forecast(pod, path), strict=True):
                 if found.running:
-                    step.add(
-                        subject, before, len(found.running), Counter(map("; besides, ".join, found.restarts.values()))
-                    )
+                    reasons = Counter(map("; besides, ".join, found.restarts.values()))
+                    self.steps[number].add(subject, before, len(found.running), reasons)
         except HashError as error:
             self.failed += 1
             if len(self.problems) < PROBLEMS_KEPT:
                 self.problems.append(f"{subject}: {error}")
+
+    def _forecast(self, pod: Json, path: Path) -> tuple[PodForecast, ...]:
+        """Forecast each step; once for all pods that differ in nothing that could matter."""
+        kind = _ADMITTED.sub('""', _kind_of(pod)), path
+        if (known := self._forecasts.get(kind)) is None:
+            known = tuple(pod_forecast(pod, before, self.steps[number].to) for number, before in path)
+            if len(self._forecasts) >= _KINDS_OF_PODS:
+                self._forecasts.clear()
+            self._forecasts[kind] = known
+        return known
 
     def _path_of(self, subject: Subject) -> Path | None:
         if self._everywhere is not None:
@@ -185,6 +201,20 @@ def subject_of(pod: Json, kind: str = "") -> Subject:
         workload=f"{kind} {namespace}/{name}" if kind else owner_in(pod, namespace, name, static=static),
         static=static,
     )
+
+
+def _kind_of(pod: Json) -> str:
+    """Return everything in a pod that a forecast depends on, as text."""
+    spec, status = _map(pod.get("spec")), _map(pod.get("status"))
+    states = [
+        [each.get("name"), "running" in _map(each.get("state"))] if isinstance(each, dict) else each
+        for key in ("initContainerStatuses", "containerStatuses")
+        for each in (status.get(key) if isinstance(status.get(key), list) else ())
+    ]
+    mirror = CONFIG_MIRROR in _map(_map(pod.get("metadata")).get("annotations"))
+    of_spec = [spec.get(key) for key in ("initContainers", "containers", "resources")]
+    # What JSON has no form for comes from YAML only, and differs in its text.
+    return json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
 
 
 def _map(given: Any) -> Json:  # Any: unvalidated JSON
