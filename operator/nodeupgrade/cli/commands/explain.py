@@ -82,6 +82,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
 @cluster_options
 def explain_command(
     connection: ClusterConnection,
+    *,
     targets: tuple[KubeletVersion, ...],
     started: KubeletVersion | None,
     stream: TextIO | None,

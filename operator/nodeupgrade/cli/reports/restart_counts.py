@@ -18,7 +18,7 @@ from nodeupgrade.kubelet.supported import unsupported_version
 from nodeupgrade.kubelethash import HashError, KubeletVersion
 
 _ADMITTED = re.compile(r'"kube-api-access-[a-z0-9]{5}"')
-"""The volume that the API server adds to each pod, with a name of its own: the hash depends on it, its change does not."""
+"""The volume that the API server adds to a pod: the hash depends on its name; whether the hash changes does not."""
 
 _KINDS_OF_PODS = 2000
 """How many kinds of pods are remembered; pods of one workload are of one kind, and mostly follow each other."""
