@@ -178,6 +178,24 @@ class InputFile(click.File):
         return super().convert(value, param, ctx)
 
 
+class Once(click.Option):
+    """An option of which click itself would take the last, in silence, if it is given twice."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs, multiple=True)
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the only value, or None."""
+        if len(given := value or ()) > 1:
+            raise click.BadParameter("it is given twice; give it once", ctx, self)
+        return self.type.convert(given[0], self, ctx) if given else None
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return None where click would return no values."""
+        found = super().process_value(ctx, value)
+        return None if found == () else found
+
+
 def name_of(file: TextIO) -> str:
     """Return the name of an input for messages."""
     return str(getattr(file, "name", "<stdin>"))

@@ -14,7 +14,7 @@ from nodeupgrade.cli.commands.pod_options import Entry, Row, known_versions, nam
 from nodeupgrade.cli.console import console, say, show, write
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
 from nodeupgrade.cli.output import in_json
-from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command
+from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, Once, command
 from nodeupgrade.cli.reports.restart_counts import RestartCounts, subject_of
 from nodeupgrade.cli.reports.restarts import pod_forecast
 from nodeupgrade.cli.screens import restarts
@@ -34,7 +34,7 @@ def _targets(context: click.Context, option: click.Parameter, value: tuple[str, 
 
 
 def _started(context: click.Context, option: click.Parameter, value: str | None) -> KubeletVersion | None:
-    versions = known_versions(context, option, value)
+    versions = known_versions(context, option, value or None)
     if len(versions) > 1:
         raise click.BadParameter("specify exactly one version")
     return KubeletVersion.parse(versions[0]) if versions else None
@@ -61,6 +61,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--from",
     "started",
+    cls=Once,
     callback=_started,
     metavar="VERSION",
     help="Kubelet version that runs now, with --pods; in a cluster, each node says its own.",
@@ -68,6 +69,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
 @click.option(
     "--pods",
     "stream",
+    cls=Once,
     type=InputFile(),
     metavar="FILE|-",
     help="Read pods and workloads from a file instead of a cluster: JSON, JSON lines or YAML; '-' is standard input.",

@@ -15,7 +15,7 @@ from nodeupgrade.cli.console import Text, console, say, write
 from nodeupgrade.cli.inputs.pod_stream import read_pods
 from nodeupgrade.cli.inputs.workloads import template_of
 from nodeupgrade.cli.output import in_json, in_yaml, output_option
-from nodeupgrade.cli.program import CannotError, InputFile
+from nodeupgrade.cli.program import CannotError, InputFile, Once
 from nodeupgrade.cli.reports.restart_counts import subject_of
 from nodeupgrade.cluster.pods import CONFIG_MIRROR
 from nodeupgrade.findings.finding import named
@@ -53,6 +53,7 @@ def known_version(context: click.Context, option: click.Parameter, value: str) -
 PODS_OPTION = click.option(
     "--pods",
     "stream",
+    cls=Once,
     type=InputFile(),
     required=True,
     metavar="FILE|-",

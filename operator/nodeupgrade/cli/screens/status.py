@@ -137,7 +137,9 @@ def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
     if upgrade.problem:
         yield Text(f"The spec cannot be read: {upgrade.problem}", BAD)
     if status.observed_generation < upgrade.generation:
-        yield Text("The operator has not seen the latest change yet; what follows may be older.", BUSY)
+        never = not status.observed_generation
+        told = "No operator has seen this object yet" if never else "The operator has not seen the latest change yet"
+        yield Text(f"{told}; what follows may be older. If this lasts: {called()} check", BUSY)
     yield facts(*_facts(seen, ready, now))
 
 

@@ -87,7 +87,7 @@ async def _load_kubeconfig(kubeconfig: Path | None, context: str | None, configu
         )
     name = kubeconfig or "the default kubeconfig"
     if said:
-        cause = one_line(said[-1].removeprefix("exec: ").replace(". b'", ": '"))
+        cause = one_line(_OBJECT.sub("", said[-1].removeprefix("exec: ").replace(". b'", ": '")))
         problem = f"the program that its user takes credentials from fails ({cause})"
         raise NoCredentialsError(f"cannot use {name} because {problem}")
     if loader.provider is not None and loader.provider not in {"gcp", "oidc"}:
