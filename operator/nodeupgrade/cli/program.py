@@ -182,7 +182,7 @@ class Once(click.Option):
     """An option of which click itself would take the last, in silence, if it is given twice."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs, multiple=True)
+        super().__init__(*args, **{**kwargs, "multiple": True})
 
     def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
         """Return the only value, or None."""

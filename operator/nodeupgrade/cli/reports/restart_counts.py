@@ -209,12 +209,16 @@ def _kind_of(pod: Json) -> str:
     states = [
         [each.get("name"), "running" in _map(each.get("state"))] if isinstance(each, dict) else each
         for key in ("initContainerStatuses", "containerStatuses")
-        for each in (status.get(key) if isinstance(status.get(key), list) else ())
+        for each in _list(status.get(key))
     ]
     mirror = CONFIG_MIRROR in _map(_map(pod.get("metadata")).get("annotations"))
     of_spec = [spec.get(key) for key in ("initContainers", "containers", "resources")]
     # What JSON has no form for comes from YAML only, and differs in its text.
     return json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
+
+
+def _list(given: Any) -> list[Any]:  # Any: unvalidated JSON
+    return given if isinstance(given, list) else []
 
 
 def _map(given: Any) -> Json:  # Any: unvalidated JSON

@@ -70,7 +70,7 @@ def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
 
 def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
     headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "ENDS IN", "REASON")
-    drawn = Columns(*headings, spare=("AGE", "WAVE", "VERSION", "ENDS IN", "REASON", "FAILED", "RESTARTS"))
+    drawn = Columns(*headings, spare=("WAVE", "VERSION", "ENDS IN", "FAILED", "RESTARTS"))
     for each in overviews:
         status = each.status
         wave = status.current_wave
