@@ -291,7 +291,7 @@ class GuardReport:
 
     state: Annotated[GuardState | None, "State of the readiness guard."] = None  # None until it is requested
     ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
-    exposure_seconds: Annotated[Count, "How long the new kubelet may need to probe every pod."] = 0
+    exposure_seconds: Annotated[Count, "How long the new kubelet may need to probe every pod, in seconds."] = 0
     detail: Annotated[
         str,
         "Why the guard is not in force, or why flaps were not observed.",
