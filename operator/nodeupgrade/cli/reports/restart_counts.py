@@ -147,7 +147,7 @@ class RestartCounts:
         """Return the steps of a node, which never goes back."""
         path: list[tuple[int, KubeletVersion]] = []
         for number, step in enumerate(self.steps):
-            if version.minor <= step.to.minor:
+            if KubeletVersion.parse(version.series) <= step.to:
                 path.append((number, version))
                 version = step.to
         return tuple(path)

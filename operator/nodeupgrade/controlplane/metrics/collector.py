@@ -61,7 +61,8 @@ class Metrics(Collector):
     """
 
     def __init__(self, state: Callable[[], State] = State) -> None:
-        disable_created_metrics()  # they would double the counters, and Prometheus makes no use of them
+        # They would double the counters, and Prometheus makes no use of them.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._named: set[str] = set()
         self._restarted_on: set[tuple[str, str]] = set()
