@@ -26,7 +26,8 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     node.shield.plan = plan
     for _ in range(ATTEMPTS):
         try:
-            journal = ContinuedJournal(node.journal, node.files, volatile(JOURNAL, plan.run_id))
+            copy, boot = volatile(JOURNAL, plan.run_id), node.ports.clock.boot()
+            journal = ContinuedJournal(node.journal, node.files, copy, boot)
             fence_after_reboot(node.ports, plan, journal.load())
             return NodeRun(node=replace(node.ports, abort=abort), plan=plan, store=journal).carry_out()
         except Crash as crash:
