@@ -141,7 +141,7 @@ class RestartCounts:
         else:
             self._paths[name] = path
             for number, before in path:
-                self.steps[number].started[before.series] += 1
+                self.steps[number].started.update([before.series])
 
     def _path(self, version: KubeletVersion) -> Path:
         """Return the steps of a node, which never goes back."""
