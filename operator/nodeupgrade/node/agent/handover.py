@@ -20,8 +20,10 @@ from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.kubelethash import HashError
+from nodeupgrade.node.agent.arrivals import Answering
 from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.pod_watch import PodWatch
+from nodeupgrade.node.agent.preparation import Prepared
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
@@ -80,7 +82,7 @@ class Handover:
             refusal = self._failed(Reason.STEP_FAILED, str(error))
         return refusal if await self.executor.withdraw(plan) else None
 
-    async def watch(self, plan: RunPlan) -> Journal | TaskStatus:
+    async def watch(self, prepared: Prepared) -> Journal | TaskStatus:
         """Report what the journal says until the run is over or the executor stops for good.
 
         Returns:
@@ -90,12 +92,21 @@ class Handover:
             NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
         """
         await self.pods.begin()
+        answering = Answering(self.runs, self.kube, self.settings.node, prepared)
+        try:
+            return await self._follow(prepared.plan, answering)
+        finally:
+            await answering.end()
+
+    async def _follow(self, plan: RunPlan, answering: Answering) -> Journal | TaskStatus:
         absent = polls = 0
         unit_state = ""
         while True:
             journal = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
             if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
                 return journal
+            if journal.records:
+                await answering.answer_while(journal.mark(Step.CONFIRM_INVENTORY) is not Mark.DONE)
             await self.reporter.report(self._status(plan, journal, unit_state))
             await self._answer_executor(plan)
             if journal.mark(Step.AWAIT_NODE_STATUS) is Mark.DOING:
