@@ -273,7 +273,10 @@ def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind
 @cache
 def examined(*, small: bool, kind: RuntimeKind = KIND) -> Examination:
     """The same for every node made by node_of, since nothing in it is left to chance."""
-    return examination_of(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
+    node = node_of(small=small, kind=kind)
+    found = examination_of(node, NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
+    assert found.plan is not None
+    return replace(found, plan=replace(found.plan, boot=node.ports.clock.boot()))
 
 
 def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:

@@ -82,16 +82,16 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
     executors: list[bool] = []
 
     def fails(moment: str) -> None:
-        if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
+        if moment == "get_node" and world.runs.read_journal(FIRST).finished is not None:
             executors.append(units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ()))
-            raise RejectedError("pods is forbidden")
+            raise RejectedError("nodes is forbidden")
 
     world.hook = fails
 
     status = await world.serve()
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.INVENTORY_CHANGED)
-    assert status.message.endswith("not tried again: cannot examine the node: pods is forbidden")
+    assert status.message.endswith("not tried again: cannot examine the node: nodes is forbidden")
     assert set(executors) == {False}
     assert list(world.left_behind()) == [BACKUP]
 

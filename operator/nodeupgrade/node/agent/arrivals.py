@@ -1,7 +1,4 @@
-"""Plans what comes to the node until its kubelet is stopped, when the executor asks.
-
-The kubelet may be down by then, so this waits for nothing else that the agent does.
-"""
+"""Plans what comes to the node until its kubelet is stopped, when the executor asks."""
 
 import asyncio
 from dataclasses import dataclass
@@ -20,50 +17,39 @@ from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.plan.amendment import Arrivals
 
-POLL_SECONDS = 0.05
-
 log = structlog.get_logger()
 
 
 @dataclass(eq=False, slots=True)
-class Answering:
+class ArrivalPlanner:
     """Answers the executor of one attempt. Only the agent that examined the node can: it has the facts."""
 
     runs: AgentRuns
     kube: NodeSideKube
     node: NodeName
     prepared: Prepared
-    _task: asyncio.Task[None] | None = None
+    _answered: Arrivals | None = None
 
-    async def answer_while(self, needed: bool) -> None:
-        """Answer from now on, or no longer."""
+    @property
+    def can_answer(self) -> bool:
+        """Whether this agent has examined the node."""
+        return self.prepared.examination is not None
+
+    async def answer(self) -> None:
+        """Answer what is asked, if anything is and it was not answered yet; a failure is only logged."""
         examination = self.prepared.examination
-        if not needed:
-            await self.end()
-        elif self._task is None and examination is not None:
-            self._task = asyncio.create_task(self._answer(examination))
-
-    async def end(self) -> None:
-        """Answer no longer."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
-            self._task = None
-
-    async def _answer(self, examination: Examination) -> None:
-        answered: Arrivals | None = None
-        while True:
-            asked = self.runs.arrivals(self.prepared.plan.run_id)
-            if asked is not None and asked != answered:
-                try:
-                    await self._plan(examination, asked)
-                    answered = asked
-                except (NodeUpgradeError, TimeoutError, OSError, HashError) as error:
-                    log.info("arrivals_not_planned", error=str(error))
-            await asyncio.sleep(POLL_SECONDS)
+        asked = None if examination is None else self.runs.arrivals(self.prepared.plan.run_id)
+        if examination is None or asked is None or asked == self._answered:
+            return
+        try:
+            await self._plan(examination, asked)
+        except (NodeUpgradeError, TimeoutError, OSError, HashError) as error:
+            log.info("arrivals_not_planned", error=str(error))
+        else:
+            self._answered = asked
 
     async def _plan(self, examination: Examination, asked: Arrivals) -> None:
         pods = await asyncio.wait_for(self.kube.list_pods_on_node(self.node), REQUEST_SECONDS)
         planned = plan_arrivals(examination, map(parse_pod, pods), asked)
-        self.runs.report_planned(self.prepared.plan.run_id, planned)
+        await asyncio.to_thread(self.runs.report_planned, self.prepared.plan.run_id, planned)
         log.info("arrivals_planned", containers=len(planned.asked), obstacle=planned.obstacle)
