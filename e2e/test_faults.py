@@ -24,8 +24,6 @@ CHOSEN = (
     "kubelet/immutable",
     "drift/environment-file",
     "tool/program",
-    "shim/late-control",
-    "shim/late",
     "power/swap-binary.done",
 )
 """The power cut comes last: it ends every container."""

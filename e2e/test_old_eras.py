@@ -16,8 +16,11 @@ PODS = 12
 @pytest.mark.parametrize(
     ("old", "new", "source", "control"),
     [
-        pytest.param("1.15.0", "1.17.17", "url", "1.15.0", id="1.15.0-to-1.17.17-by-url"),
-        pytest.param("1.20.15", "1.33.13", "preStaged", "1.30.14", id="1.20.15-to-1.33.13-by-file"),
+        pytest.param("1.20.15", "1.33.13", "url", "1.30.14", id="1.20.15-to-1.33.13-by-url"),
+        # These two kubelets are those of test_docker.py as well.
+        pytest.param(
+            "1.15.0", "1.17.17", "preStaged", "1.15.0", id="1.15.0-to-1.17.17-by-file", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_upgrade_and_control(

@@ -131,6 +131,7 @@ def test_on_the_way_back_every_manifest_is_as_it_was(node: Node) -> None:
     assert node.replace(PLAIN, "plain", pod("plain"))
 
 
+@pytest.mark.slow
 def test_a_person_takes_the_lines_out_on_a_kubelet_that_does_not_need_them(node: Node) -> None:
     """As an older version left them: with nothing that shows that they are not needed."""
     node.upgrade("there-again", NEW)

@@ -102,21 +102,25 @@ def named_oddly(harm: Harm) -> Harm:
 def run_directory_full(harm: Harm) -> Harm:
     """Leave no byte in /run while the executor is lost."""
 
-    def with_ballast(run: FaultRun) -> Iterator[None]:
+    def with_limit(run: FaultRun) -> Iterator[None]:
         lost, node = harm(run), run.cluster.node
         yield next(lost)
         run.wait_hit(FULL_AT)
-        filled = node.exec("dd", "if=/dev/zero", "of=/run/ballast", "bs=4k", check=False)
-        if "No space" not in filled.stderr:
-            raise LabError(f"/run is not full: {filled.stderr[-200:]}")
+        size = node.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
         try:
+            # By its limit, not by what is in it: that would be half of this machine's memory.
+            node.exec("sh", "-ec", 'mount -o "remount,size=$(findmnt -bno USED /run)" /run')
+            filled = node.exec("dd", "if=/dev/zero", "of=/run/ballast", "bs=4k", "count=4096", check=False)
+            if "No space" not in filled.stderr:
+                raise LabError(f"/run is not full: {filled.stderr[-200:]}")
             next(lost)  # until a kubelet is back
         finally:
-            node.exec("rm", "-f", "/run/ballast")  # systemd refuses to reload, so nothing could be cleaned up
+            node.exec("rm", "-f", "/run/ballast")
+            node.exec("mount", "-o", f"remount,size={size}", "/run")  # systemd could not reload, nor clean up
         yield
         next(lost, None)
 
-    return with_ballast
+    return with_limit
 
 
 def prepared(name: Failpoint, harm: Harm) -> Harm:
