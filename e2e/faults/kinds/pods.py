@@ -61,8 +61,9 @@ def stream(run: FaultRun) -> Iterator[None]:
     over = threading.Event()
 
     def come_and_go() -> None:
+        began = time.monotonic()
         for number in itertools.count():
-            if over.wait(1.5):
+            if over.wait(max(0.0, began + 1.5 * number - time.monotonic())):
                 return
             run.cluster.lab.apply(_pod(run, f"short-{number}", pods.container("main", "sleep 6"), **_NEVER))
 

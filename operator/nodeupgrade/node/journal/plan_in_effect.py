@@ -26,10 +26,13 @@ def amendment_in(journal: Journal) -> Amendment | None:
 
 
 def ended_before(plan: RunPlan, journal: Journal) -> tuple[str, ...]:
-    """Return the containers of the written plan that ended before the kubelet was stopped; raises as amendment_in()."""
+    """Return the containers of the written plan that ended before the kubelet was stopped, without the agent's own.
+
+    Raises as amendment_in().
+    """
     amendment = amendment_in(journal)
     gone = frozenset() if amendment is None else frozenset(amendment.ended)
-    return tuple(dict.fromkeys(c.label for c in plan.containers if c.id in gone))
+    return tuple(dict.fromkeys(c.label for c in plan.containers if c.id in gone and not c.expendable))
 
 
 def plan_in_effect(plan: RunPlan, journal: Journal) -> RunPlan:
