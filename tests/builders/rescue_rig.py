@@ -175,6 +175,7 @@ class Node:
             FileBefore(
                 path=f"{self.root}/node{self.root}/state", content=b"state of the old\n", place=f"{self.root}/node"
             ),
+            FileBefore(path=f"{self.root}/node{self.root}/came", content=None, place=f"{self.root}/node"),
             FileBefore(path=f"{self.root}/arguments.conf", content=None),
         )
         text = script.script(self.plan, files).decode()

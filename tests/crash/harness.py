@@ -10,7 +10,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import Digest
+from nodeupgrade.api.values import Digest, RunId
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import KubeletVersion
@@ -19,7 +19,9 @@ from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.node.host.packages.dpkg_database import STATUS as DPKG_STATUS
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.journal.journal import Outcome, parse
+from nodeupgrade.node.journal.messages import JOURNAL
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
+from nodeupgrade.node.journal.run_store import volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.exchanged_files import NewFile, backup_path, staged_path
 from nodeupgrade.node.plan.hash_rewriting import newcomers
@@ -93,6 +95,7 @@ PACKAGES_HELD = PACKAGES.replace(b"kubelet\nStatus: install", b"kubelet\nStatus:
 DPKG = {str(DPKG_PROGRAM): b"dpkg", str(DPKG_STATUS): PACKAGES}
 
 STATE_DIRECTORY = "/var/lib/nodeupgrade/"
+COPY = str(volatile(JOURNAL, RunId("run-1")))
 
 TUNED = "the runtime would be started with our configuration"
 
@@ -106,6 +109,7 @@ HARMLESS_LEFTOVERS = {
     "shield.lower": {f"still running: {SHIELD}"},
     "files.remove /run/nodeupgrade-rescue.sh": {"/run/nodeupgrade-rescue.sh differs"},
     "files.remove /run/nodeupgrade-rescue": {"/run/nodeupgrade-rescue differs"},
+    f"files.remove {COPY}": {f"{COPY} differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
     f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},

@@ -7,6 +7,7 @@ from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Outcome
 from tests.crash.harness import (
     ALL_WAYS,
+    COPY,
     HARMLESS_LEFTOVERS,
     LEFTOVERS,
     WAYS,
@@ -14,9 +15,10 @@ from tests.crash.harness import (
     failing_from,
     failing_moments,
     failing_once,
+    forward,
     wrongs,
 )
-from tests.doubles.node import Moment, supervise
+from tests.doubles.node import Crash, Moment, supervise
 from tests.doubles.node.calls import Interrupt
 
 HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held (run apt-mark unhold kubelet:amd64)"
@@ -91,6 +93,36 @@ def test_a_journal_that_can_no_longer_be_written_turns_the_run_back_within_the_b
                 wrong[f"{name} from {since}"] = found
 
     assert wrong == {}
+
+
+def test_an_executor_whose_rollback_could_be_written_nowhere_goes_forward_no_more() -> None:
+    """Disk and /run are full, and it is killed: once there is space, its journal ends before the rollback."""
+    wrong = {}
+    for since, name in enumerate(forward().run().effects):
+        if name.startswith("journal.append") and name.endswith("doing"):
+            for more in range(0, 40, 3):
+                after = forward().run(_Full(since, more))
+                if found := [w for w in wrongs(after, restarts_allowed=False) if w not in LEFTOVERS]:
+                    wrong[f"{name} from {since}, killed after {more} effects"] = found
+
+    assert wrong == {}
+
+
+class _Full:
+    """No space for the journal from an effect on, until the executor is killed after some effects more."""
+
+    def __init__(self, since: int, more: int) -> None:
+        self.since, self.left, self.repaired = since, more, False
+
+    def __call__(self, name: str, at: int, moment: Moment) -> None:
+        if moment is not Moment.BEFORE or at < self.since or self.repaired:
+            return
+        if name.startswith(("journal.append", f"files.write {COPY}")):
+            raise StepFailed("no space left on device")
+        self.left -= 1
+        if self.left < 0:
+            self.repaired = True
+            raise Crash
 
 
 REPAIRED_SECONDS = 400.0

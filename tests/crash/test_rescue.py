@@ -17,7 +17,7 @@ from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run.run import NodeRun
-from tests.crash.harness import WAYS, World, world, wrongs
+from tests.crash.harness import COPY, WAYS, World, world, wrongs
 from tests.doubles.node import Crash, Moment, supervise
 from tests.doubles.node import reboot as reboot_node
 from tests.doubles.node.calls import never
@@ -86,6 +86,7 @@ def test_a_run_does_not_end_as_upgraded_with_the_old_kubelet_even_if_the_rescue_
     after = world()
     assert _lost_at(after, at(Step.VERIFY, When.ANNOUNCED))
     play(after, through=True)
+    after.node.disk[COPY] = b""
 
     after.report = supervise(after.node, after.plan)
 

@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Mark, Outcome
-from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.steps import kubelet
 from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, PACKAGES_HELD, READS, World, back, forward, wrongs
@@ -43,6 +43,17 @@ def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
         theirs = path == PROGRAM and number <= effects.index(f"files.copy {BACKUP}")
         found += [w for w in wrongs(after, restarts_allowed=False) if not (theirs and w == f"{PROGRAM} differs")]
         if found:
+            wrong[f"{number} {effects[number]}"] = found
+
+    assert wrong == {}
+
+
+def test_a_backup_that_somebody_changes_before_the_file_is_exchanged_is_made_again() -> None:
+    backup, effects = backup_path(CONFIG), back().run().effects
+    wrong = {}
+    for number in range(effects.index(f"files.copy {backup}") + 1, effects.index(f"files.copy {CONFIG}")):
+        after = tampered(back(), backup, number, EDITED)
+        if found := wrongs(after, restarts_allowed=False):
             wrong[f"{number} {effects[number]}"] = found
 
     assert wrong == {}

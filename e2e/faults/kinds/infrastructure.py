@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Iterator
 
+from e2e.faults.failing_disk import FailingDisk
 from e2e.faults.fault import BACK, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
@@ -114,6 +115,7 @@ def _kill_runtime(run: FaultRun, number: int) -> int:
 def disk_full(run: FaultRun) -> Iterator[None]:
     """Fill the file system of our own state while the kubelet is down."""
     node = run.cluster.node
+    node.exec("mkdir", "--parents", "/var/lib/nodeupgrade")  # there may have been no run before
     node.exec("mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", "/var/lib/nodeupgrade")
     try:
         yield
@@ -127,30 +129,32 @@ def disk_full(run: FaultRun) -> Iterator[None]:
 
 
 def disk_read_only(run: FaultRun) -> Iterator[None]:
-    """Make the file system of our own state read-only while the kubelet is down: the old one is back in time."""
+    """Have the file system of our own state turn read-only while the kubelet is down: the old one is back in time.
+
+    As file systems do after an error of their disk, whoever has files open. Only a reboot repairs that.
+    """
     node = run.cluster.node
-    node.exec("mount", "-t", "tmpfs", "-o", "size=500m", "tmpfs", "/var/lib/nodeupgrade")
-    try:
-        with run.armed(READ_ONLY_AT, "hang"):
-            yield
-            run.wait_hit(READ_ONLY_AT)
-            node.exec("mount", "-o", "remount,ro", "/var/lib/nodeupgrade")
-            run.release(READ_ONLY_AT)
-            began = time.monotonic()
-            wait_until("a kubelet", node.kubelet_healthy, timeout=60, interval=0.05)
-            run.notes.append(f"a kubelet after {time.monotonic() - began:.1f} s")
-            time.sleep(RECORDED_LATER_SECONDS)
-            if run.journal().finished or not node.kubelet_healthy():
-                raise LabError("the journal was written, or the kubelet has not stayed: this proves nothing")
-            node.exec("mount", "-o", "remount,rw", "/var/lib/nodeupgrade")
+    with FailingDisk.mounted(node, "/var/lib/nodeupgrade") as disk, run.armed(READ_ONLY_AT, "hang"):
         yield
-    finally:
-        node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
+        run.wait_hit(READ_ONLY_AT)
+        disk.fail()
+        run.release(READ_ONLY_AT)
+        began = time.monotonic()
+        wait_until("a kubelet", node.kubelet_healthy, timeout=60, interval=0.05)
+        run.notes.append(f"a kubelet after {time.monotonic() - began:.1f} s")
+        time.sleep(RECORDED_LATER_SECONDS)
+        if run.journal().finished or not node.kubelet_healthy():
+            raise LabError("the journal was written, or the kubelet has not stayed: this proves nothing")
+        node.power_cut()
+        disk.repair()
+        node.boot()
+        yield
 
 
 def disk_full_before(run: FaultRun) -> Iterator[None]:
     """Leave no room for our state from the start."""
     node = run.cluster.node
+    node.exec("mkdir", "--parents", "/var/lib/nodeupgrade")  # there may have been no run before
     node.exec("mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", "/var/lib/nodeupgrade")
     try:
         yield
@@ -194,7 +198,9 @@ FAULTS: tuple[Fault, ...] = (
     Fault("runtime/slow-restart", runtime_slow(8, Step.RESTART_RUNTIME)),
     Fault("runtime/slow-settling", runtime_slow(8, Step.VERIFY)),
     Fault("disk/full", disk_full, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}),
-    Fault("disk/read-only", disk_read_only, BACK, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}),
+    Fault(
+        "disk/read-only", disk_read_only, BACK, reboots=True, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}
+    ),
     Fault("disk/full-before", disk_full_before, frozenset({"Refused", "Failed"})),
     Fault("kubelet/started-by-hand", kubelet_started_by_hand),
     Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),

@@ -29,7 +29,8 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
     node.shield.amended = lambda plan: plan_in_effect(plan, parse(node.journal.data)[0])
     for _ in range(ATTEMPTS):
         try:
-            journal = ContinuedJournal(node.journal, node.files, volatile(JOURNAL, plan.run_id))
+            copy, boot = volatile(JOURNAL, plan.run_id), node.ports.clock.boot()
+            journal = ContinuedJournal(node.journal, node.files, copy, boot)
             fence_after_reboot(node.ports, plan, journal.load())
             return NodeRun(node=replace(node.ports, abort=abort), plan=plan, store=journal).carry_out()
         except Crash as crash:

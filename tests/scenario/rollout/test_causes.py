@@ -9,9 +9,9 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import RunVerdict
-from nodeupgrade.api.upgrade.status import ConditionType
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.cluster.kube_api import PODS, TASKS
+from nodeupgrade.cluster.kube_api import PODS, TASKS, UPGRADES
 from nodeupgrade.fleet.actions import CreateAgent
 from nodeupgrade.fleet.agents.manifests import AGENT_CONTAINER, ARTIFACT_CONTAINER, AgentViews
 from nodeupgrade.fleet.setbacks import next_setback
@@ -42,8 +42,8 @@ async def until_there_is(scene: Scene, name: str) -> Json:
     raise AssertionError(scene.story)
 
 
-async def ready(scene: Scene) -> str:
-    found = (await scene.upgrade()).status.condition(ConditionType.READY)
+async def ready(scene: Scene, condition: ConditionType = ConditionType.READY) -> str:
+    found = (await scene.upgrade()).status.condition(condition)
     return f"{found.reason}: {found.message}"
 
 
@@ -116,6 +116,10 @@ async def test_what_an_agent_says_last_is_told_until_another_one_is_heard() -> N
     for _ in range(4):
         await scene.step()
     assert f"reported nothing: {NO_RIGHTS}; apply manifests/agent-rbac.yaml" in await ready(scene)
+    await scene.kube.merge(UPGRADES, "to-1-33", {"spec": {"version": "v1.18.20"}})  # which is rejected
+    await scene.step()
+    assert (await scene.upgrade()).status.condition(ConditionType.ACCEPTED).status is ConditionStatus.FALSE
+    assert f"reported nothing: {NO_RIGHTS}; apply" in await ready(scene, ConditionType.IMPEDED)
     while scene.now < START + timedelta(minutes=30):
         await scene.step()
     assert f"nothing was begun; the last one ended: {NO_RIGHTS}" in (await verdict(scene)).message

@@ -14,9 +14,8 @@ from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision, decide_st
 from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
-from nodeupgrade.fleet.decide.phase import overdue
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
+from nodeupgrade.fleet.decide.upgrade_status import impediments, new_events, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READ_AHEAD = 64
@@ -68,7 +67,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
 
     flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
     later = replace(rollout, members={**rollout.members, **flying})
-    impeded_by = fleet.impediments((*fleet.ended_early(later.flying_tasks), *overdue(later.flying_tasks, now)))
+    impeded_by = impediments(fleet, later.flying_tasks, now)
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
     status = summarise(upgrade.status, later, decision, impeded_by, reopened=reopened)
     events = new_events(later, upgrade.status, status)

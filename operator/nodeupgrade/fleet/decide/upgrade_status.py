@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
@@ -46,9 +47,14 @@ def reject(
         )
         news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
     else:
-        status = _rejected(later, objection, fleet.impediments(overdue(later.flying_tasks, now)), now)
+        status = _rejected(later, objection, impediments(fleet, later.flying_tasks, now), now)
         news = _impeded(before, status)
     return (*freed, *news, *reported(before, status))
+
+
+def impediments(fleet: FleetSnapshot, flying: tuple[Task, ...], now: datetime) -> tuple[Finding, ...]:
+    """Return what impedes nodes in flight, those included of which only the silence tells."""
+    return fleet.impediments((*fleet.ended_early(flying), *overdue(flying, now)))
 
 
 def _rejected(

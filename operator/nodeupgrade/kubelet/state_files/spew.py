@@ -53,16 +53,19 @@ def slice_of(item: Printer, absent: str = "<nil>") -> Printer:
 
 
 def map_of(item: Printer, key: Callable[[str], Any] = string, absent: str = "<nil>") -> Printer:
-    """Return a printer of maps, sorted by key; ``absent`` is printed where JSON has no such field."""
+    """Return a printer of maps, sorted by key; ``absent`` is printed where JSON has no such field.
+
+    Of names that Go reads as the same key, the last counts.
+    """
 
     def print_(value: Any) -> str:
         if value is None or value is _ABSENT:
             return "<nil>" if value is None else absent
         try:
-            given = sorted((key(name), each) for name, each in of_kind(dict, value).items())
+            given = {key(name): each for name, each in of_kind(dict, value).items()}
         except ValueError as error:
             raise MalformedStateError from error
-        return f"map[{' '.join(f'{name}:{item(each)}' for name, each in given)}]"
+        return f"map[{' '.join(f'{name}:{item(each)}' for name, each in sorted(given.items()))}]"
 
     return print_
 

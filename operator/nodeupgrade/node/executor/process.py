@@ -84,7 +84,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         if runs.read_plan(run) is None:
             log.info("run_withdrawn", run=run)
             return 0
-        journal = ContinuedJournal(store, node.files, volatile(JOURNAL, run))
+        journal = ContinuedJournal(store, node.files, volatile(JOURNAL, run), node.clock.boot())
         fence_after_reboot(node, plan, journal.load())
         notify_ready()
         log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")

@@ -1,22 +1,29 @@
 """The journal of a run whose disk can no longer be written: it goes on in memory, so that the run can turn back.
 
 After a failed announcement nothing goes forward any more. What a rollback writes is only needed by an executor that is
-started again during this boot, so a copy in ``/run`` is enough; after a reboot everything is undone once more.
+started again during this boot, so a copy in ``/run`` is enough; after a reboot everything is undone once more. The copy
+is there from the beginning, and removed where it cannot be written, which needs no space. So without one, something may
+have been lost, and an executor that is started again turns back: what its journal says is done may be undone by now.
 """
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
 import structlog
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT
+from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.journal.journal import Journal, Mark, Record, parse, render
 from nodeupgrade.node.journal.run_store import JournalOnDisk
 
 log = structlog.get_logger()
+
+LOST = "the executor was started again, and what it could not write to the disk is lost"
 
 
 class ContinuedJournal:
@@ -26,27 +33,33 @@ class ContinuedJournal:
         disk: the journal on the disk.
         files: of the node.
         path: where the records are that the disk did not take, for this boot.
+        boot: this boot.
     """
 
-    def __init__(self, disk: JournalOnDisk, files: Files, path: PurePosixPath) -> None:
+    def __init__(self, disk: JournalOnDisk, files: Files, path: PurePosixPath, boot: BootIdentity) -> None:
         self._disk = disk
         self._files = files
         self._path = path
+        self._boot = boot
         self._records: tuple[Record, ...] = ()
         self._pending: list[Record] = []
 
     def load(self) -> Journal:
         """Read all records. A line that stayed on the disk although writing it failed is none of them."""
-        written = self._disk.load().records
-        kept, _ = parse(self._files.read(self._path) or b"")
+        written, copy = self._disk.load().records, self._copy()
+        kept, _ = parse(copy or b"")
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(written, kept.records, strict=False)))
         self._pending = list(kept.records[common:])
         if self._pending:
             self._disk.keep(common)
         self._records = kept.records if self._pending else written
+        if copy is None:
+            self._turn_back()
         return Journal(self._records)
 
     def append(self, record: Record) -> None:
+        if not self._records:
+            self._write(b"")
         try:
             self._catch_up()
             self._disk.append(record)
@@ -55,8 +68,7 @@ class ContinuedJournal:
                 raise
             log.warning("journal_write_failed", error=str(error))
             self._pending.append(record)
-            with suppress(StepFailed):  # without it, an executor that is started again only undoes more
-                self._files.write(self._path, b"".join(map(render, (*self._records, record))))
+            self._write(b"".join(map(render, (*self._records, record))))
         self._records = (*self._records, record)
 
     def scrub(self) -> None:
@@ -71,12 +83,37 @@ class ContinuedJournal:
         while self._pending:
             self._disk.append(self._pending[0])
             del self._pending[0]
-        with suppress(StepFailed):
-            self._files.remove(self._path)
+        self._write(b"")
+
+    def _copy(self) -> bytes | None:
+        try:
+            return self._files.read(self._path)
+        except StepFailed:
+            return None
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._files.write(self._path, data)
+        except StepFailed:
+            with suppress(StepFailed):
+                self._files.remove(self._path)
+
+    def _turn_back(self) -> None:
+        last = self._records[-1] if self._records else None
+        if last is None or last.boot != self._boot or not _goes_forward(last):
+            return
+        lost = replace(last, seq=last.seq + 1, mark=Mark.FAILED, payload=None, error=LOST, reason=Reason.EXECUTOR_LOST)
+        self.append(lost)
 
 
 def _may_wait(record: Record) -> bool:
     """Report whether a record is of no effect that could not be repeated, and neither the commit nor the end."""
-    return record.mark not in {Mark.DOING, Mark.FINISHED} and (
-        record.mark is not Mark.DONE or record.step is not COMMIT
-    )
+    return record.mark not in {Mark.DOING, Mark.FINISHED} and not _commits(record)
+
+
+def _goes_forward(last: Record) -> bool:
+    return last.mark in {Mark.DOING, Mark.DONE} and not _commits(last)
+
+
+def _commits(record: Record) -> bool:
+    return record.mark is Mark.DONE and record.step is COMMIT

@@ -111,7 +111,7 @@ def _put_back(file: ExchangedFile) -> str:
 def _restored(file: FileBefore) -> str:
     path = quote(file.path)
     if file.content is None:
-        command = f"    remove {path} || return 1"
+        command = f"    {'' if file.place is None else f'left {path} || '}remove {path} || return 1"
     else:
         put = "put" if file.place is None else f"put_from {quote(file.place)}"
         command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)

@@ -183,13 +183,19 @@ put() {
     base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$2"
 }
 
+# A kubelet starts with a directory in place of such a file.
+left() {
+    [ -d "$1" ] && [ ! -L "$1" ] || return 1
+    say "$1 was left as it is"
+    return 0
+}
+
 # Where pods can write: made where they cannot, and renamed onto whatever is there, if that is not a directory.
 put_from() {
     fresh=$1/.${2##*/}.nodeupgrade-new
     rm -f "$fresh"
     (umask 077 && base64 -d > "$fresh") && reads "$fresh" "$3" && sync "$fresh" || return 1
-    if [ -d "$2" ] && [ ! -L "$2" ]; then
-        say "$2 was left as it is"
+    if left "$2"; then
         remove "$fresh"
         return
     fi

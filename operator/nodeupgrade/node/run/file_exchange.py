@@ -43,7 +43,7 @@ def install(node: Node, file: ExchangedFile) -> None:
     if digest(node, file.path) == file.after:
         return
     _require_as_planned(node, file)
-    if digest(node, file.backup) is None:  # somebody has removed it
+    if digest(node, file.backup) != file.before:  # somebody has removed or changed it
         _back_up(node, file)
     node.files.copy(PurePosixPath(file.staged), PurePosixPath(file.path))
 

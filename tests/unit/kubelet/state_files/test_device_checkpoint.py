@@ -1,10 +1,12 @@
 """Tests how the device manager's checkpoint is read."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from nodeupgrade.kubelet.state_files.checksums import device_checksum
 from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices, with_newcomers
 from tests.builders.admitted import checkpoint
 
@@ -40,6 +42,20 @@ def test_a_checkpoint_that_a_kubelet_would_not_accept_says_nothing() -> None:
 def test_half_a_character_is_no_error(content: Any) -> None:
     """Whoever writes beside the checkpoint may write it, and a rollback reads it while no kubelet runs."""
     assert read_devices(json.dumps({"Data": content, "Checksum": 1}).encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "content"),
+    [
+        ("1 01", lambda each: {"PodDeviceEntries": [{**ENTRY, "DeviceIDs": each}], **GPUS}),
+        ("\ud800 \ufffd", lambda each: {"PodDeviceEntries": None, "RegisteredDevices": each}),
+    ],
+)
+def test_of_names_that_go_reads_as_one_the_last_counts(names: str, content: Callable[[Any], Any]) -> None:
+    first, last = names.split()
+
+    assert read_devices(json.dumps({"Data": content({first: ["a"], last: {"b": 1}}), "Checksum": 1}).encode()) is None
+    assert device_checksum(content({first: {"b": 1}, last: ["a"]})) == device_checksum(content({last: ["a"]}))
 
 
 OLD = {**ENTRY, "DeviceIDs": ["0"]}

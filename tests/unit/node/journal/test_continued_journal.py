@@ -2,13 +2,15 @@
 
 import errno
 import os
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
 from nodeupgrade.errors import StepFailed
@@ -19,6 +21,7 @@ from nodeupgrade.node.journal.journal import Mark, Record
 from nodeupgrade.node.journal.journal_file import FileJournal, read_journal
 from tests.doubles.node import Moment, SimulatedNode
 
+BOOT = BootIdentity("b")
 PATH = PurePosixPath("/run/nodeupgrade-journal-run-1")
 
 
@@ -28,11 +31,11 @@ def node() -> SimulatedNode:
 
 
 def journal_of(node: SimulatedNode) -> ContinuedJournal:
-    return ContinuedJournal(node.journal, node.files, PATH)
+    return ContinuedJournal(node.journal, node.files, PATH, BOOT)
 
 
 def record(seq: int, mark: Mark, step: Step | None = Step.SWAP_BINARY) -> Record:
-    return Record(seq=seq, mark=mark, step=step, boot=BootIdentity("b"), at="2026-01-01T00:00:00Z", monotonic=seq)
+    return Record(seq=seq, mark=mark, step=step, boot=BOOT, at="2026-01-01T00:00:00Z", monotonic=seq)
 
 
 def read_only(name: str, _number: int, moment: Moment) -> None:
@@ -66,7 +69,7 @@ def test_what_a_rollback_writes_is_recorded_once_that_is_possible(node: Simulate
     journal.append(record(4, Mark.UNDONE))
 
     assert [r.seq for r in node.journal.load().records] == [1, 2, 3, 4]
-    assert str(PATH) not in node.disk
+    assert node.disk[str(PATH)] == b""
 
 
 def test_an_executor_that_is_started_again_knows_it_too(node: SimulatedNode) -> None:
@@ -86,6 +89,59 @@ def test_where_run_is_full_it_is_kept_in_memory(node: SimulatedNode) -> None:
     node.calls.interrupt = lambda *_: None
     journal.append(record(2, Mark.UNDOING))
     assert [r.seq for r in node.journal.load().records] == [1, 2]
+
+
+def fills(node: SimulatedNode, journal: ContinuedJournal) -> None:
+    node.calls.interrupt = full_too
+    journal.append(record(2, Mark.FAILED))
+    node.calls.interrupt = lambda *_: None
+
+
+def too_large(node: SimulatedNode, _journal: ContinuedJournal) -> None:
+    def interrupt(name: str, _number: int, moment: Moment) -> None:
+        if name == f"files.read {PATH}" and moment is Moment.READING:
+            raise StepFailed("it is larger than 67108864 bytes")
+
+    node.calls.interrupt = interrupt
+
+
+def cleans(node: SimulatedNode, _journal: ContinuedJournal) -> None:
+    del node.disk[str(PATH)]
+
+
+@pytest.mark.parametrize("lose", [fills, too_large, cleans])
+@pytest.mark.parametrize("mark", [Mark.DOING, Mark.DONE])
+def test_an_executor_that_may_have_lost_a_record_turns_back(
+    node: SimulatedNode, mark: Mark, lose: Callable[[SimulatedNode, ContinuedJournal], None]
+) -> None:
+    """What the disk says is done may be undone by now: going forward, it would rewrite hashes under a kubelet."""
+    journal = journal_of(node)
+    journal.append(record(1, mark))
+    lose(node, journal)
+
+    first, last = journal_of(node).load().records
+
+    assert (first.mark, last.mark, last.step, last.reason) == (mark, Mark.FAILED, first.step, Reason.EXECUTOR_LOST)
+    assert len(journal_of(node).load().records) == 2
+
+
+@pytest.mark.parametrize(
+    ("mark", "step", "boot"),
+    [
+        (Mark.DOING, Step.SWAP_BINARY, BootIdentity("earlier")),
+        (Mark.DONE, COMMIT, BOOT),
+        (Mark.UNDONE, Step.SWAP_BINARY, BOOT),
+        (Mark.FINISHED, None, BOOT),
+    ],
+)
+def test_nothing_is_lost_that_counts_after_a_reboot_the_commit_or_a_failure(
+    node: SimulatedNode, mark: Mark, step: Step | None, boot: BootIdentity
+) -> None:
+    journal = journal_of(node)
+    journal.append(replace(record(1, mark, step), boot=boot))
+    cleans(node, journal)
+
+    assert [r.mark for r in journal_of(node).load().records] == [mark]
 
 
 def test_what_the_disk_has_after_all_is_not_counted_twice(node: SimulatedNode) -> None:
@@ -148,7 +204,7 @@ def test_a_line_that_stays_although_it_was_not_written_counts_once(tmp_path: Pat
 
     def opened() -> tuple[FileJournal, ContinuedJournal]:
         file = FileJournal(path, disk=cast("Disk", disk))
-        return file, ContinuedJournal(file, HostFiles(tmp_path), PATH)
+        return file, ContinuedJournal(file, HostFiles(tmp_path), PATH, BOOT)
 
     file, journal = opened()
     journal.append(records[0])

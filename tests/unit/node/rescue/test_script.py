@@ -446,10 +446,11 @@ def test_whatever_a_pod_puts_in_place_of_a_state_file_is_replaced(node: Node, pu
     assert "state of the old" in node.read("seen-by-kubelet")
 
 
-def test_a_directory_in_place_of_a_state_file_is_left_and_reported(node: Node) -> None:
+@pytest.mark.parametrize("name", ["state", "came"])
+def test_a_directory_in_place_of_a_state_file_is_left_and_reported(node: Node, name: str) -> None:
     """The kubelet starts without it, as it would after any restart."""
-    state = node.root / f"node{node.root}/state"
-    state.unlink()
+    state = node.root / f"node{node.root}" / name
+    state.unlink(missing_ok=True)
     state.mkdir()
 
     node.look().looks(1)

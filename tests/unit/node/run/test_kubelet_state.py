@@ -186,6 +186,18 @@ def test_a_directory_in_its_place_does_not_end_the_rollback(machine: Machine) ->
     assert "Is a directory" in said
 
 
+@pytest.mark.parametrize("ids", [{"1": ["a"], "01": {"b": 1}}, {"1": 2}, [[]]])
+def test_no_content_ends_the_rollback(machine: Machine, ids: Any) -> None:
+    machine.path(DEVICE_STATE).write_bytes(BEFORE)
+    payload = machine.save()
+    written = {"Data": {"PodDeviceEntries": [entry("came", ids)], "RegisteredDevices": {}}, "Checksum": 1}
+    machine.path(DEVICE_STATE).write_text(json.dumps(written))
+
+    machine.restore(payload)
+
+    assert machine.path(DEVICE_STATE).read_bytes() == BEFORE
+
+
 def test_a_mode_that_a_pod_has_chosen_is_not_taken_over(machine: Machine) -> None:
     machine.path(DEVICE_STATE).write_bytes(BEFORE)
     payload = machine.save()
