@@ -16,7 +16,9 @@ from tests.builders.admitted import (
     STATIC_MEMORY,
     admission,
     by_annotation,
+    by_manifest,
     held,
+    pending,
     pod,
     port,
     resized,
@@ -30,6 +32,10 @@ LOCALHOST: Any = {"securityContext": {"appArmorProfile": {"type": "Localhost", "
 PLUGIN = HostFacts(device_plugins=frozenset({"gpu.sock"}))
 DONGLE = {"limits": {"example.com/dongle": "1"}}
 GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
+RESTARTS, HOST_NETWORKS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
+OF_THE_POD: Any = {"spec_resources": {"limits": {"cpu": "1"}}}
+RULED = {"name": "init", "image": "i", "restartPolicyRules": [{"action": "RestartAllContainers"}]}
+HOST_NETWORK: Any = {"hostUsers": False, "hostNetwork": True}
 
 
 # What is found, and the same with the cause taken away.
@@ -140,21 +146,48 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(**sysctl("net.ipv4.tcp_rmem")), versions=("v1.32.1", "v1.33.13")),
     ),
     "AppArmor on a host without": (
-        admission(pod(**LOCALHOST)), "it asks for AppArmor", admission(pod(**LOCALHOST), host=HostFacts(apparmor=True)),
+        admission(pending(pod(**LOCALHOST))), "it asks for AppArmor", admission(pod(**LOCALHOST)),
     ),
     "AppArmor by annotation": (
-        admission(pod(metadata=by_annotation("runtime/default"))),
+        admission(pending(pod(metadata=by_annotation("runtime/default")))),
         "it asks for AppArmor",
-        admission(pod(metadata=by_annotation("unconfined"))),
+        admission(pending(pod(metadata=by_annotation("unconfined")))),
     ),
     "an AppArmor profile that is not loaded": (
-        admission(pod(**LOCALHOST), host=HostFacts(apparmor=True), versions=("v1.20.15", "v1.30.14")),
+        admission(pending(pod(**LOCALHOST)), host=HostFacts(apparmor=True), versions=("v1.20.15", "v1.30.14")),
         "profile web, which is not loaded",
         admission(
-            pod(**LOCALHOST),
+            pending(pod(**LOCALHOST)),
             host=HostFacts(apparmor=True, profiles=frozenset({"web"})),
             versions=("v1.20.15", "v1.30.14"),
         ),
+    ),
+    "AppArmor on a host without, and a static pod": (
+        by_manifest(admission(pod(**LOCALHOST))),
+        "it asks for AppArmor",
+        by_manifest(admission(pod(**LOCALHOST), host=HostFacts(apparmor=True))),
+    ),
+    "resources of a pod and a gate": (
+        admission(pod(**OF_THE_POD), versions=("v1.33.1", "v1.34.2"), gates={"PodLevelResources": False}),
+        "the feature gate PodLevelResources is off, so it would be killed (PodLevelResourcesNotSupported)",
+        admission(pod(**OF_THE_POD), versions=("v1.32.1", "v1.33.1"), gates={"PodLevelResources": False}),
+    ),
+    "resources of a pod and all gates": (
+        admission(pod(**OF_THE_POD), versions=("v1.33.1", "v1.34.2"), gates={"AllBeta": False}),
+        "PodLevelResourcesNotSupported",
+        admission(
+            pod(**OF_THE_POD), versions=("v1.33.1", "v1.34.2"), gates={"AllBeta": False, "PodLevelResources": True}
+        ),
+    ),
+    "a rule for all containers and a gate": (
+        admission(pod(initContainers=[RULED]), versions=("v1.35.1", "v1.37.2"), gates={RESTARTS: False}),
+        "RestartAllContainersOnContainerExits is off, so it would be killed (PodFeatureUnsupported)",
+        admission(pod(initContainers=[RULED]), versions=("v1.35.1", "v1.37.2")),
+    ),
+    "a user namespace on the host's network and a gate": (
+        admission(pod(**HOST_NETWORK), versions=("v1.36.1", "v1.37.2"), gates={HOST_NETWORKS: False}),
+        "it has hostNetwork with hostUsers: false",
+        admission(pod(hostNetwork=True), versions=("v1.36.1", "v1.37.2"), gates={HOST_NETWORKS: False}),
     ),
     "sidecars on the way to 1.28": (
         admission(pod(initContainers=[SIDECAR]), versions=("v1.33.13", "v1.28.15")),

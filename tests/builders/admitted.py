@@ -25,12 +25,17 @@ SIDECAR = {"name": "proxy", "image": "i", "restartPolicy": "Always"}
 
 
 def pod(name: str = "web", resources: Json | None = None, **spec: Any) -> dict[str, Any]:
+    of_pod = spec.pop("spec_resources", None)
     containers = [{"name": "app", "image": "i", "resources": resources or {}}]
     return {
         "metadata": {"namespace": "default", "name": name, "uid": name, **spec.pop("metadata", {})},
-        "spec": {"containers": containers, **spec},
+        "spec": {"containers": containers, **({"resources": of_pod} if of_pod else {}), **spec},
         "status": {"phase": "Running"},
     }
+
+
+def pending(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "status": {"phase": "Pending"}}
 
 
 def restarted(body: dict[str, Any]) -> dict[str, Any]:

@@ -202,6 +202,10 @@ class Reason(StrEnum):
     CONFLICTING_NODE_OPERATION = ("ConflictingNodeOperation",
         "another program or controller is changing the node, or is about to restart or remove it",
         "wait until it is done, or pause it")
+    DESCHEDULER_EVICTS = ("DeschedulerEvicts",
+        "a descheduler evicts the pods of cordoned nodes, and an upgrade cordons its node",
+        ("give its plugin RemovePodsViolatingNodeTaints `excludedTaints: [node.kubernetes.io/unschedulable]`, or "
+         "suspend it during the rollout"))
     KUBELET_FROM_PACKAGE = ("KubeletFromPackage",
         "the kubelet belongs to a package, whose next upgrade or reinstallation would undo the node's upgrade",
         "hold the package (kubelet.package: Hold, apt-mark hold, dnf versionlock add), or set kubelet.package: Ignore")

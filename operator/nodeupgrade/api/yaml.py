@@ -7,7 +7,10 @@ files and pipes, so nesting depth and aliases are bounded, and nothing but plain
 import base64
 import binascii
 import io
+import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from math import isinf
 from typing import Any, Protocol
 
 import yaml
@@ -22,6 +25,17 @@ Value = Any  # Any: whatever YAML can express, not yet validated
 _TAG = "tag:yaml.org,2002:"
 _FAST: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _MERGE = "<<"
+_INTEGER = re.compile(r"([-+]?)(?:0([0-7]+)|0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+"""Of yaml.v2, which sigs.k8s.io/yaml contains (resolve.go); PyYAML requires a point and a sign of a float."""
+_SEPARATED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
+"""Of a float that begins with its point, underscores must separate digits."""
+_LONGEST = 100
+"""Characters; 66 are enough for any integer without leading zeros."""
+_LEAST, _MOST_SIGNED, _MOST = -(2**63), 2**63 - 1, 2**64 - 1
+_BEGINNINGS = frozenset("+-.0123456789")
+_EXPONENT_FROM = 1e21
+"""From here on Go writes a number with an exponent."""
 
 
 class Readable(Protocol):
@@ -67,6 +81,18 @@ def read_one(text: str | bytes) -> Value:
     if len(documents) > 1:
         raise UnreadableYamlError(problem="it contains more than one document")
     return documents[0] if documents else None
+
+
+def read_first(text: str | bytes) -> Value:
+    """Read the first document of a text, as kubelets read a file; ``None`` if there is none. The rest may be broken.
+
+    libyaml is what Go's parser was made from: both accept tabs between the tokens of JSON.
+
+    Raises:
+        yaml.YAMLError: the document is not YAML, or is too deep or too large.
+        UnicodeError: it is not text.
+    """
+    return next(read_all(text.decode("utf-8-sig") if isinstance(text, bytes) else text), None)
 
 
 def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
@@ -227,6 +253,8 @@ def _scalar(event: Any) -> Value:
     if tag in {None, "!"}:
         if not event.implicit[0]:
             return text
+        if text[:1] in _BEGINNINGS and (number := _number(text)) is not None:
+            return number
         tag = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
     match tag.removeprefix(_TAG):
         case "str" | "timestamp" | "value" | "merge":
@@ -236,31 +264,34 @@ def _scalar(event: Any) -> Value:
         case "bool":
             return _SCALARS.bool_values.get(text.lower(), text)
         case "int":
-            return _whole(text)
+            return text if (number := _number(text)) is None else number
+        case "float" if text.lower().endswith((".inf", ".nan")):
+            return _SCALARS.construct_yaml_float(yaml.ScalarNode(f"{_TAG}float", text))
         case "float":
-            return _fraction(text)
+            return text if (number := _number(text)) is None else number
         case "binary":
             return _decoded(event)
     raise _refusal(event, f"the type {tag} does not exist")
 
 
-def _whole(text: str) -> Value:
-    """Read an integer; what only PyYAML takes for one, such as ``0x_`` or ``1:30``, is text."""
-    if ":" in text:
-        return text
-    try:
-        return _SCALARS.construct_yaml_int(yaml.ScalarNode(f"{_TAG}int", text))
-    except (ValueError, IndexError):
-        return _fraction(text)
+def _number(text: str) -> int | float | None:
+    """Read a number as Go's parser does; ``None`` if it is none, but text."""
+    plain = text.replace("_", "")
+    if text.startswith(".") and plain != text and not _SEPARATED.fullmatch(text):
+        return None
+    if len(plain) <= _LONGEST and (found := _INTEGER.fullmatch(plain)) is not None:
+        value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
+        if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST):
+            return value
+    return _fraction(plain) if _FLOAT.fullmatch(plain) else None
 
 
-def _fraction(text: str) -> Value:
-    if ":" in text:
-        return text
-    try:
-        return _SCALARS.construct_yaml_float(yaml.ScalarNode(f"{_TAG}float", text))
-    except (ValueError, IndexError):
-        return text
+def _fraction(text: str) -> int | float | None:
+    """Read a float; one without a fraction is an integer in JSON, so it is here. ``None`` if it is out of range."""
+    value = float(text)
+    if isinf(value):
+        return None
+    return int(Decimal(repr(value))) if value.is_integer() and 0 < abs(value) < _EXPONENT_FROM else value
 
 
 def _decoded(event: Any) -> str:

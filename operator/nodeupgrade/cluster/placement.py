@@ -34,12 +34,22 @@ def unmet_placement(pod: Pod, node: NodeView) -> str | None:
     return f"its required node affinity ({_rendered(terms)}) does not match the labels of the node"
 
 
-def untolerated_taint(pod: Pod, node: NodeView) -> Taint | None:
-    """Return a NoExecute taint that the pod does not tolerate, or None; static pods are exempt."""
+def untolerated_taint(pod: Pod, node: NodeView, *, compares: bool) -> Taint | None:
+    """Return a NoExecute taint that the pod does not tolerate, or None; static pods are exempt.
+
+    Args:
+        pod: The pod.
+        node: Its node.
+        compares: Whether the operators Gt and Lt count (feature gate TaintTolerationComparisonOperators).
+    """
     if pod.mirror:
         return None
     fatal = (taint for taint in node.taints if taint.effect == "NoExecute")
-    return next((taint for taint in fatal if not any(_tolerates(t, taint) for t in _tolerations(pod))), None)
+    return next((taint for taint in fatal if not _is_tolerated(pod, taint, compares)), None)
+
+
+def _is_tolerated(pod: Pod, taint: Taint, compares: bool) -> bool:
+    return any(_tolerates(each, taint) or (compares and _compares(each, taint)) for each in _tolerations(pod))
 
 
 def tolerated_seconds(pod: Pod, taint: Taint) -> float:
@@ -74,6 +84,17 @@ def _tolerates(toleration: Json, taint: Taint) -> bool:
     if effect not in {"", taint.effect} or key not in {"", taint.key}:
         return False
     return operator == "Exists" or (key != "" and operator in {"", "Equal"} and value == taint.value)
+
+
+def _compares(toleration: Json, taint: Taint) -> bool:
+    """Report whether a toleration for greater or lesser values matches; both values are integers."""
+    if toleration.get("key") != taint.key or toleration.get("effect") not in {None, "", taint.effect}:
+        return False
+    try:
+        given, least = int(taint.value), int(str(toleration.get("value")))
+    except ValueError:
+        return False
+    return {"Gt": given > least, "Lt": given < least}.get(str(toleration.get("operator")), False)
 
 
 def _rendered(terms: Iterable[Term]) -> str:

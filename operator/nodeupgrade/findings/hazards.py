@@ -69,6 +69,7 @@ class Hazard(StrEnum):
     VENDOR_ADMISSION = "a kubelet that its vendor changed does not admit a pod that Kubernetes' own kubelets admit"
     SYSCTL_FORBIDDEN = "a sysctl of a pod is not allowed"
     USER_NAMESPACE_IMPOSSIBLE = "a pod's user namespace cannot be recorded or made again"
+    POD_FEATURE_OFF = "a feature is off that the spec of a pod needs"
     SIDECARS_UNKNOWN = "a kubelet rejects or does not know restartable init containers"
     HOST_PORTS_COLLIDE = "two pods claim the same port of the host"
     DEVICES_LOST = "a device plugin is not back when its pods are admitted, or their devices are allocated again"

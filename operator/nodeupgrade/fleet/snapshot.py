@@ -15,6 +15,7 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, NodeFailure, Slot, UpgradeStatus
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
+from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
@@ -82,6 +83,7 @@ class FleetSnapshot:
     setbacks: Setbacks = field(default_factory=dict)  # writes that failed lately
     agents_lost: Mapping[NodeName, LostAgents] = field(default_factory=dict)  # agents of its run that ended early
     api_servers: tuple[KubeletVersion, ...] = ()  # versions of the API servers that run as visible pods
+    deschedulers: tuple[Descheduler, ...] = ()  # those that may evict the pods of cordoned nodes
     # what reconciled nodes in flight wait for; at last, for their slots to be freed
     waiting: Mapping[NodeName, Wait | FreeSlot] = field(default_factory=dict)
     # nodes whose start was not answered, so that it may take effect any time later

@@ -105,6 +105,15 @@ OS_LABEL_COMPARED = MinorChange(
     23, pull(105292), "A pod whose label `kubernetes.io/os` names another system is rejected."
 )
 TAINTS_CHECKED = MinorChange(24, pull(101218), "A pod that does not tolerate a NoExecute taint is rejected.")
+TAINTS_COMPARED = MinorChange(
+    35, enhancement(5471), "With `TaintTolerationComparisonOperators`, taints may be tolerated by `Gt` and `Lt`."
+)
+POD_RESOURCES_REJECTED = MinorChange(
+    34, enhancement(2837), "A pod with resources of its own is rejected while `PodLevelResources` is off."
+)
+FEATURES_DECLARED = MinorChange(
+    36, enhancement(5328), "A pod that needs a feature which the kubelet does not declare is rejected."
+)
 APPARMOR_PROFILES_LOOKED_UP = MinorChange(
     4,
     pull(97966),

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from nodeupgrade.api.yaml import read_one
+from nodeupgrade.api.yaml import read_first
 from nodeupgrade.kubelet.credential_program import (
     CredentialProgram,
     CredentialProgramError,
@@ -55,7 +55,7 @@ def parse(text: bytes, directory: PurePosixPath) -> Credentials:
         ValueError: it is not a kubeconfig, its server is not https, or it has no certificate, token or program.
     """
     try:
-        document = read_one(text)
+        document = read_first(text)
         context = _named(document, "contexts", "context", document["current-context"])
         cluster = _named(document, "clusters", "cluster", context["cluster"])
         user = _named(document, "users", "user", context["user"])

@@ -1,17 +1,20 @@
 """A kubelet's settings: its configuration file, drop-ins merged in order, and flags, which override both."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import yaml
 
-from nodeupgrade.api.yaml import read_one
+from nodeupgrade.api.yaml import read_first
 from nodeupgrade.kubelet.defaults import EVICTION
 from nodeupgrade.kubelet.flags import parsed
 from nodeupgrade.kubelethash import resource_amount
 from nodeupgrade.text import number, trimmed
+
+_EVICTION = "evictionHard"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +23,8 @@ class Configured:
 
     words: tuple[str, ...] = ()  # the command line, without the program
     document: Mapping[str, Any] = field(default_factory=dict)  # the merged configuration files; empty if there are none
+    # the thresholds for evictions where drop-ins were merged into the defaults; None if they replace all defaults
+    evictions: Mapping[str, str] | None = None
 
     def flag(self, name: str) -> str | None:
         """Return the value of the last flag of this name, which is the one that counts; ``None`` if there is none."""
@@ -104,10 +109,22 @@ class Configured:
             ValueError: the setting cannot be parsed.
         """
         default = {signal: amount for signal, amount in EVICTION.items() if signal not in without}
-        given = self.amounts("eviction-hard", "evictionHard", "<")
+        given = self.amounts("eviction-hard", _EVICTION, "<")
         if given is None:
-            return default
-        return {**default, **given} if self.document.get("mergeDefaultEvictionSettings") is True else given
+            given = default
+        elif self.evictions is not None and not self.flags("eviction-hard"):
+            given = {signal: it for signal, it in self.evictions.items() if signal in given or signal not in without}
+        if self.document.get("mergeDefaultEvictionSettings") is True:
+            given = {**default, **given}
+        return {signal: amount for signal, amount in given.items() if not _is_ignored(amount)}
+
+
+def _is_ignored(amount: str) -> bool:
+    """Report whether a kubelet ignores a threshold: 0 % and 100 % (pkg/kubelet/eviction/helpers.go)."""
+    try:
+        return amount.endswith("%") and threshold(amount, 100) in {0, 100}
+    except ValueError:
+        return False
 
 
 def threshold(text: str, size: int) -> Fraction:
@@ -150,27 +167,36 @@ def configured(words: tuple[str, ...], *configs: bytes) -> Configured:
     Raises:
         ValueError: a configuration file is not a YAML map.
     """
-    document: Mapping[str, Any] = {}
-    for config in configs:
-        document = _merged(document, _parse(config))
-    return Configured(words=words, document=document)
+    documents = [_parse(config) for config in configs]
+    document = reduce(_merged, documents, dict[str, Any]())
+    return Configured(words=words, document=document, evictions=_evictions(documents))
+
+
+def _evictions(documents: Sequence[Mapping[str, Any]]) -> Mapping[str, str] | None:
+    """Merge thresholds as kubelets do, which apply the defaults before the drop-ins; ``None`` if there are none."""
+    if len(documents) < 2 or documents[0].get(_EVICTION) is not None:
+        return None
+    merged = reduce(_merged, documents[1:], {_EVICTION: dict(EVICTION)}).get(_EVICTION)
+    return {name: str(amount) for name, amount in merged.items()} if isinstance(merged, Mapping) else None
 
 
 def _merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge maps and replace lists and scalars; null means not set (RFC 7396, as kubelets do it)."""
+    """Merge maps and replace lists and scalars; null removes (RFC 7396, as kubelets do it)."""
     merged = dict(base)
     for key, value in patch.items():
         if isinstance(value, Mapping):
             before = merged.get(key)
             merged[key] = _merged(before if isinstance(before, Mapping) else {}, value)
-        elif value is not None:
+        elif value is None:
+            merged.pop(key, None)
+        else:
             merged[key] = value
     return merged
 
 
 def _parse(config: bytes) -> Mapping[str, Any]:
     try:
-        document = read_one(config)
+        document = read_first(config)
     except (yaml.YAMLError, UnicodeError) as error:
         raise ValueError(f"the kubelet's configuration file is not YAML: {error}") from error
     if document is None:

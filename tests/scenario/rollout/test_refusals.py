@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, SKIP_ANNOTATION
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, EVENTS, NODES, PODS, TASKS, ForbiddenError, Resource
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 
@@ -213,6 +213,10 @@ PLACED: dict[str, tuple[Json, Json]] = {
         {},
         affinity({"key": "metadata.name", "operator": "In", "values": ["node-0"]}, field="matchFields"),
     ),
+    "tolerated by comparison, for all that is known": (
+        {"spec": {"taints": [{"key": "wear", "value": "6", "effect": "NoExecute"}]}},
+        {"spec": {"tolerations": [{"key": "wear", "operator": "Gt", "value": "5"}]}},
+    ),
     "tolerated by effect": (TAINTED, {"spec": {"tolerations": [{"operator": "Exists", "effect": "NoExecute"}]}}),
     "tolerated by value": (TAINTED, {"spec": {"tolerations": [{"key": "gpu", "operator": "Equal", "value": ""}]}}),
     "static pod and taint": (TAINTED, {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}),
@@ -323,6 +327,24 @@ async def test_nodes_wait_until_all_api_servers_are_of_one_minor() -> None:
     assert (await scene.upgrade()).status.phase == "Succeeded"
 
 
+async def test_no_node_is_cordoned_while_a_descheduler_would_evict_its_pods() -> None:
+    policy = "{kind: DeschedulerPolicy, strategies: {RemovePodsViolatingNodeTaints: {enabled: true%s}}}"
+    harmless = policy % ", params: {excludedTaints: [node.kubernetes.io/unschedulable]}"
+    scene, place = Scene(), CONFIGMAPS.within("kube-system")
+    await scene.fleet.add_node("node-0")
+    await scene.kube.create(place, {"metadata": {"name": "descheduler"}, "data": {"policy.yaml": policy % ""}})
+    await scene.apply()
+    await scene.run(passes=10)
+    told = [e["message"] for e in await scene.kube.list(EVENTS.within("default"))]
+    assert any("excludedTaints: [node.kubernetes.io/unschedulable]" in message for message in told), told
+    assert not (await scene.kube.get(NODES, "node-0"))["spec"].get("unschedulable")
+
+    await scene.kube.merge(place, "descheduler", {"data": {"policy.yaml": harmless}})
+    scene.operator = scene.new_operator()  # what it knows is recent
+    await scene.run()
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
 async def test_who_may_not_see_the_api_servers_plans_without_them() -> None:
     class Closed(InMemoryKube):
         async def list(self, resource: Resource, **asked: Any) -> list[Json]:
@@ -345,3 +367,21 @@ async def test_a_cordon_that_costs_traffic_is_told(server: str, warned: bool) ->
     await scene.run()
     (admitted,) = [line for line in scene.story if line.startswith("Admit ")]
     assert (Reason.CORDON_REMOVES_TRAFFIC in admitted) is warned
+
+
+@pytest.mark.parametrize(
+    ("target", "labels", "warned"),
+    [
+        ("v1.32.1", {"longhorn.io/component": "instance-manager"}, True),
+        ("v1.32.1", {}, False),
+        ("v1.35.1", {"longhorn.io/component": "instance-manager"}, False),
+    ],
+)
+async def test_longhorn_is_named_where_no_guard_can_be(target: str, labels: Json, warned: bool) -> None:
+    scene = Scene(version="v1.35.1")
+    await scene.fleet.add_node("node-0")
+    await scene.fleet.add_pod("manager-0", "node-0", overrides={"metadata": {"labels": labels}})
+    await scene.apply(version=target)
+    await scene.run()
+    (admitted,) = [line for line in scene.story if line.startswith("Admit ")]
+    assert (Reason.ENDPOINTS_WOULD_BE_LOST in admitted) is warned

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.yaml import DEEPEST, read_all, read_one
+from nodeupgrade.api.yaml import DEEPEST, read_all, read_first, read_one
 
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
 
@@ -20,7 +20,14 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] *
         ("a: 0x_", {"a": "0x_"}),
         ("a: 0x1F", {"a": 31}),
         ("a: 010", {"a": 8}),
-        ("a: 08", {"a": "08"}),
+        ("a: 08", {"a": 8}),
+        ("a: 0b11", {"a": 3}),
+        ("a: -_8", {"a": -8}),
+        ("a: .5_", {"a": ".5_"}),
+        ("a: +.5", {"a": 0.5}),
+        ("a: .5_0", {"a": 0.5}),
+        ("a: 18446744073709551615", {"a": 18446744073709551615}),
+        ("a: 18446744073709551616", {"a": 18446744073709552000}),
         ("a: 1_000", {"a": 1000}),
         ("a: 1:30", {"a": "1:30"}),
         ("a: 1:30.5", {"a": "1:30.5"}),
@@ -28,6 +35,19 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] *
         ("=: 1", {"=": 1}),
         ("a: <<", {"a": "<<"}),
         ("[<<, =]", ["<<", "="]),
+        ("a: 1e9", {"a": 1_000_000_000}),
+        ("a: 5E+8", {"a": 500_000_000}),
+        ("a: -1_0e1", {"a": -100}),
+        ("a: 1.5e3", {"a": 1500}),
+        ("a: 1.0", {"a": 1}),
+        ("a: 123456789012345678901.0", {"a": 123456789012345680000}),
+        ("a: 1e21", {"a": 1e21}),
+        ("a: 25e-1", {"a": 2.5}),
+        ("a: 1e400", {"a": "1e400"}),
+        ("a: 1e", {"a": "1e"}),
+        ("a: e9", {"a": "e9"}),
+        ("a: _1e9", {"a": "_1e9"}),
+        ("a: '1e9'", {"a": "1e9"}),
         ("a: .inf", {"a": float("inf")}),
         ("a: '5'", {"a": "5"}),
         ("a: !!str 5", {"a": "5"}),
@@ -38,11 +58,28 @@ LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] *
         ("", None),
         ("# nothing", None),
         ("a: 1\na: 2", {"a": 2}),
-        (f"a: {'9' * 5000}", {"a": float("inf")}),
+        (f"a: {'9' * 5000}", {"a": "9" * 5000}),
     ],
 )  # fmt: skip
 def test_what_kubernetes_reads(text: str, value: Any) -> None:
     assert read_one(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: [1]",
+        "---\na: [1]\n---\n",
+        "a: [1]\n---\nb: 2\n",
+        "a: [1]\n---\n{",
+        '{\n\t"a":\t[\n\t\t1\n\t]\n}\n',
+        "a: [1]\t# one",
+        "\ufeffa: [1]",
+    ],
+)
+def test_the_first_document_counts_for_kubelets(text: str) -> None:
+    assert read_first(text.encode()) == {"a": [1]}
+    assert read_first(text) == {"a": [1]}
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_an_empty_flag_wins_too() -> None:
 def test_a_later_file_overrides_only_what_it_names() -> None:
     found = layout("", CONFIG, b"healthzPort: 4321", b"", b"staticPodPath: null")
 
-    assert (found.healthz_url, found.manifests) == ("http://10.0.0.1:4321/healthz", "/etc/manifests")
+    assert (found.healthz_url, found.manifests) == ("http://10.0.0.1:4321/healthz", None)
 
 
 @pytest.mark.parametrize(

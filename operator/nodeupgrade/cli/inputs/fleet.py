@@ -9,6 +9,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.live_fleet import LiveFleet
+from nodeupgrade.cluster.deschedulers import read_deschedulers
 from nodeupgrade.cluster.kube_api import PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
 from nodeupgrade.fleet.controllers.snapshots import gather
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN, GuardWriter
@@ -30,7 +31,8 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
     source = LiveFleet(kube, None, read_upgrade)
     try:
         guard, own = GuardWriter(kube, INSTALLED_IN), await operator_node(kube)
-        fleet = await gather(kube, upgrade, source, guard=guard, operator_node=own)
+        found = await read_deschedulers(kube)
+        fleet = await gather(kube, upgrade, source, guard=guard, operator_node=own, deschedulers=found)
     except NotFoundError:
         raise cluster_objects.not_installed(UPGRADES) from None
     return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})

@@ -10,6 +10,8 @@ from typing import Protocol
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.api_servers import read_api_servers
+from nodeupgrade.cluster.descheduler_policy import Descheduler
+from nodeupgrade.cluster.deschedulers import KnownDeschedulers
 from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi, NotFoundError, NotLeadingError
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.pods import Pod, parse_pod
@@ -72,6 +74,7 @@ class Snapshots:
     cluster_budget: ClusterBudget = field(default_factory=ClusterBudget)
     recent_seconds: float = 0.0
     clock: Callable[[], float] = time.monotonic
+    _deschedulers: KnownDeschedulers = field(default_factory=KnownDeschedulers)
     _memories: dict[str, RolloutMemory] = field(default_factory=dict)
     _looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READS_AT_ONCE))
 
@@ -105,6 +108,7 @@ class Snapshots:
             operator_node=self.operator_node,
             health=self.health.readings(upgrade),
             allowed=self.agents.allowed,
+            deschedulers=await self._deschedulers.read(self.kube, began),
         )
         fleet = replace(fleet, epoch=epoch, cluster_budget=self.cluster_budget)
         self._require_term(fleet)
@@ -209,6 +213,7 @@ async def gather(
     operator_node: NodeName | None,
     health: Mapping[str, HealthReading] | None = None,
     allowed: Allowed | None = None,
+    deschedulers: tuple[Descheduler, ...] = (),
 ) -> FleetSnapshot:
     """Read everything a plan depends on, except the pods on the nodes and the Jobs of hooks.
 
@@ -235,6 +240,7 @@ async def gather(
         api_servers=api_servers,
         health=health or {},
         allowed=allowed,
+        deschedulers=deschedulers,
     )
     return replace(fleet, guard=await guard.read()) if fleet.needs_guard else fleet
 

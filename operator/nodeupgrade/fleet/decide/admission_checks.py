@@ -23,6 +23,7 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     state.node_is_ready,
     state.node_is_not_under_pressure,
     state.node_is_to_stay,
+    state.pods_stay_on_a_cordoned_node,
     state.writes_are_accepted,
     state.node_is_not_held,
 )
@@ -34,4 +35,4 @@ WITH_PODS: tuple[Check[Candidate], ...] = (
     state.no_pod_holds_the_node,
 )
 
-WARNINGS: tuple[Check[Candidate], ...] = (request.cordoned_node_keeps_its_traffic,)
+WARNINGS: tuple[Check[Candidate], ...] = (request.cordoned_node_keeps_its_traffic, state.longhorn_stays_ready)

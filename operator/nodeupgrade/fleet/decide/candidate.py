@@ -9,6 +9,7 @@ from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.task.spec import TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
+from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.decide.holder import Holder, holder
@@ -32,6 +33,7 @@ class Candidate:
     setbacks: Setbacks  # writes that failed lately
     server: KubeletVersion  # version of the API server
     api_servers: tuple[KubeletVersion, ...]  # versions of the API servers that run as visible pods
+    deschedulers: tuple[Descheduler, ...]  # those that may evict the pods of cordoned nodes
     guard_obstacle: str | None  # why nodes cannot be guarded; None if they can
     active_upgrades: frozenset[str]  # UIDs of all NodeUpgrades that have not ended
 
@@ -50,6 +52,7 @@ class Candidate:
             setbacks=fleet.setbacks,
             server=fleet.server,
             api_servers=fleet.api_servers,
+            deschedulers=fleet.deschedulers,
             guard_obstacle=fleet.guard_obstacle,
             active_upgrades=fleet.active_upgrades,
         )

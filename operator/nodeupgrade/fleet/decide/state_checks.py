@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.cluster.placement import unmet_placement, untolerated_taint
@@ -17,6 +18,7 @@ from nodeupgrade.fleet.cordons.orphaned import is_orphaned
 from nodeupgrade.fleet.decide.candidate import Candidate, named
 from nodeupgrade.fleet.decide.holder import HeldBy, could_not_roll_back
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.probe_delay import keeps_probes
 
 PATIENCE = timedelta(minutes=5)
 """How long a node may be not Ready before it is skipped.
@@ -30,6 +32,9 @@ REMOVERS = {
     "karpenter.sh/disruption": "Karpenter replaces it",
 }
 """Keys of taints that announce the end of a node, and their meanings."""
+
+LONGHORN = "longhorn.io/component"
+"""The label of the pods that serve Longhorn's volumes."""
 
 _OF_A_RUN_LEFT_BEHIND = (
     "wait until it is; if no process or unit of nodeupgrade runs on the node any more, uncordon it, or delete its "
@@ -154,6 +159,21 @@ def node_is_to_stay(candidate: Candidate) -> Found | None:
     return detail if because else None
 
 
+@check(Reason.DESCHEDULER_EVICTS, Hazard.ACTORS_REACT)
+def pods_stay_on_a_cordoned_node(candidate: Candidate) -> Finding | None:
+    """No descheduler evicts the pods of cordoned nodes, as the plugin RemovePodsViolatingNodeTaints does."""
+    node = candidate.node
+    if not candidate.deschedulers or (node.unschedulable and node.cordoned_by != candidate.upgrade.uid):
+        return None
+    first = candidate.deschedulers[0]
+    if first.known:
+        detail = f"{named(candidate)} would be cordoned, and the descheduler of {first.name} then evicts its pods"
+        return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail)
+    detail = f"the policy of the descheduler of {first.name} is not known; it may evict the pods of {named(candidate)}"
+    remedy = f"{Reason.DESCHEDULER_EVICTS.remedy}; if it is so already, accept this check"
+    return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail, remedy=remedy)
+
+
 @check(Reason.WRITE_REFUSED, acceptable=False)
 def writes_are_accepted(candidate: Candidate) -> Finding | None:
     """The API server accepts the writes that begin the upgrade; if not, they are retried while other nodes continue."""
@@ -177,13 +197,29 @@ def placements_are_met(candidate: Candidate) -> Iterator[Found]:
             yield pod, detail
 
 
+@check(Reason.ENDPOINTS_WOULD_BE_LOST, Hazard.ENDPOINTS_LOST, history.PROBES_KEPT, warns=True)
+def longhorn_stays_ready(candidate: Candidate) -> Found | None:
+    """Longhorn's pods stay Ready during the upgrade; it may rebuild the replicas of a node whose pods were unready."""
+    guarded = candidate.guard_obstacle is None and candidate.spec.verify.readiness_guard is not GuardPolicy.OFF
+    if guarded or keeps_probes(candidate.target):
+        return None
+    found = next((pod for pod in _active_pods(candidate) if LONGHORN in pod.labels), None)
+    if found is None:
+        return None
+    return (
+        f"pod {found} of Longhorn is unready for a moment while {named(candidate)} is upgraded, and no guard prevents "
+        "it: Longhorn may rebuild the replicas on the node"
+    )
+
+
 @check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
 def taints_are_tolerated(candidate: Candidate) -> Iterator[Found]:
     """All pods tolerate the node's NoExecute taints; from 1.24 on, a starting kubelet kills those that do not."""
     if not any(map(history.TAINTS_CHECKED.applies_to, (candidate.current, candidate.target))):
         return
     for pod in _active_pods(candidate):
-        if taint := untolerated_taint(pod, candidate.node):
+        # The gate for comparing values is a kubelet's, whose configuration only the node's own check knows.
+        if taint := untolerated_taint(pod, candidate.node, compares=True):
             detail = f"pod {pod} on {named(candidate)} does not tolerate the taint {taint.key}:{taint.effect}"
             yield pod, detail
 

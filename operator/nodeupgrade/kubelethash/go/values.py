@@ -1,6 +1,8 @@
 """Reads decoded JSON values as Go would, and raises Misfit for values that do not fit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from math import isfinite
 
 from ..errors import Misfit
 from . import quantity
@@ -81,9 +83,16 @@ def resource_quantity(value: object) -> Quantity:
         return quantity.parse(value.strip())
     if type(value) is int:
         return quantity.parse(str(value))
-    if type(value) is float:
-        raise Misfit("a quantity is an unquoted fraction, whose digits are no longer known; write it as a string")
+    if type(value) is float and isfinite(value):
+        return quantity.parse(json_number(value))
     raise misfit(value, "a quantity")
+
+
+def json_number(value: float) -> str:
+    """Return a fraction as Go writes it in JSON, with the same digits as Python: as few as identify it."""
+    if value == 0 or 1e-6 <= abs(value) < 1e21:
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    return repr(value).replace("e-0", "e-")
 
 
 def rendered_items(value: object, render: Callable[[object], str]) -> list[str]:

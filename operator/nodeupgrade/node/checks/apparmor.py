@@ -16,9 +16,15 @@ APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.APPARMOR_PROFILE_MISSING, history.APPARMOR_PROFILES_LOOKED_UP)
 def apparmor_is_there(facts: Admission) -> Iterator[Found]:
-    """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up."""
+    """AppArmor is on where a pod requests it, and the profiles are loaded where a kubelet looks them up.
+
+    Only pods that are Pending are looked at (lifecycle/handlers.go, appArmorAdmitHandler). So are static pods, whose
+    phase a starting kubelet does not read.
+    """
     looked_up = any(map(history.APPARMOR_PROFILES_LOOKED_UP.applies_to, facts.starting))
     for pod in facts.admitted():
+        if not pod.static and pod.status.get("phase") != "Pending":
+            continue
         asked = tuple(dict.fromkeys(_profiles(pod)))
         missing = [name for name in asked if name and name not in facts.host.profiles]
         if asked and not facts.host.apparmor:

@@ -9,7 +9,7 @@ import yaml
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
-from nodeupgrade.api.yaml import read_one
+from nodeupgrade.api.yaml import read_first
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
@@ -49,7 +49,7 @@ def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]
             yield f"there is no {path}; put it there"
             continue
         try:
-            document = read_one(data)
+            document = read_first(data)
         except (yaml.YAMLError, UnicodeError) as error:
             yield f"{path} cannot be read ({shorten(one_line(str(error)), 120)}); correct it"
             continue
@@ -79,7 +79,7 @@ def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
 def named_in(data: bytes | None) -> set[str]:
     """Return the names of the providers in a configuration file; none if it cannot be read."""
     try:
-        return _names(read_one(data or b""))
+        return _names(read_first(data or b""))
     except (yaml.YAMLError, UnicodeError):
         return set()
 

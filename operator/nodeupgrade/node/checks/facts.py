@@ -142,6 +142,7 @@ class Surroundings:
     # processes in the kubelet's cgroup whose parent has ended, each with its PID: ``glusterfs (77)``
     daemons: tuple[str, ...] = ()
     package_jobs: tuple[str, ...] = ()  # services that run now and may exchange programs
+    updaters: tuple[str, ...] = ()  # services that are active and may begin an upgrade or a boot at any time
     installers: tuple[str, ...] = ()  # units that are there and install a kubelet when the node boots, or later
     marking: tuple[str, ...] = ()  # configuration files of the network that refer to a chain which kubelets created
     package: Package | None = None  # the package that it belongs to; None if it belongs to none

@@ -21,8 +21,22 @@ def holds_package(facts: NodeFacts) -> bool:
 @check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT)
 def nobody_else_changes_the_node(facts: NodeFacts) -> Iterator[Found]:
     """No unattended upgrade of packages is at work, which might exchange programs or restart services."""
-    if facts.around.package_jobs:
-        yield f"{', '.join(facts.around.package_jobs)} is running and may replace programs or restart services"
+    if jobs := facts.around.package_jobs:
+        yield f"{', '.join(jobs)} is running and may replace programs or restart services (needrestart)"
+
+
+UPDATERS = ("zincati.service", "locksmithd.service", "rebootmgr.service", "yum-cron.service")
+"""Units that are active all the time, and begin an upgrade of packages or a boot at a time of their own choice."""
+
+
+@check(Reason.CONFLICTING_NODE_OPERATION, Hazard.ACTORS_REACT, warns=True)
+def nobody_may_begin_an_upgrade(facts: NodeFacts) -> Found | None:
+    """No service is active that may restart the runtime or the node at any time, also during a run."""
+    if not facts.around.updaters:
+        return None
+    detail = f"{named(facts.around.updaters)} may restart the runtime or the node at any time, also during a run"
+    remedy = f"stop it for the upgrade: systemctl stop {' '.join(facts.around.updaters)}"
+    return Finding(reason=Reason.CONFLICTING_NODE_OPERATION, detail=detail, remedy=remedy)
 
 
 INSTALLERS: Mapping[str, str] = {

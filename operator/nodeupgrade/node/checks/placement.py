@@ -82,14 +82,16 @@ def placements_are_met(facts: NodeFacts) -> Iterator[Found]:
             yield pod, f"{unmet}, so any kubelet start would kill it"
 
 
-@check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED)
+@check(Reason.TAINT_NOT_TOLERATED, Hazard.TAINT_NOT_TOLERATED, history.TAINTS_CHECKED, history.TAINTS_COMPARED)
 def taints_are_tolerated(facts: NodeFacts) -> Iterator[Found]:
     """Every running pod tolerates the node's NoExecute taints; static pods need not."""
-    versions = (version for version in (facts.current, facts.target) if version is not None)
+    versions = [version for version in (facts.current, facts.target) if version is not None]
     if not any(map(history.TAINTS_CHECKED.applies_to, versions)):
         return
-    node = view_node(dict(facts.node))
+    node, gates = view_node(dict(facts.node)), facts.admission.gates
+    on = gates.get("TaintTolerationComparisonOperators", gates.get("AllAlpha", False))
+    compares = on and all(map(history.TAINTS_COMPARED.applies_to, versions))
     for pod in facts.running_pods():
         exempt = pod.from_manifest or pod.terminating
-        if not exempt and (taint := untolerated_taint(pod, node)):
+        if not exempt and (taint := untolerated_taint(pod, node, compares=compares)):
             yield pod, f"it does not tolerate the taint {taint.key}:{taint.effect}, so any kubelet start would kill it"

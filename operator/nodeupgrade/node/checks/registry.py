@@ -24,6 +24,7 @@ from nodeupgrade.node.checks import (
     kubelet,
     other_tools,
     placement,
+    pod_features,
     pod_lifecycle,
     pod_security,
     pods,
@@ -44,7 +45,16 @@ from nodeupgrade.node.checks.facts import Admission, NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.runtimes.description import RuntimeAsFound
 
-_ADMITTING = (resources, placement, admission, apparmor, static_pod_references, resource_managers, pod_security)
+_ADMITTING = (
+    resources,
+    placement,
+    admission,
+    apparmor,
+    pod_features,
+    static_pod_references,
+    resource_managers,
+    pod_security,
+)
 """Whether a kubelet that starts would admit every pod again."""
 
 _MODULES = (

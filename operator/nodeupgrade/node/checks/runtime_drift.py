@@ -62,12 +62,24 @@ def runtime_keeps_its_directories(found: RuntimeAsFound) -> Iterator[Found]:
         return
     for name in ("root", "state", "address"):
         now, then = getattr(found.places, name), getattr(found.next.places, name)
-        if now != then and (then or name != "address"):
+        if now != then:
             yield (
                 f"{found.unit.name} runs with {name} {now} and would start with {then or 'none'}: it would not "
                 "find the running containers, or its clients would not find it; restore the setting before "
                 "you restart it"
             )
+
+
+@check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.CGROUP_DRIVER_CHANGES, acceptable=False)
+def runtime_keeps_its_cgroup_driver(found: RuntimeAsFound) -> Found | None:
+    """The runtime would report the cgroup driver to kubelets that its pods were started with."""
+    now, then = found.cgroup_driver, found.next.cgroup_driver
+    if None in {now, then} or now == then:
+        return None
+    return (
+        f"{found.unit.name} uses the cgroup driver {now} and would start with {then} (SystemdCgroup): a kubelet that "
+        "asks it would find no pod's cgroup; restore the setting before you restart it"
+    )
 
 
 @check(Reason.RUNTIME_CONFIGURATION_DRIFT, Hazard.RUNTIME_CHANGES)
@@ -91,5 +103,10 @@ def _restart_first(found: RuntimeAsFound) -> str:
 
 def _a_restart_helps(found: RuntimeAsFound) -> bool:
     """Report whether a restart is a remedy: where it would do harm, only that is reported."""
-    harm = (runtime_is_the_unit, runtime_configuration_is_valid, runtime_keeps_its_directories)
+    harm = (
+        runtime_is_the_unit,
+        runtime_configuration_is_valid,
+        runtime_keeps_its_directories,
+        runtime_keeps_its_cgroup_driver,
+    )
     return found.restartable and not ask(harm, found)

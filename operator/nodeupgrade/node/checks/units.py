@@ -53,6 +53,12 @@ def _lists_rules(words: tuple[str, ...]) -> bool:
     return bool(_LIST & set(words)) and set(words) <= _LIST | _LISTING
 
 
+def _mounts_nothing(words: tuple[str, ...]) -> bool:
+    """Report whether only the propagation of a mount changes, or its version 1 cgroup directory becomes writable."""
+    shares = len(words) == 2 and words[0] in {"--make-shared", "--make-rshared"}
+    return shares or words in {("-o", "remount,rw", "/sys/fs/cgroup"), ("-oremount,rw", "/sys/fs/cgroup")}
+
+
 def _links_sockets(words: tuple[str, ...]) -> bool:
     """Report whether a second name is given to a socket: neither the socket nor anything on a disk changes."""
     options = {one for word in words if word.startswith("-") for one in _single(word)}
@@ -79,7 +85,7 @@ _FORMS: Mapping[str, Callable[[tuple[str, ...]], bool]] = {
     "modprobe": _loads_modules,
     "swapoff": lambda words: words == ("-a",),
     "sysctl": _reads_sysctls,
-    "mount": lambda words: len(words) == 2 and words[0] in {"--make-shared", "--make-rshared"},
+    "mount": _mounts_nothing,
     "systemctl": lambda words: words[:1] in {("is-active",), ("is-enabled",)},
     "udevadm": lambda words: words[:1] == ("settle",),
     "iptables": _lists_rules,

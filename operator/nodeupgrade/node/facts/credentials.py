@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import yaml
 
-from nodeupgrade.api.yaml import read_one
+from nodeupgrade.api.yaml import read_first
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelet.credential_program import CredentialProgramError
 from nodeupgrade.kubelet.kubeconfig import parse
@@ -31,7 +31,7 @@ def identity(files: FilesView, layout: KubeletLayout, now: datetime) -> Identity
     if text is None:
         return Identity(now=now, problem=f"there is no {path}")
     try:
-        if not isinstance(read_one(text), dict):
+        if not isinstance(read_first(text), dict):
             return Identity(now=now, problem=f"{path} is not a kubeconfig")
     except (yaml.YAMLError, UnicodeError):
         return Identity(now=now, problem=f"{path} is not a kubeconfig")

@@ -9,6 +9,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.facts.kubelet_start import environment_files, read_start, run_by
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
+from nodeupgrade.node.host.systemd.through_env import without_env
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
@@ -23,16 +24,21 @@ def examine_runtime(
     node: ReadOnlyNode, unit: UnitStatus, info: RuntimeInfo, kubelet: PurePosixPath | None = None
 ) -> tuple[RuntimeAsFound, UnitStart]:
     """Examine the running runtime, and ask the program on disk how it would start with its configuration."""
-    following = node.runtime.next_start(unit, info.process)
+    named = without_env(unit, node.files.executable)
+    process = info.process
+    if process is not None and named != unit and process.words[:1] == (PurePosixPath(named.program).name,):
+        process = replace(process, words=(named.program, *process.words[1:]))  # env passes the name as it was given
+    following = node.runtime.next_start(named, process)
     program = PurePosixPath(following.program)
     found = RuntimeAsFound(
         name=node.runtime.kind.name,
         unproven=node.runtime.kind.unproven(info.version),
-        unit=unit,
-        process=info.process,
+        unit=named,
+        process=process,
         owner="" if info.process is None else _owner(node.files, info.process.pid),
         places=info.places,
         next=following,
+        cgroup_driver=info.cgroup_driver,
         changed=_changed(node, unit, following),
         program=node.files.digest(program) if program.is_absolute() else None,
     )

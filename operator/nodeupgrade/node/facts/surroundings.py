@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
-from nodeupgrade.node.checks.other_tools import INSTALLERS
+from nodeupgrade.node.checks.other_tools import INSTALLERS, UPDATERS
 from nodeupgrade.node.checks.volumes import heeds_deletion
 from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.node.facts.volume_claims import read_claims
@@ -24,7 +24,14 @@ HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""
 NETWORKS = PurePosixPath("/etc/cni/net.d")
 MARKING_CHAIN = b"KUBE-MARK-MASQ"
-PACKAGE_JOBS = ("apt-daily-upgrade.service", "dnf-automatic-install.service", "dnf-automatic.service")
+PACKAGE_JOBS = (
+    "apt-daily-upgrade.service",
+    "dnf-automatic-install.service",
+    "dnf-automatic.service",
+    "os-update.service",
+    "transactional-update.service",
+)
+"""Those of apt, dnf and zypper; each runs while it works only."""
 """Units that run only while packages are upgraded."""
 RPM = (PurePosixPath("/usr/lib/sysimage/rpm"), PurePosixPath("/var/lib/rpm"))
 LOCKS = tuple(
@@ -52,6 +59,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         bound=tuple(name for name in unit.bound_by if name.endswith(".service") and not status(name).down),
         daemons=tuple(_daemons(files, unit)),
         package_jobs=tuple(name for name in PACKAGE_JOBS if not status(name).down),
+        updaters=tuple(name for name in UPDATERS if not status(name).down),
         installers=tuple(name for name in INSTALLERS if status(name).fragment_path),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
         cgroups=pod_cgroups(files, table, facts),

@@ -124,6 +124,7 @@ class NextStart:
     # whether the unit's command line is that of the running process, apart from temporary settings of an earlier run
     as_it_runs: bool = True
     places: RuntimePlaces | None = None  # the directories and the socket that it would use; None if unknown
+    cgroup_driver: str | None = None  # that it would report: ``cgroupfs`` or ``systemd``; None if unknown
     complaint: str = ""  # why it would not come back, or why its places are unknown
     unknown: str = ""  # why that could not be found out this time; empty if it could
     files: tuple[str, ...] = ()  # files that it would read besides the unit's, including those that do not exist yet
@@ -169,6 +170,7 @@ class RuntimeAsFound:
     changed: tuple[str, ...]  # files and directories that a start reads and that were changed after the last start
     program: Digest | None  # digest of the program on disk
     unproven: str = ""  # why this version is held back as unproven on real nodes; empty if it is not
+    cgroup_driver: str | None = None  # reported to kubelets: ``cgroupfs`` or ``systemd``; None if it reports none
     restartable: bool = True  # whether a restart is known to be harmless, so that it can be recommended
 
 

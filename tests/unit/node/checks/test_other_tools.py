@@ -24,6 +24,13 @@ def test_who_would_install_another_kubelet_is_named_with_what_to_do(name: str) -
     assert other_tools.INSTALLERS[name] in finding.message
 
 
+def test_who_may_begin_an_upgrade_is_named_with_what_to_do() -> None:
+    (finding,) = ask(WARNINGS, around(updaters=("zincati.service", "yum-cron.service")))
+
+    assert (finding.reason, finding.forbids) == (Reason.CONFLICTING_NODE_OPERATION, False)
+    assert "systemctl stop zincati.service yum-cron.service" in finding.message
+
+
 def test_an_owner_that_is_assumed_is_called_so() -> None:
     around_it = around(program=str(USUAL), package=RPM, package_assumed=True, package_policy=PackagePolicy.REFUSE)
 

@@ -12,6 +12,40 @@ from tests.builders.sound import facts, kubelet
 TOLERANT = {"tolerations": [{"key": "maintenance", "operator": "Exists"}]}
 
 
+GREATER = {"tolerations": [{"key": "wear", "operator": "Gt", "value": "5"}]}
+LESSER = {"tolerations": [{"key": "wear", "operator": "Lt", "value": "5", "effect": "NoExecute"}]}
+OTHER = {"tolerations": [{"key": "load", "operator": "Gt", "value": "5"}]}
+GATE = {"TaintTolerationComparisonOperators": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "worn", "gates", "versions", "tolerated"),
+    [
+        (GREATER, "6", GATE, ("v1.35.1", "v1.36.1"), True),
+        (GREATER, "6", {"AllAlpha": True}, ("v1.35.1", "v1.36.1"), True),
+        (LESSER, "4", GATE, ("v1.35.1", "v1.36.1"), True),
+        (GREATER, "5", GATE, ("v1.35.1", "v1.36.1"), False),
+        (LESSER, "5", GATE, ("v1.35.1", "v1.36.1"), False),
+        (OTHER, "6", GATE, ("v1.35.1", "v1.36.1"), False),
+        (GREATER, "high", GATE, ("v1.35.1", "v1.36.1"), False),
+        (GREATER, "6", {}, ("v1.35.1", "v1.36.1"), False),
+        (GREATER, "6", GATE, ("v1.34.2", "v1.35.1"), False),
+    ],
+)
+def test_values_are_compared_where_the_gate_is_on(
+    spec: Any, worn: str, gates: dict[str, bool], versions: tuple[str, str], tolerated: bool
+) -> None:
+    taints = [{"key": "wear", "value": worn, "effect": "NoExecute"}]
+    node = {**TAINTED, "spec": {"taints": taints}}
+    current, target = map(V, versions)
+    found = facts(
+        node=node, pods=pods(**spec), target=target, kubelet=kubelet(current=current, staged_version=versions[1])
+    )
+    found = replace(found, readiness=replace(found.readiness, layout=replace(found.readiness.layout, gates=gates)))
+
+    assert (not list(taints_are_tolerated(found))) is tolerated
+
+
 @pytest.mark.parametrize(
     "fine",
     [

@@ -100,6 +100,7 @@ ROOMS: dict[str, Cases] = {
         ),
         [surroundings_cases.around(**given) for *_, given in surroundings_cases.REFUSED.values()]
         + [surroundings_cases.around(marking=surroundings_cases.CNI), clock_cases.SLOW]
+        + [surroundings_cases.around(updaters=other_tools.UPDATERS)]
         + [surroundings_cases.around(installers=tuple(other_tools.INSTALLERS))],
     ),
     "sockets": (

@@ -18,7 +18,7 @@ CHECKS = tuple(check for check in checks_of(runtime, runtime_drift, warns=False)
 DRIFT, UNSUPPORTED = Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.UNSUPPORTED_RUNTIME
 UNANSWERED = Reason.RUNTIME_DID_NOT_ANSWER
 PROGRAM = "/usr/bin/containerd"
-NEXT = frozenset({"would_be", "complaint", "unknown"})
+NEXT = frozenset({"would_be", "complaint", "unknown", "driver"})
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd.sock")
 
 
@@ -41,6 +41,7 @@ def found(**fields: Any) -> RuntimeAsFound:
             places=fields.get("would_be", PLACES),
             complaint=fields.get("complaint", ""),
             unknown=fields.get("unknown", ""),
+            cgroup_driver=fields.get("driver"),
             as_it_runs=is_same_start(seen.unit.command, words),
         ),
     )
@@ -63,6 +64,8 @@ FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
     ),
     "another state": ({"would_be": replace(PLACES, state="/run/c")}, DRIFT, "with /run/c"),
     "another address": ({"would_be": replace(PLACES, address="/run/c.sock")}, DRIFT, "with /run/c.sock"),
+    "no address": ({"would_be": replace(PLACES, address="")}, DRIFT, "with none"),
+    "another cgroup driver": ({"cgroup_driver": "systemd", "driver": "cgroupfs"}, DRIFT, "would start with cgroupfs"),
     "no root": ({"would_be": replace(PLACES, root="")}, DRIFT, "with none"),
     "silence": ({"places": None}, DRIFT, "does not report where"),
     "changed files": ({"changed": ("/a", "/b", "/c", "/d")}, DRIFT, "/a, /b, /c and 1 more: changed after"),
@@ -90,7 +93,6 @@ def test_a_drift_is_named_once(fields: dict[str, Any], reason: Reason, told: str
             "process": process(PROGRAM, "--config", str(CONFIG), "--root", "/x"),
         },
         {"unit": unit("containerd.service", program=PROGRAM), "process": process(PROGRAM, "--root", "/x")},
-        {"would_be": replace(PLACES, address="")},
     ],
 )
 def test_what_is_none_is_let_pass(fields: dict[str, Any]) -> None:

@@ -35,6 +35,8 @@ HARMLESS = [
     "/usr/sbin/swapoff -a",
     "/sbin/sysctl -n net.ipv4.ip_forward",
     "/bin/mount --make-rshared /var/lib/kubelet",
+    # https://github.com/easzlab/kubeasz
+    "/bin/mount -o remount,rw /sys/fs/cgroup",
     "/bin/systemctl is-active containerd.service",
     "/sbin/iptables -P FORWARD ACCEPT -w 5",
     "/sbin/iptables -t nat --numeric --list",
@@ -65,6 +67,8 @@ UNKNOWN = [
     "/sbin/sysctl --system",
     "/bin/mount /dev/sdb /var/lib/containerd",
     "/bin/mount --make-shared /a /b",
+    "/bin/mount -o remount,rw /",
+    "/bin/mount -o remount,ro /sys/fs/cgroup",
     "/bin/systemctl stop containerd.service",
     "/sbin/iptables -F",
     "/sbin/iptables -t nat -L -F",

@@ -1,7 +1,7 @@
 """Finds out how containerd would start next time, from its program's own reading of its configuration."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import TypeAlias
 
@@ -11,12 +11,18 @@ from nodeupgrade.node.host.processes.programs import NodeProgram
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.containerd import command_line
 from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
+from nodeupgrade.node.runtimes.containerd.imports import Imports, find_imports
 from nodeupgrade.node.runtimes.description import NextStart, RuntimePlaces, RuntimeProcess
 from nodeupgrade.text import parse_toml
 
 UNIT = "containerd.service"
 Configuration: TypeAlias = Mapping[str, object]
 """The complete configuration, as ``containerd config dump`` prints it."""
+
+_SERVED = (("grpc",), ("plugins", "io.containerd.server.v1.grpc"))
+"""Where the address is: the latter since version 4 of the configuration (containerd 2.3)."""
+_CRI = (("plugins", "io.containerd.cri.v1.runtime"), ("plugins", "io.containerd.grpc.v1.cri"))
+"""Where the CRI plugin is configured: the latter up to version 2 of the configuration."""
 
 
 class ContainerdProgram(NodeProgram):
@@ -50,11 +56,13 @@ def find_next_start(
     command = () if running is None else running.words
     start = command_line.parse_command_line(unit.command) or command_line.parse_command_line(command)
     dump, places, complaint, unknown = None, None, "", ""
+    imports = Imports(files=(), directories=())
     try:
         if start is None or start.config == str(command_line.TUNED_CONFIG):
             complaint = "it is started by an unknown command line"
         else:
             dump = dump_configuration(files, program, start)
+            imports = _imports(files, start, dump)
             places = _places(dump, start)
     except TimedOut as error:
         unknown = str(error)
@@ -67,8 +75,9 @@ def find_next_start(
         places=places,
         complaint=complaint,
         unknown=unknown,
-        files=() if start is None else _files(start, dump),
-        directories=() if start is None else tuple(dict.fromkeys(_searched(files, PurePosixPath(start.config)))),
+        cgroup_driver=None if dump is None else _cgroup_driver(dump),
+        files=() if start is None else (start.config, *imports.files),
+        directories=imports.directories,
     )
 
 
@@ -94,27 +103,32 @@ def dump_configuration(files: FilesView, program: ContainerdProgram, start: Cont
 def _places(dump: Configuration, start: ContainerdStart) -> RuntimePlaces:
     """Return directories and socket. Flags override the configuration, and the dump does not include them."""
     flags = dict(zip(start.others[::2], start.others[1::2], strict=True))
-    grpc = dump.get("grpc")
-    address = grpc.get("address", "") if isinstance(grpc, Mapping) else ""
+    address = next(filter(None, (_map(dump, *path).get("address") for path in _SERVED)), "")
     root, state = (flags.get(f"--{name}") or dump.get(name) for name in ("root", "state"))
     if not (root and state):
         raise StepFailed("its program does not say where it would keep its containers")
     return RuntimePlaces(root=str(root), state=str(state), address=flags.get("--address") or str(address))
 
 
-def _files(start: ContainerdStart, dump: Configuration | None) -> tuple[str, ...]:
-    """Return the configuration file and all files that it imports, as listed by the program itself."""
-    imported = dump.get("imports") if dump is not None else None
-    paths = imported if isinstance(imported, list) else []
-    return tuple(dict.fromkeys([start.config, *(str(path) for path in paths if path != command_line.STANDARD_INPUT)]))
+def _cgroup_driver(dump: Configuration) -> str | None:
+    """Return the cgroup driver of the runtime handler that pods have by default; ``None`` if it is not shown."""
+    for path in _CRI:
+        handlers = _map(dump, *path, "containerd")
+        options = _map(handlers, "runtimes", str(handlers.get("default_runtime_name")), "options")
+        if isinstance(by_systemd := options.get("SystemdCgroup"), bool):
+            return "systemd" if by_systemd else "cgroupfs"
+    return None
 
 
-def _searched(files: FilesView, config: PurePosixPath) -> Iterator[str]:
-    """Yield the directories that the configuration searches for imports by a pattern."""
-    try:
-        patterns = parse_toml(files.read(config) or b"").get("imports", [])
-    except ValueError:  # not TOML, which the program reports itself
-        return
-    for pattern in patterns if isinstance(patterns, list) else []:
-        if "*" in str(pattern):
-            yield str((config.parent / str(pattern)).parent)
+def _map(dump: Configuration, *path: str) -> Configuration:
+    """Return the table at a path; empty if there is none."""
+    for key in path:
+        inner = dump.get(key)
+        dump = inner if isinstance(inner, Mapping) else {}
+    return dump
+
+
+def _imports(files: FilesView, start: ContainerdStart, dump: Configuration | None) -> Imports:
+    shown = None if dump is None else dump.get("imports")
+    listed = [path for path in shown if path != command_line.STANDARD_INPUT] if isinstance(shown, list) else None
+    return find_imports(files, start.config, listed)

@@ -16,6 +16,11 @@ def running(*words: str) -> RuntimeProcess:
     return RuntimeProcess(pid=1, words=words or (PROGRAM,), program=None)
 
 
+def handlers(by_systemd: bool) -> Configuration:
+    """A table of the CRI plugin with a handler."""
+    return {"default_runtime_name": "runc", "runtimes": {"runc": {"options": {"SystemdCgroup": by_systemd}}}}
+
+
 def found(program: FakeProgram, *command: str, process: RuntimeProcess | None = None) -> NextStart:
     return find_next_start(program.files, program, unit(*command), process or running())
 
@@ -29,7 +34,7 @@ def test_everything_that_is_imported_is_read_and_directories_are_searched() -> N
 
     seen = found(FakeProgram(disk), PROGRAM)
 
-    assert seen.files == (CONFIG,)
+    assert seen.files == (CONFIG, "/opt/one.toml")
     assert seen.directories == ("/etc/containerd/conf.d", "/srv")
     assert seen.places == RuntimePlaces(root="/data", state=PLACES.state, address=PLACES.address)
 
@@ -41,6 +46,30 @@ def test_a_named_configuration_comes_first_and_flags_win() -> None:
 
     assert seen.files == ("/opt/c.toml", CONFIG)
     assert seen.places == RuntimePlaces(root="/r", state="/s", address="/a.sock")
+
+
+@pytest.mark.parametrize(
+    ("shown", "address", "driver"),
+    [
+        ({"grpc": {"address": "/a.sock"}}, "/a.sock", None),
+        ({"plugins": {"io.containerd.server.v1.grpc": {"address": "/b.sock"}}}, "/b.sock", None),
+        ({"grpc": "odd", "plugins": {"io.containerd.server.v1.grpc": 1}}, "", None),
+        ({"plugins": {"io.containerd.cri.v1.runtime": {"containerd": handlers(True)}}}, "", "systemd"),
+        ({"plugins": {"io.containerd.grpc.v1.cri": {"containerd": handlers(False)}}}, "", "cgroupfs"),
+        ({"plugins": {"io.containerd.grpc.v1.cri": {"containerd": {"default_runtime_name": "kata"}}}}, "", None),
+    ],
+)
+def test_address_and_cgroup_driver_are_read_where_each_version_has_them(
+    shown: Configuration, address: str, driver: str | None
+) -> None:
+    class Shows(FakeProgram):
+        def configuration(self, command: tuple[str, ...], text: bytes = b"") -> Configuration | None:
+            return {"root": PLACES.root, "state": PLACES.state, **shown}
+
+    seen = found(Shows(), PROGRAM)
+
+    assert seen.places == RuntimePlaces(root=PLACES.root, state=PLACES.state, address=address)
+    assert seen.cgroup_driver == driver
 
 
 def test_a_configuration_that_cannot_be_read_is_quoted() -> None:

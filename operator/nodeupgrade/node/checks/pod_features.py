@@ -1,0 +1,59 @@
+"""Checks of features that pods need: would a kubelet that starts reject a pod because one is turned off?"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.check import Found, check
+from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import MinorChange
+from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.node.checks.pod_lifecycle import RESTART_ALL
+
+_POD_RESOURCES = "PodLevelResources"
+
+
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.POD_FEATURE_OFF, history.POD_RESOURCES_REJECTED, history.FEATURES_DECLARED
+)
+def features_of_pods_are_on(facts: Admission) -> Iterator[Found]:
+    """No feature gate is turned off that a pod needs: kubelets reject a pod that they cannot run as it asks.
+
+    What a runtime has to support as well, such as options of bind mounts, is not known before the kubelet has started.
+    """
+    for pod in facts.admitted():
+        if _is_off(facts, _POD_RESOURCES, history.POD_RESOURCES_REJECTED) and _has_resources(pod):
+            yield pod, _detail("resources of its own", _POD_RESOURCES, "PodLevelResourcesNotSupported")
+        for gate, (what, needs) in _DECLARED.items():
+            if _is_off(facts, gate, history.FEATURES_DECLARED) and needs(pod):
+                yield pod, _detail(what, gate, "PodFeatureUnsupported")
+
+
+def _is_off(facts: Admission, gate: str, rejected: MinorChange) -> bool:
+    return not facts.gates.get(gate, facts.gates.get("AllBeta", True)) and any(map(rejected.applies_to, facts.starting))
+
+
+def _detail(what: str, gate: str, reason: str) -> str:
+    return f"it has {what}, and the feature gate {gate} is off, so it would be killed ({reason}); turn the gate on"
+
+
+def _has_resources(pod: Pod) -> bool:
+    resources = pod.spec.get("resources") or {}
+    return bool(resources.get("requests") or resources.get("limits"))
+
+
+def _restarts_as_a_whole(pod: Pod) -> bool:
+    rules = (rule for container in pod.containers for rule in container.spec.get("restartPolicyRules") or ())
+    return any(rule.get("action") == RESTART_ALL for rule in rules)
+
+
+def _has_user_namespace_on_host_network(pod: Pod) -> bool:
+    return pod.spec.get("hostUsers") is False and pod.spec.get("hostNetwork") is True
+
+
+_DECLARED: Mapping[str, tuple[str, Callable[[Pod], bool]]] = {
+    "RestartAllContainersOnContainerExits": (f"a rule with the action {RESTART_ALL}", _restarts_as_a_whole),
+    "UserNamespacesHostNetworkSupport": ("hostNetwork with hostUsers: false", _has_user_namespace_on_host_network),
+}
+"""By feature gate: what a pod needs it for. Inferred from the spec, as by k8s.io/component-helpers."""
