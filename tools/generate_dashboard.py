@@ -39,10 +39,10 @@ NUMBERS = (
     Panel("Nodes in flight", {"": f"sum(nodeupgrade_inflight{_OF}) or vector(0)"}),
     Panel(
         "Containers restarted",
-        {"": "sum(increase(nodeupgrade_containers_restarted_total[$__range])) or vector(0)"},
+        {"": f"sum(increase(nodeupgrade_containers_restarted_total{_OF}[$__range])) or vector(0)"},
         alarming=True,
     ),
-    Panel("Rollbacks", {"": "sum(increase(nodeupgrade_rollbacks_total[$__range])) or vector(0)"}, alarming=True),
+    Panel("Rollbacks", {"": f"sum(increase(nodeupgrade_rollbacks_total{_OF}[$__range])) or vector(0)"}, alarming=True),
     Panel("Rollouts paused", {"": f"sum(nodeupgrade_paused{_OF}) or vector(0)"}),
     Panel("Stalled", {"": f"{_standing('Stalled')} or vector(0)"}, alarming=True),
     Panel("Impeded", {"": f"{_standing('Impeded')} or vector(0)"}, alarming=True),
@@ -51,6 +51,18 @@ NUMBERS = (
 """The first row: one number each."""
 
 GRAPHS = (
+    Panel(
+        "Progress of rollouts",
+        {
+            f"{{{{upgrade}}}} {word}": f"max by (upgrade) (nodeupgrade_rollout_nodes{ending}{_OF})"
+            for word, ending in (("total", ""), ("completed", "_completed"), ("failed", "_failed"))
+        },
+    ),
+    Panel(
+        "Time until the next window",
+        {"{{upgrade}}": f"max by (upgrade) (nodeupgrade_next_window_timestamp_seconds{_OF}) - time()"},
+        unit="s",
+    ),
     Panel("Nodes by phase", {"{{phase}}": f"sum by (phase) (nodeupgrade_nodes{_OF})"}),
     Panel(
         "Nodes by wave", {"{{upgrade}} {{wave}} {{phase}}": f"sum by (upgrade, wave, phase) (nodeupgrade_nodes{_OF})"}

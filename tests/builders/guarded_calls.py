@@ -74,4 +74,4 @@ class World:
         self.refused.append(call)
 
     def guard(self, patience: float = 0.0) -> CriCallJudge:
-        return CriCallJudge(Shielded.of(shielded_plan()), self.ports, patience=patience)
+        return CriCallJudge(lambda: Shielded.of(shielded_plan()), self.ports, patience=patience)

@@ -14,11 +14,13 @@ from nodeupgrade.api.values import Digest, RunId
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.node.host.packages.dpkg_database import STATUS as DPKG_STATUS
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.journal.journal import Outcome, parse
 from nodeupgrade.node.journal.messages import JOURNAL
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.exchanged_files import NewFile, backup_path, staged_path
@@ -29,7 +31,17 @@ from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.verification.verification import differences
 from tests.crash.states import States, Strike, recording
-from tests.doubles.node import Behaviour, Crash, Moment, SimulatedNode, manifest, plan_for, pod_json, supervise
+from tests.doubles.node import (
+    Behaviour,
+    Crash,
+    Moment,
+    SimulatedNode,
+    agent_for,
+    examination_of,
+    manifest,
+    pod_json,
+    supervise,
+)
 from tests.doubles.node.calls import Interrupt, never
 from tests.doubles.node.containers.pods import computed_hash
 from tests.doubles.node.containers.runtime_restart import (
@@ -138,6 +150,7 @@ def world(
     loses: bool = False,
     errs: bool = False,
     joined_by: Json | None = None,
+    changes: bool = False,
     kind: RuntimeKind = KIND,
 ) -> World:
     """Every step has something to do here: a static pod, a rejected flag, a state file, hashes of two eras.
@@ -148,11 +161,12 @@ def world(
         loses: the runtime comes back empty from its restart, until somebody repairs its configuration a while later.
         errs: after its restart the runtime takes running containers for ended; for a kind that remembers ends.
         joined_by: a pod that comes while the new kubelet is watched, and that the agent tells of.
+        changes: between planning and the kubelet's stop one container completes, and a pod comes.
         kind: the kind of the runtime.
     """
-    node = node_of(small=small, kind=kind)
+    node = node_of(small=small, job=changes, kind=kind)
     disk = dict(node.disk)
-    plan = plan_of(small=small, kind=kind)
+    plan = plan_of(small=small, job=changes, kind=kind)
     node.shield.plan = plan
     node.disk[STAGED] = program(NEW)
     node.disk.update({staged_path(file.path): file.content for file in NEW_FILES})
@@ -164,6 +178,8 @@ def world(
         err(node)
     if joined_by is not None:
         join(node, plan, parse_pod(joined_by))
+    if changes:
+        change(node, plan)
     return World(node, plan, disk)
 
 
@@ -192,6 +208,20 @@ def join(node: SimulatedNode, plan: RunPlan, pod: Pod) -> None:
     node.calls.before("services.start kubelet.service", lambda: node.timeline.after(COMES_SECONDS, came))
 
 
+def change(node: SimulatedNode, plan: RunPlan) -> None:
+    """Have a job complete and a pod come until the kubelet stops, and an agent that plans what came."""
+    work = next(c.id for c in plan.containers if c.name == "work")
+    node.ports = replace(
+        node.ports,
+        planned_arrivals=agent_for(node, examined(small=True, job=True)),
+        newcomers=lambda: newcomers(plan, node.kubelet.pods),
+    )
+    node.calls.before(f"services.start {DEAD_MAN_TIMER}", partial(node.runtime.end, work, 0))
+    node.calls.before("services.mask kubelet.service", partial(node.kubelet.pods.append, parse_pod(LATE)))
+    node.calls.durations["services.mask kubelet.service"] = COMES_SECONDS
+
+
+LATE = pod_json("late", "app")
 forward = partial(world)
 back = partial(world, turns_back=True)
 losing = partial(world, loses=True)
@@ -199,6 +229,7 @@ erring = partial(world, small=True, errs=True, kind=REMEMBERING)
 stopping = partial(world, small=True, kind=STOPPING)
 stopping_back = partial(world, small=True, turns_back=True, kind=STOPPING)
 joined = partial(world, small=True, turns_back=True, joined_by=pod_json("late", "app"))
+changing_back = partial(world, small=True, changes=True, turns_back=True)
 WAYS = pytest.mark.parametrize("make", [pytest.param(forward, id="forward"), pytest.param(back, id="back")])
 ALL_WAYS = pytest.mark.parametrize(
     "make",
@@ -210,6 +241,7 @@ ALL_WAYS = pytest.mark.parametrize(
             ("losing", losing),
             ("erring", erring),
             ("joined", joined),
+            ("changing-back", changing_back),
             ("stopping", stopping),
             ("stopping-back", stopping_back),
         )
@@ -217,13 +249,12 @@ ALL_WAYS = pytest.mark.parametrize(
 )
 
 
-def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind: RuntimeKind = KIND) -> SimulatedNode:
-    pods = [pod_json("web", "nginx")]
-    if not small:
-        pods = [
-            pod_json("web", "nginx", "log"),
-            pod_json("job", "work", restart_policy="Never"),
-        ]
+def node_of(
+    *, small: bool, job: bool = False, disk: MutableMapping[str, bytes] | None = None, kind: RuntimeKind = KIND
+) -> SimulatedNode:
+    pods = [pod_json("web", "nginx")] if small else [pod_json("web", "nginx", "log")]
+    if job or not small:
+        pods.append(pod_json("job", "work", restart_policy="Never"))
     disk = {} if disk is None else disk
     disk[CONFIG] = OLD_CONFIG
     disk.update(DPKG)
@@ -241,9 +272,18 @@ def node_of(*, small: bool, disk: MutableMapping[str, bytes] | None = None, kind
 
 
 @cache
-def plan_of(*, small: bool, kind: RuntimeKind = KIND) -> RunPlan:
+def examined(*, small: bool, job: bool = False, kind: RuntimeKind = KIND) -> Examination:
     """The same for every node made by node_of, since nothing in it is left to chance."""
-    return plan_for(node_of(small=small, kind=kind), NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
+    node = node_of(small=small, job=job, kind=kind)
+    found = examination_of(node, NEW, limits=LIMITS, files=NEW_FILES, package=PACKAGE)
+    assert found.plan is not None
+    return replace(found, plan=replace(found.plan, boot=node.ports.clock.boot()))
+
+
+def plan_of(*, small: bool, job: bool = False, kind: RuntimeKind = KIND) -> RunPlan:
+    plan = examined(small=small, job=job, kind=kind).plan
+    assert plan is not None
+    return plan
 
 
 def crashing(*strikes: Strike) -> Interrupt:
@@ -295,7 +335,8 @@ def recorded(after: World) -> States:
 
 def wrongs(after: World, *, restarts_allowed: bool) -> list[str]:
     """Everything that is neither OLD nor NEW, or was not at some moment; empty if all is well."""
-    node, plan, report = after.node, after.plan, after.report
+    node, report = after.node, after.report
+    plan = plan_in_effect(after.plan, parse(node.journal.data)[0])
     if report is None:
         return ["the run did not end"]
     found = mixtures(after, upgraded=report.outcome is Outcome.UPGRADED)
@@ -360,7 +401,9 @@ def _wrong_hashes(after: World, *, upgraded: bool) -> list[str]:
 
     Of a pod that came later nobody compares a dead container.
     """
-    planned = {c.id: c.after if upgraded else c.before for c in after.plan.containers}
+    plan = plan_in_effect(after.plan, parse(after.node.journal.data)[0])
+    planned = {c.id: c.after if upgraded else c.before for c in plan.containers}
+    begun = {c.id for c in after.plan.containers}  # of these, what ended before the stop keeps its hash
     kubelet = KubeletVersion.parse(NEW if upgraded else OLD)
     pods = {pod.ref: pod for pod in after.node.kubelet.desired(kubelet)}
     found = []
@@ -371,7 +414,7 @@ def _wrong_hashes(after: World, *, upgraded: bool) -> list[str]:
         else:
             pod = pods.get(seen.pod)
             spec = pod and pod.container(seen.name)
-            dead = seen.process is None and seen.pod.uid not in after.plan.pods()
+            dead = seen.process is None and (seen.pod.uid not in after.plan.pods() or container_id in begun)
             right = dead or bool(pod and spec and stored.hashes.container == computed_hash(pod, spec, kubelet))
         served = seen.process is None or seen.hashes == stored.hashes
         if not (right and served):

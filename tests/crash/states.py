@@ -23,7 +23,7 @@ States: TypeAlias = dict[tuple[int, Moment], int]
 EFFECTS = frozenset(Moment) - {Moment.READING}
 
 _DOUBLES = ("runtime", "shield", "kubelet", "services", "files", "packages")
-_SAME_FOR_ALL = frozenset({"plan", "_known", "_listed"})
+_SAME_FOR_ALL = frozenset({"plan", "amended", "_known", "_listed"})
 """Of one run there is one plan; and what is computed again when it is needed."""
 _MOMENTS = frozenset({"started", "_answers_from"})
 _WALL_TIMES = frozenset({"created_at", "started_at"})

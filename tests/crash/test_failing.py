@@ -128,15 +128,18 @@ class _Full:
 REPAIRED_SECONDS = 400.0
 
 
+STATE = "/var/lib/nodeupgrade/"
+
+
 class _ReadOnly:
-    """A journal that cannot be written from an effect on, until it is repaired."""
+    """A disk with all our state on it that cannot be written from an effect on, until it is repaired."""
 
     def __init__(self, after: World, since: int, late: list[str]) -> None:
         self.after, self.since, self.late = after, since, late
         self.until, self.struck = False, False
 
     def interrupt(self, name: str, at: int, moment: Moment) -> None:
-        if not name.startswith("journal.append") or at < self.since or self.until:
+        if not (name.startswith("journal.append") or STATE in name) or at < self.since or self.until:
             return
         if moment in {Moment.BEFORE, Moment.DURING}:
             if not self.struck:

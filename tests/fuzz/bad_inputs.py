@@ -30,6 +30,8 @@ COMMANDS = (
     "explain --from 1.15 --to 1.33 --pods -",
     "explain --from 1.30 --to 1.33 --pods - -o yaml",
     "explain --from 1.33 --to 1.20 --pods - -o json",
+    "explain --from 1.15 --to 1.31 --to 1.33 --pods -",
+    "explain --from 1.15 --to 1.33 --pods - -o csv",
     "lint -",
     "lint - -o json",
     "verify --containers - --pods PODS",

@@ -47,6 +47,7 @@ from nodeupgrade.node.journal.run_directories import PLAN, RunStore
 from nodeupgrade.node.journal.run_store import KUBELET, RESCUE
 from nodeupgrade.node.lease_keeper import renewal
 from nodeupgrade.node.plan import manifest_uid
+from nodeupgrade.node.plan.amendment import Arrivals
 from nodeupgrade.node.run import kubelet_log
 from nodeupgrade.node.running_kubelet.credential_programs import _without_secrets
 from nodeupgrade.node.runtimes.containerd import containerd, restart_tuning
@@ -67,6 +68,7 @@ from nodeupgrade.node.runtimes.docker.client import _answer
 from nodeupgrade.node.runtimes.docker.listing import parse_nanoseconds, pod_address
 from nodeupgrade.node.runtimes.docker.metadata import StoredConfig
 from nodeupgrade.node.runtimes.docker.next_start import DockerdProgram
+from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.runtimes.socket_clients import listening_sockets
 from nodeupgrade.node.shield.call_requests import UnreadableRequest, judged_method, parse_request
 from nodeupgrade.node.shield.harmful_calls import Method
@@ -190,11 +192,14 @@ def of_a_program(data: bytes, place: Path) -> object:
 
 def messages_of(data: bytes, place: Path) -> object:
     kubelet = KUBELET
-    for name in (messages.TROUBLE, messages.DELETED, messages.NEWCOMERS, messages.GUARD, RESCUE, kubelet):
+    arrivals = messages.ARRIVALS, messages.PLANNED_ARRIVALS
+    for name in (messages.TROUBLE, messages.DELETED, messages.NEWCOMERS, *arrivals, messages.GUARD, RESCUE, kubelet):
         put(place / RUN / name, data)
     runs = RunStore(place)
     of_an_agent = runs.deleted_pods(RUN), runs.newcomers(RUN), runs.shown_kubelet(RUN)
-    return runs.trouble(RUN), of_an_agent, runs.read_guard(RUN), runs.rescue(RUN)
+    asked = Arrivals(schema=1, run_id=RUN, inventory=Inventory())
+    of_arrivals = runs.arrivals(RUN), runs.ask_for_plan(RUN, asked)
+    return runs.trouble(RUN), of_an_agent, of_arrivals, runs.read_guard(RUN), runs.rescue(RUN)
 
 
 def plan_of(data: bytes, place: Path) -> object:

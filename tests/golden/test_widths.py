@@ -27,6 +27,10 @@ SCREENS = (
 )
 
 
+def test_age_and_reason_stay_on_the_narrowest_screen() -> None:
+    check("width-60.txt", [Cluster(*WORLD).run("nodeupgrade status", width="60")])
+
+
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_nothing_is_cut(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FILES)

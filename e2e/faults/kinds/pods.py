@@ -18,6 +18,8 @@ from e2e.faults.run import FaultRun, Harm
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.pods import NAMESPACE, STAY
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.journal.journal import Mark
 
 ANY = EITHER | {"Refused"}
 
@@ -51,6 +53,34 @@ def _said(run: FaultRun, name: str) -> str:
 def job(run: FaultRun) -> Iterator[None]:
     """Let a Job's pod complete in the middle of the run."""
     yield from noisy("job", pods.container("job", "sleep 14"), wait=1, spec=_NEVER)(run)
+
+
+def stream(run: FaultRun) -> Iterator[None]:
+    """Have a pod come every 1.5 s that lives for 6 s, as CI runners and CronJobs do; all the time, during the run."""
+    run.free.add(f"{NAMESPACE}/short-")
+    over = threading.Event()
+
+    def come_and_go() -> None:
+        began = time.monotonic()
+        for number in itertools.count():
+            if over.wait(max(0.0, began + 1.5 * number - time.monotonic())):
+                return
+            run.cluster.lab.apply(_pod(run, f"short-{number}", pods.container("main", "sleep 6"), **_NEVER))
+
+    coming = threading.Thread(target=come_and_go)
+    coming.start()
+    time.sleep(9)
+    try:
+        yield
+        yield
+    finally:
+        over.set()
+        coming.join()
+    marks = {(r.step, r.mark): r.monotonic for r in run.journal().records}
+    looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
+    if {looked, stopping} <= marks.keys():
+        run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
+    run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
 
 
 def terminating(run: FaultRun) -> Iterator[None]:
@@ -194,6 +224,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("noise/job", job, ANY),
     Fault("noise/completed", noisy("done", pods.container("main", "exit 0"), spec=_NEVER), UP),
     Fault("noise/failed", noisy("failed", pods.container("main", "exit 1"), spec=_NEVER), UP),
+    Fault("noise/stream", stream, UP),
     Fault("noise/terminating", terminating, ANY),
     Fault("noise/terminating-long", terminating_long, UP),
     Fault("noise/finalizer", finalizer, ANY),

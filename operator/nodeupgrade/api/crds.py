@@ -6,6 +6,7 @@ from typing import Final
 from nodeupgrade.api.field import Rule
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.derive import Schema, Type
+from nodeupgrade.api.schema.description import described
 
 GROUP: Final = "nodeupgrade.dev"
 VERSION: Final = "v1alpha1"
@@ -96,7 +97,7 @@ def _root(kind: Kind, *, cel: bool) -> Json:
 def openapi(schema: Schema, *, cel: bool) -> Json:
     """Convert a schema to OpenAPI."""
     bounds = {
-        "description": schema.description or None,
+        "description": described(schema) or None,
         **_TYPES[schema.type],
         "required": list(schema.required) or None,
         "format": schema.format or _TYPES[schema.type].get("format"),

@@ -7,6 +7,7 @@ from nodeupgrade.cli.program import Lazy, Program
 
 COMMANDS = {
     "Look": (
+        Lazy("explain", "explain", "Print which containers would restart if only the kubelet were swapped, and why."),
         Lazy("check", "check", "Check whether the installation can carry out a rollout."),
         Lazy("plan", "plan", "Show what the NodeUpgrade in FILE would do to the cluster, without touching anything."),
         Lazy("status", "status", "Show the status of rollouts."),
@@ -28,7 +29,6 @@ COMMANDS = {
         Lazy("new", "new", "Write a NodeUpgrade for VERSION that passes lint."),
         Lazy("lint", "lint", "Check NodeUpgrades in FILES without a cluster; '-' reads standard input."),
         Lazy("hash", "hashes", "Print the container hashes that kubelets of given versions compute."),
-        Lazy("explain", "hashes", "Print which containers would restart if only the kubelet were swapped, and why."),
         Lazy(
             "verify",
             "verify",

@@ -18,7 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from nodeupgrade.api.printable import printable
-from nodeupgrade.cli.console import say
+from nodeupgrade.cli.console import say, write
 
 PROGRAM = "nodeupgrade"
 PLUGIN = "kubectl-nodeupgrade"
@@ -127,6 +127,13 @@ class Program(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(f"{each.name:<{widest}}", each.short_help or "") for each in commands])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Show the help if there is nothing else; click's own way ends as wrong usage."""
+        if not args and not ctx.resilient_parsing:
+            write(f"{ctx.get_help()}\n")
+            ctx.exit()
+        return super().parse_args(ctx, args)
+
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Read the command line of the program itself."""
         with _safe_complaints():
@@ -169,6 +176,24 @@ class InputFile(click.File):
         if value == "-" and ctx is not None and ctx.meta.setdefault(_STANDARD_INPUT, self) is not self:
             self.fail("another option reads standard input already", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Once(click.Option):
+    """An option of which click itself would take the last, in silence, if it is given twice."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "multiple": True})
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return the only value, or None."""
+        if len(given := value or ()) > 1:
+            raise click.BadParameter("it is given twice; give it once", ctx, self)
+        return self.type.convert(given[0], self, ctx) if given else None
+
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Return None where click would return no values."""
+        found = super().process_value(ctx, value)
+        return None if found == () else found
 
 
 def name_of(file: TextIO) -> str:

@@ -33,12 +33,20 @@ class ForbiddenError(RejectedError):
     """The client is not authenticated or not authorized (HTTP 401 or 403)."""
 
 
+class UnauthenticatedError(ForbiddenError):
+    """The API server does not accept the client's credentials (HTTP 401)."""
+
+
 class InvalidError(RejectedError):
     """The API server rejects the content of the request (HTTP 400 or 422)."""
 
 
 class NoClusterError(NodeUpgradeError):
     """No API server or no credentials are configured."""
+
+
+class NoCredentialsError(NoClusterError):
+    """The kubeconfig says how to get credentials, and that fails."""
 
 
 class NotLeadingError(NodeUpgradeError):
@@ -149,6 +157,7 @@ class Page:
 
     items: tuple[Json, ...]
     resource_version: str
+    remaining: int = 0  # how many objects follow, as far as the API server counts them
 
 
 class KubeApi(Protocol):

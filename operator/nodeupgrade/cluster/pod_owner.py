@@ -13,16 +13,22 @@ TEMPLATE_HASH = "pod-template-hash"
 
 def owner_of(pod: Pod) -> str:
     """Return the kind, namespace and name of whatever created the pod."""
-    if pod.mirror or pod.from_manifest:
-        return f"static pod {pod}"
-    controller = controller_of(pod)
+    return owner_in(pod.raw, pod.ref.namespace, pod.ref.name, static=pod.static)
+
+
+def owner_in(pod: Json, namespace: str, name: str, *, static: bool) -> str:
+    """Return the same of a pod that may be of any shape, as files are that a person wrote."""
+    if static:
+        return f"static pod {namespace}/{name}"
+    metadata = _map(pod.get("metadata"))
+    controller = _controller(metadata)
     if controller is None:
-        return f"bare pod {pod}"
+        return f"bare pod {namespace}/{name}"
     kind, name = str(controller.get("kind") or "owner"), str(controller.get("name") or "")
-    suffix = f"-{pod.labels.get(TEMPLATE_HASH, '')}"
+    suffix = f"-{_map(metadata.get('labels')).get(TEMPLATE_HASH, '')}"
     if kind == "ReplicaSet" and len(suffix) > 1 and name.endswith(suffix):
         kind, name = "Deployment", name.removesuffix(suffix)
-    return f"{kind} {pod.ref.namespace}/{name}"
+    return f"{kind} {namespace}/{name}"
 
 
 def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Finding, ...]:
@@ -36,6 +42,14 @@ def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Findi
 
 def controller_of(pod: Pod) -> Json | None:
     """Return the reference to the controller that would recreate a pod; ``None`` if it has none."""
-    owners = pod.metadata.get("ownerReferences")
+    return _controller(pod.metadata)
+
+
+def _controller(metadata: Json) -> Json | None:
+    owners = metadata.get("ownerReferences")
     references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
     return next((each for each in references if each.get("controller") is True), None)
+
+
+def _map(given: object) -> Json:
+    return given if isinstance(given, dict) else {}

@@ -15,6 +15,7 @@ from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.packages import Packages, PackagesView
 from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
 from nodeupgrade.node.journal.run_store import Rescue
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet, Kubelet
@@ -51,6 +52,8 @@ class Node:
     deleted_pods: Callable[[], frozenset[PodUid]] = frozenset
     # pods that were added after planning, as the agent reports them; None without a report
     newcomers: Callable[[], Newcomers | None] = lambda: None
+    # asks the agent to plan what came after planning; returns its latest answer
+    planned_arrivals: Callable[[Arrivals], PlannedArrivals | None] = lambda _asked: None
     # what the API server shows of the kubelet, as the agent reports it; None without a report
     shown_kubelet: Callable[[], ShownKubelet | None] = lambda: None
     rescue: Callable[[], Rescue] = lambda: Rescue.NONE  # how far the rescue script has come with the run

@@ -9,6 +9,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.upgrade.status import ConditionStatus, Slot
 from nodeupgrade.controlplane.metrics.collector import serve_metrics
 from nodeupgrade.controlplane.metrics.definitions import METRICS, MetricKind
+from nodeupgrade.fleet.actions import Judge
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.decide.phase import STALLED_AFTER
 from tests.builders.observed_rollout import NAME, Observed
@@ -155,11 +157,19 @@ def happen(observed: Observed) -> None:
         replace(each, type=kind, status=ConditionStatus.TRUE)
         for each, kind in zip(upgrade.status.conditions, ("Stalled", "Impeded", "Degraded"), strict=False)
     )
-    status = replace(upgrade.status, in_flight=(Slot(node=observed.tasks[0].name),), conditions=wrong)
+    opens = datetime.now(UTC) + timedelta(hours=8)
+    status = replace(
+        upgrade.status, next_window=opens, in_flight=(Slot(node=observed.tasks[0].name),), conditions=wrong
+    )
     first, *others = observed.tasks
     counted = replace(first.status, hashes=HashCensus(kubelets={"1.30": 3}))
     observed.tasks = [replace(first, status=counted), *others]
     metrics.rollout_reconciled(NAME, Result(upgrade=replace(upgrade, status=status)), 0.25)
+    judged = next(task for task in others if task.verdict is not None)
+    assert judged.verdict is not None
+    verdict = replace(judged.verdict, restarted=1)
+    judge = Judge(task=judged, verdict=verdict, reason=verdict.reason, message="")
+    metrics.node_reconciled(Result(applied=(judge,)), 0.1)
     metrics.answered("GET", "200")
     metrics.failed(1.0)
     metrics.lagged(0.7)
@@ -209,7 +219,7 @@ QUIET = {
     "nodeupgrade_build_info": "1+0x1440",
     'nodeupgrade_leader{pod="a"}': "1+0x1440",
     'nodeupgrade_leader{pod="b"}': "0+0x1440",
-    "nodeupgrade_containers_restarted_total": "0+0x1440",
+    'nodeupgrade_containers_restarted_total{upgrade="a",node="node-1"}': "0+0x1440",
     'nodeupgrade_paused{upgrade="a"}': "0+0x1440",
     'nodeupgrade_phase{upgrade="a",phase="Running"}': "1+0x1440",
     'nodeupgrade_condition{upgrade="a",type="Stalled",status="False",reason="Progressing"}': "1+0x1440",
@@ -217,20 +227,26 @@ QUIET = {
     'nodeupgrade_node_inflight_seconds{upgrade="a",node="node-1"}': "60+0x1440",
     'nodeupgrade_node_timeout_seconds{upgrade="a"}': "1200+0x1440",
     'nodeupgrade_nodes{upgrade="a"}': "3+0x1440",
-    "nodeupgrade_kubelet_down_seconds_count": "0+1x1440",
-    'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1440",
+    'nodeupgrade_kubelet_down_seconds_count{upgrade="a"}': "0+1x1440",
+    'nodeupgrade_kubelet_down_seconds_bucket{upgrade="a",le="30.0"}': "0+1x1440",
     'nodeupgrade_informer_last_event_age_seconds{kind="Node"}': "30+0x1440",
     'nodeupgrade_reconcile_total{result="success"}': "0+3x1440",
     'nodeupgrade_reconcile_total{result="error"}': "0+0x1440",
 }
 """A day on which nothing went wrong, one sample a minute."""
 WRONG: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "NodeUpgradeContainersRestarted": ({"nodeupgrade_containers_restarted_total": "0+0x1430 1+0x10"}, {}),
-    "NodeUpgradeRolledBack": (
-        {'nodeupgrade_rollbacks_total{reason="KubeletDidNotStart"}': "_x1430 1+0x10"},
-        {"reason": "KubeletDidNotStart"},
+    "NodeUpgradeContainersRestarted": (
+        {'nodeupgrade_containers_restarted_total{upgrade="a",node="node-2"}': "_x1430 1+0x10"},
+        {"upgrade": "a", "node": "node-2"},
     ),
-    "NodeUpgradeKubeletDownTooLong": ({'nodeupgrade_kubelet_down_seconds_bucket{le="30.0"}': "0+1x1430 1430+0x10"}, {}),
+    "NodeUpgradeRolledBack": (
+        {'nodeupgrade_rollbacks_total{upgrade="a",reason="KubeletDidNotStart"}': "_x1430 1+0x10"},
+        {"upgrade": "a", "reason": "KubeletDidNotStart"},
+    ),
+    "NodeUpgradeKubeletDownTooLong": (
+        {'nodeupgrade_kubelet_down_seconds_bucket{upgrade="a",le="30.0"}': "0+1x1430 1430+0x10"},
+        {"upgrade": "a"},
+    ),
     "NodeUpgradePaused": ({'nodeupgrade_paused{upgrade="a"}': "1+0x1440"}, {"upgrade": "a"}),
     "NodeUpgradeNodeInFlightTooLong": (
         {'nodeupgrade_node_inflight_seconds{upgrade="a",node="node-1"}': "60+0x1400 1000+60x40"},

@@ -53,6 +53,33 @@ def test_pause_and_resume(api_server: ApiServer, rollout: str) -> None:
     assert not read(api_server, rollout)["metadata"].get("annotations")
 
 
+def test_explain_reads_the_nodes_and_pods(api_server: ApiServer) -> None:
+    name = f"explained-{uuid.uuid4().hex[:8]}"
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": str(uuid.uuid4())}}
+    status = {"containerStatuses": [{"name": "web", "state": {"running": {}}}]}
+    api_server.put(
+        {
+            f"/registry/minions/{name}": {**node, "status": {"nodeInfo": {"kubeletVersion": "v1.30.14"}}},
+            f"/registry/pods/default/{name}": {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": name, "namespace": "default", "uid": str(uuid.uuid4())},
+                "spec": {"nodeName": name, "containers": [{"name": "web", "image": "registry.example/web:1"}]},
+                "status": status,
+            },
+        }
+    )
+    try:
+        found = run(api_server, "explain", "--to", "1.31", "-o", "json")
+        (step,) = json.loads(found.stdout)["steps"]
+        assert {"node": name, "restarts": 1, "pods": 1} in step["nodes"]
+        refused = run(api_server, "explain", "--to", "1.31", user="nobody")
+        assert (refused.exit_code, "ask a cluster administrator for this permission" in refused.output) == (3, True)
+    finally:
+        api_server.kubectl("delete", "pod", name, "--grace-period=0", "--force")
+        api_server.kubectl("delete", "node", name)
+
+
 def test_approve_is_recorded_as_ours(api_server: ApiServer, rollout: str) -> None:
     assert run(api_server, "approve", rollout, "rest").exit_code == 0
     metadata = read(api_server, rollout)["metadata"]

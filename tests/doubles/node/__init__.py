@@ -3,7 +3,7 @@
 from tests.doubles.node.calls import Calls, Crash, Moment
 from tests.doubles.node.containers.pods import manifest, pod_json
 from tests.doubles.node.kubelet import Behaviour
-from tests.doubles.node.planning import plan_for
+from tests.doubles.node.planning import agent_for, examination_of, plan_for
 from tests.doubles.node.simulated import SimulatedNode
 from tests.doubles.node.supervisor import reboot, supervise
 
@@ -13,6 +13,8 @@ __all__ = [
     "Crash",
     "Moment",
     "SimulatedNode",
+    "agent_for",
+    "examination_of",
     "manifest",
     "plan_for",
     "pod_json",

@@ -1,8 +1,10 @@
 """Plan a run for a simulated node with the product's own inspection and planning, as the agent does."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePosixPath
+from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, StaticPodPolicy, VerifySettings
@@ -10,11 +12,13 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, Upgr
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.checks.traffic import Clients
-from nodeupgrade.node.examination.planning import examine
+from nodeupgrade.node.examination.arrivals import plan_arrivals
+from nodeupgrade.node.examination.planning import Examination, examine
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.facts.next_start import with_files
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.host.packages.dpkg_database import Package
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
 from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.plan.request import Replacement, RunRequest
@@ -29,7 +33,20 @@ BACKUP = "/usr/bin/.kubelet.before"
 _ROOM = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
 
-def plan_for(
+def plan_for(node: SimulatedNode, version: str, **how: Any) -> RunPlan:
+    """Return the plan of an examination; see there."""
+    plan = examination_of(node, version, **how).plan
+    assert plan is not None
+    node.shield.plan = plan
+    return plan
+
+
+def agent_for(node: SimulatedNode, examination: Examination) -> Callable[[Arrivals], PlannedArrivals]:
+    """Return an agent that plans at once what came since an examination."""
+    return lambda asked: plan_arrivals(examination, node.kubelet.pods, asked)
+
+
+def examination_of(
     node: SimulatedNode,
     version: str,
     *,
@@ -39,7 +56,7 @@ def plan_for(
     package: Package | None = None,
     static_pods: StaticPodPolicy = StaticPodPolicy.PIN,
     also_accepted: tuple[str, ...] = (),
-) -> RunPlan:
+) -> Examination:
     """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
     Raises:
@@ -72,9 +89,7 @@ def plan_for(
     found = examine(request, facts, layout, read_manifests(node.files, layout))
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
-    plan = replace(found.plan, limits=limits)
-    node.shield.plan = plan
-    return plan
+    return replace(found, plan=replace(found.plan, limits=limits))
 
 
 def _spec(node: SimulatedNode, run: RunId, version: str, limits: Limits, static_pods: StaticPodPolicy) -> TaskSpec:

@@ -30,6 +30,7 @@ class SimulatedShield:
         self, disk: MutableMapping[str, bytes], runtime: SimulatedRuntime, timeline: Timeline, calls: Calls
     ) -> None:
         self.plan: RunPlan | None = None
+        self.amended: Callable[[RunPlan], RunPlan] = lambda plan: plan
         self.running = False
         self.unstartable = False
         self.unwritable = False
@@ -126,7 +127,7 @@ class SimulatedShield:
         if self.plan is None:
             raise RuntimeError("a shield that runs has read a plan")
         living = self._runtime.living(everywhere=True)
-        shielded = Shielded.of(self.plan)
+        shielded = Shielded.of(self.amended(self.plan))
         listed = [stored.instance for stored in self._runtime.containers.values()]
         harmed = shielded.harmed_by(call, living.__contains__, lambda _: None)
         if harmed is not None and shielded.may_have_ended(harmed):

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
+from nodeupgrade.node.journal.journal import parse
 from nodeupgrade.node.journal.messages import JOURNAL
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import volatile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
@@ -24,6 +26,7 @@ def supervise(node: SimulatedNode, plan: RunPlan, *, abort: Callable[[], bool] =
         The report; ``None`` after so many starts that it will not end by itself.
     """
     node.shield.plan = plan
+    node.shield.amended = lambda plan: plan_in_effect(plan, parse(node.journal.data)[0])
     for _ in range(ATTEMPTS):
         try:
             copy, boot = volatile(JOURNAL, plan.run_id), node.ports.clock.boot()

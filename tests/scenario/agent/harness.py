@@ -26,9 +26,11 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import plan_failpoint
 from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.journal.journal import Mark
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER
 from nodeupgrade.node.own_directories import RUNS, bundles_on
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.derived_uids import RECORD
 from nodeupgrade.node.plan.plan import ShownKubelet
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
@@ -204,6 +206,7 @@ class World:
     environment: dict[str, str] = field(default_factory=dict)  # of the agent's process
     executor_works: bool = True  # otherwise systemd starts it and it is gone at once
     control_plane: ControlPlane = field(default_factory=ControlPlane)
+    asked: list[Arrivals] = field(default_factory=list)  # what the executor has asked the agent to plan
 
     def __post_init__(self) -> None:
         self.before = self.node.inventory()
@@ -288,15 +291,26 @@ class World:
                 raise _Enough
             return shown
 
+        def planned_arrivals(asked: Arrivals) -> PlannedArrivals | None:
+            """What the agent has answered; it is its turn once, and the executor waits by its own clock."""
+            answer = self.runs.ask_for_plan(run, asked)
+            answered = answer is not None and set(answer.asked) == {c.id for c in asked.inventory.containers}
+            if not answered and asked not in self.asked:
+                self.asked.append(asked)
+                raise _Enough
+            return answer
+
         ports = replace(
             self.node.ports,
             abort=lambda: self.runs.abort_requested(run),
             newcomers=lambda: self.runs.ask_for_newcomers(run),
+            planned_arrivals=planned_arrivals,
             shown_kubelet=shown_kubelet,
         )
         with self.runs.open_journal(run) as store:
             try:
                 self.node.shield.plan = plan
+                self.node.shield.amended = lambda plan: plan_in_effect(plan, self.runs.read_journal(run))
                 NodeRun(node=ports, plan=plan, store=store, heartbeat=heartbeat).carry_out()
             except _Enough:
                 return

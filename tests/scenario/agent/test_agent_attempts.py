@@ -12,9 +12,12 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import RejectedError
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.agent.serve import ATTEMPTS
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.journal.journal import Mark
+from tests.doubles.node import pod_json
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, upgraded
 
 FIRST = RunId(f"{RUN}.1")
@@ -41,43 +44,54 @@ async def test_containers_that_came_meanwhile_get_a_second_plan(world: World) ->
     assert first.reason == Reason.INVENTORY_CHANGED
 
 
-async def test_a_container_that_ended_meanwhile_gets_a_second_plan(world: World) -> None:
-    """It ended before anything was touched, so that it is nothing to go back for."""
-    victim = next(world.node.inventory().running())
-    crashes = [victim.id]
-
-    def crash() -> None:
-        if crashes:
-            world.node.runtime.end(crashes.pop(), exit_code=1)
-
-    world.node.calls.before("services.stop kubelet.service", crash)
+async def test_a_pod_that_came_meanwhile_is_planned_while_the_kubelet_is_down(world: World) -> None:
+    """The executor asks the agent, which has the pod's spec."""
+    late = parse_pod(pod_json("late", "guest"))
+    world.node.calls.before("services.mask kubelet.service", lambda: world.node.kubelet.pods.append(late))
+    world.node.calls.durations["services.mask kubelet.service"] = 2.0
 
     status = await world.serve()
 
     assert status.phase is TaskPhase.SUCCEEDED
-    assert world.stops == 2
-    first = world.runs.read_journal(FIRST).finished
-    assert first is not None
-    assert first.reason == Reason.INVENTORY_CHANGED
+    assert world.stops == 1
+    assert status.containers.baseline == len([*world.before.running()]) + 1
+    assert (world.node.kubelet.replaced, world.node.kubelet.violations) == ([], [])
+    assert [c.name for asked in world.asked for c in asked.inventory.containers] == ["guest"]
+
+
+async def test_a_node_that_never_gets_quiet_is_refused_and_has_not_failed(world: World) -> None:
+    """Every time something starts that no agent can plan. Nothing was written, so that it may be tried again later."""
+
+    def comes() -> None:
+        comes_and_goes(world)
+        world.node.calls.before("services.start kubelet.service", comes)
+
+    comes()
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.INVENTORY_CHANGED)
+    assert world.stops == ATTEMPTS
+    assert "runtime.rewrite" not in world.node.calls.effects
+    assert status.containers.restarted == 0
 
 
 async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: World) -> None:
     """The executor of the first is gone before anything is staged anew: at its end it would take that away."""
-    victim = next(world.node.inventory().running())
-    world.node.calls.before("services.stop kubelet.service", lambda: world.node.runtime.end(victim.id, exit_code=1))
+    comes_and_goes(world)
     executors: list[bool] = []
 
     def fails(moment: str) -> None:
-        if moment == "list_pods_on_node" and not world.runs.deleted_pods_wanted(FIRST) and world.stops:
+        if moment == "get_node" and world.runs.read_journal(FIRST).finished is not None:
             executors.append(units.remain(world.node.ports.files, world.node.ports.services, "kubelet.service", ()))
-            raise RejectedError("pods is forbidden")
+            raise RejectedError("nodes is forbidden")
 
     world.hook = fails
 
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.ROLLED_BACK, Reason.INVENTORY_CHANGED)
-    assert status.message.endswith("not tried again: cannot examine the node: pods is forbidden")
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.INVENTORY_CHANGED)
+    assert status.message.endswith("not tried again: cannot examine the node: nodes is forbidden")
     assert set(executors) == {False}
     assert list(world.left_behind()) == [BACKUP]
 
@@ -163,7 +177,7 @@ async def test_what_ended_before_the_first_stop_is_not_our_doing(world: World) -
 
     status = await world.serve()
 
-    assert world.stops == 2
+    assert world.stops == 1
     assert (status.phase, status.containers.restarted) == (TaskPhase.SUCCEEDED, 0)
     assert status.containers.ended_list == (victim.label,), "the second opinion must not take it for a restart"
 

@@ -283,7 +283,7 @@ async def test_attempts_under_an_earlier_name_count(world: World) -> None:
 
     def comes() -> None:
         made = world.node.runtime.create_container(sandbox, "debug", HashValue("1"))
-        world.node.timeline.after(1.0, lambda: gone.append(world.node.runtime.containers.pop(made.id)))
+        world.node.timeline.after(5.0, lambda: gone.append(world.node.runtime.containers.pop(made.id)))
 
     world.node.calls.before("services.stop kubelet.service", comes)
     world.node.calls.before("services.start kubelet.service", lambda: world.node.runtime.end(victim.id, exit_code=137))

@@ -171,6 +171,9 @@ LINES: dict[str, list[list[str]]] = {
              ["--kubelet-version", "1.30", "--pods", file("bytes.json")],
              ["--kubelet-version", "1.30", "--pods", file("broken.yaml")]],
     "explain": [["--from", "1.13", "--to", "1.33", "--pods", file("pods.yaml")],
+                *([*of, "-o", output] for output in ("table", "csv", "markdown") for of in
+                  (["--to", "1.34"], ["--from", "1.13", "--to", "1.33", "--pods", file("pods.yaml")])),
+                ["--to", EVIL], ["--to", "1.34"],
                 ["--from", "1.30", "--to", "1.33", "--pods", file("bytes.json")]],
     "verify": [["--containers", file("inspected.json"), "--pods", file("node-pods.yaml")],
                ["--containers", file("broken.yaml"), "--pods", file("bytes.json")],

@@ -10,7 +10,6 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.plan.plan import Limits, RunPlan
@@ -235,39 +234,6 @@ def test_one_wrong_hash_costs_exactly_that_container_and_is_reported_once() -> N
     assert (report.restarted, report.listed) == (1, ("default/web/nginx",))
     assert it.node.kubelet.replaced == ["default/web/nginx"]
     assert it.kubelet == "v1.30.14"
-
-
-def test_a_pod_that_arrives_at_the_last_moment_turns_the_run_back() -> None:
-    it = story()
-    late = parse_pod(pod_json("late", "guest"))
-    it.node.calls.before("services.mask kubelet.service", lambda: it.node.kubelet.pods.append(late))
-    it.node.calls.durations["services.mask kubelet.service"] = 2.0
-
-    report = it.tell()
-
-    assert (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED, 0)
-    assert "runtime.rewrite" not in it.node.calls.effects
-    assert it.nothing_restarted()
-
-
-def test_a_container_that_dies_before_the_stop_turns_the_run_back() -> None:
-    it = story()
-    it.node.calls.before("services.stop kubelet.service", lambda: it.node.runtime.end(it.container("nginx"), 137))
-
-    report = it.tell()
-
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
-    assert report.listed == ("default/web/nginx",)
-
-
-def test_a_container_that_died_since_planning_is_found_before_the_kubelet_stops() -> None:
-    it = story()
-    it.node.runtime.end(it.container("nginx"), 137)
-
-    report = it.tell()
-
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
-    assert "services.stop kubelet.service" not in it.node.calls.effects
 
 
 @pytest.mark.parametrize("effect", ["services.stop kubelet.service", "services.restart containerd.service"])

@@ -14,8 +14,8 @@ from nodeupgrade.fleet.decide import (
     budgets,
     gates,
     phase,
-    planner,
     request_checks,
+    upgrade_status,
     verdict,
     waves,
 )
@@ -148,7 +148,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "machine_dies_in_mid_run",
     ),
     "runs that never end are told": (
-        with_function(planner, "overdue", lambda _tasks, _now: ()),
+        with_function(upgrade_status, "overdue", lambda _tasks, _now: ()),
         "machine_dies_in_mid_run",
     ),
     "timeouts with nodes in flight": (

@@ -16,7 +16,7 @@ from nodeupgrade.api.json import field_name, seconds_name, to_json
 from nodeupgrade.text import one_line
 
 MOST_NODES = 100_000  # more than any cluster has
-_DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
+DURATION = r"([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?"
 _PERCENT = r"(100|[1-9][0-9]?)%"
 
 
@@ -100,7 +100,7 @@ def _schema(hint: Any, by_people: bool) -> Schema:
     if kind is timedelta:
         rules = (*declared.rules, POSITIVE_DURATION) if declared.positive else declared.rules
         expected = declared.expected or "a duration such as 90s, 15m or 1h30m"
-        bounds = {"min_length": 2, "max_length": 16, "pattern": _DURATION}
+        bounds = {"min_length": 2, "max_length": 16, "pattern": DURATION}
         return _made(declared, Type.STRING, expected=expected, rules=rules, **bounds)
     if kind is datetime:
         return _made(declared, Type.STRING, format="date-time")
@@ -167,18 +167,22 @@ def _default(each: "DataclassField[Any]", schema: Schema) -> object:
 
 
 def _resolved(schema: Schema) -> Schema:
-    """Reduce a schema to types and sizes."""
+    """Reduce a schema to types, sizes and descriptions."""
     children = (_checked_already(name, child) for name, child in schema.properties.items())
-    return Schema(type=Type.OBJECT, properties=dict(children))
+    return Schema(type=Type.OBJECT, description=schema.description, properties=dict(children))
 
 
 def _checked_already(name: str, schema: Schema) -> tuple[str, Schema]:
     match schema:
-        case Schema(type=Type.STRING, pattern=pattern, rules=rules) if pattern == _DURATION:
-            return seconds_name(name), Schema(type=Type.INTEGER, minimum=1 if POSITIVE_DURATION in rules else 0)
+        case Schema(type=Type.STRING, pattern=pattern, rules=rules) if pattern == DURATION:
+            least = 1 if POSITIVE_DURATION in rules else 0
+            described = schema.description and f"{schema.description} In seconds."
+            return seconds_name(name), Schema(type=Type.INTEGER, description=described, minimum=least)
         case Schema(type=Type.STRING | Type.INTEGER | Type.BOOLEAN as kind, minimum=least, maximum=most):
-            return name, Schema(type=kind, minimum=least, maximum=most, max_length=schema.max_length, enum=schema.enum)
+            kept = Schema(type=kind, description=schema.description, minimum=least, maximum=most)
+            return name, replace(kept, max_length=schema.max_length, enum=schema.enum)
         case Schema(type=Type.ARRAY, items=Schema() as items, max_items=most):
-            return name, Schema(type=Type.ARRAY, items=_checked_already("", items)[1], max_items=most)
+            inner = _checked_already("", items)[1]
+            return name, Schema(type=Type.ARRAY, description=schema.description, items=inner, max_items=most)
         case _:
             raise TypeError(f"{name}: a {schema.type} cannot be handed on")

@@ -62,9 +62,9 @@ _AT_REST = (TaskAction.WAIT, TaskAction.RELEASE)
 class UpgradeRef:
     """The NodeUpgrade that the task belongs to."""
 
-    name: Annotated[str, Field(max_length=limits.NAME_LENGTH)]
-    uid: Annotated[str, Field(max_length=64)]
-    generation: int = 0
+    name: Annotated[str, "Name of the NodeUpgrade.", Field(max_length=limits.NAME_LENGTH)]
+    uid: Annotated[str, "UID of the NodeUpgrade.", Field(max_length=64)]
+    generation: Annotated[int, "Generation of the NodeUpgrade's spec that this was derived from."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,22 @@ class TaskArtifact:
     """The kubelet binary for the node's platform, fully resolved."""
 
     kind: Annotated[ArtifactKind, "Kind of the source, which determines the other fields that are set."]
-    ref: Annotated[str | None, Field(max_length=limits.IMAGE_LENGTH)] = None  # image reference pinned by digest (Image)
+    ref: Annotated[
+        str | None, "Image that contains the kubelet, pinned by its digest.", Field(max_length=limits.IMAGE_LENGTH)
+    ] = None  # image reference pinned by digest (Image)
     # absolute path inside the image (Image) or on the node (PreStaged)
-    path: Annotated[str | None, Field(max_length=limits.PATH_LENGTH)] = None
-    url: Annotated[str | None, Field(max_length=limits.URL_LENGTH)] = None  # where to download from (URL)
+    path: Annotated[
+        str | None, "Path of the kubelet in the image, or on the node.", Field(max_length=limits.PATH_LENGTH)
+    ] = None
+    url: Annotated[str | None, "URL from which the kubelet is downloaded.", Field(max_length=limits.URL_LENGTH)] = (
+        None  # where to download from (URL)
+    )
     # 64 lower-case hexadecimal digits (URL, PreStaged; Image if it is required there)
-    sha256: Annotated[str | None, Field(max_length=64, pattern="[0-9a-f]{64}")] = None
+    sha256: Annotated[str | None, "SHA-256 of the kubelet.", Field(max_length=64, pattern="[0-9a-f]{64}")] = None
     # Secret in the operator's namespace to pull the image with (Image)
-    pull_secret: Annotated[str | None, Field(max_length=limits.NAME_LENGTH)] = None
+    pull_secret: Annotated[
+        str | None, "Name of the Secret with which the image is pulled.", Field(max_length=limits.NAME_LENGTH)
+    ] = None
 
     @classmethod
     def of(cls, artifact: Artifact, platform: str) -> "TaskArtifact":
@@ -119,12 +127,12 @@ class PastRun:
         "until the next one.",
         Field(max_length=limits.RETRY_TOKEN_LENGTH),
     ] = ""
-    from_version: Annotated[str, KUBELET_VERSION]
-    to_version: Annotated[str, KUBELET_VERSION]
+    from_version: Annotated[str, "Version of the kubelet before the run.", KUBELET_VERSION]
+    to_version: Annotated[str, "Version of the kubelet that the run was to bring.", KUBELET_VERSION]
     result: Annotated[Verdict, "The outcome of the run."]
     reason: Annotated[str, "Reason for the outcome.", Field(max_length=128)] = ""
     restarted: Annotated[Count, "Number of containers that were restarted."] = 0
-    time: datetime | None = None
+    time: Annotated[datetime | None, "When the run ended."] = None
 
 
 class HookPhase(StrEnum):
@@ -146,11 +154,11 @@ class HookResult(StrEnum):
 class HookRun:
     """A hook of this run: a Job that the control plane creates, and its result."""
 
-    phase: HookPhase
+    phase: Annotated[HookPhase, "Whether it runs before or after the node's run."]
     template: Annotated[str, "The CronJob that it is created from.", Field(max_length=limits.TEMPLATE_NAME_LENGTH)]
-    timeout_seconds: Annotated[int, "How long the Job may take.", Field(minimum=1)]
+    timeout_seconds: Annotated[int, "How long the Job may take, in seconds.", Field(minimum=1)]
     result: Annotated[HookResult | None, "How it ended. Unset until then."] = None
-    message: Annotated[str, Field(max_length=limits.HOOK_MESSAGE_LENGTH)] = ""
+    message: Annotated[str, "Why it failed, or is waited for.", Field(max_length=limits.HOOK_MESSAGE_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,12 +166,12 @@ class RunVerdict:
     """Result of the control plane's own verification of the node after the run."""
 
     run_id: Annotated[RunId, RUN]
-    outcome: Verdict
-    reason: Annotated[Reason, Field(max_length=128, open=True)]
-    message: Annotated[str, Field(max_length=limits.MESSAGE_LENGTH)] = ""
+    outcome: Annotated[Verdict, "How the run counts."]
+    reason: Annotated[Reason, "Why, as one CamelCase word.", Field(max_length=128, open=True)]
+    message: Annotated[str, "Why, for people.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
     restarted: Annotated[Count, "Number of containers that were restarted."] = 0
     restarted_list: Restarted = ()
-    decided_at: datetime | None = None
+    decided_at: Annotated[datetime | None, "When the control plane decided it."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,34 +199,46 @@ class TaskSpec:
     """The control plane's request for the node, and its verdict. Times are UTC."""
 
     node_name: Annotated[NameOfNode, "Name of the node.", immutable("the object is the lock on its node")]
-    node_uid: Annotated[str, Field(max_length=64)]
+    node_uid: Annotated[str, "UID of the Node.", Field(max_length=64)]
     upgrade_ref: UpgradeRef
     run_id: Annotated[RunId, RUN]
-    from_version: Annotated[str, KUBELET_VERSION]
-    to_version: Annotated[str, KUBELET_VERSION]
+    from_version: Annotated[str, "Version of the kubelet before the run.", KUBELET_VERSION]
+    to_version: Annotated[str, "Version of the kubelet after the run.", KUBELET_VERSION]
     artifact: TaskArtifact
     files: Annotated[
         tuple[NodeFile, ...], "Files to replace together with the kubelet.", Field(max_items=MOST_FILES)
     ] = ()
     action: Annotated[TaskAction, "Action requested from the agent.", Field(defaulted=True)] = TaskAction.WAIT
     action_reason: Annotated[str, "Reason for the action Abort.", Field(max_length=128)] = ""
-    action_message: Annotated[str, Field(max_length=limits.MESSAGE_LENGTH)] = ""
+    action_message: Annotated[
+        str, "Why the action is requested, for people.", Field(max_length=limits.MESSAGE_LENGTH)
+    ] = ""
     wave: Annotated[str, "The wave that the node belongs to.", Field(max_length=limits.LABEL_LENGTH)] = ""
     order: Annotated[Count, "Position of the node in the rollout, counted from 0."] = 0
     retry: Annotated[str, "Token of the retry that reopened the task.", Field(max_length=limits.RETRY_TOKEN_LENGTH)] = (
         ""
     )
     resumes: Annotated[bool, "Whether an earlier task was lost while its run may have been in progress."] = False
-    allow_downgrade: Annotated[bool, Field(defaulted=True)] = False
-    hash_mode: Annotated[HashMode, Field(defaulted=True)] = HashMode.REWRITE
+    allow_downgrade: Annotated[bool, "Whether the node may be downgraded.", Field(defaulted=True)] = False
+    hash_mode: Annotated[
+        HashMode,
+        "Whether stored hashes may be rewritten (Rewrite), or none may have to be (AssertUnchanged).",
+        Field(defaulted=True),
+    ] = HashMode.REWRITE
     hash_also_accepted: Annotated[
         tuple[KubeletMinor, ...],
         "Minor versions whose hashes the running kubelet accepts too.",
         Field(max_items=MOST_ALSO_ACCEPTED),
     ] = ()
-    kubelet: Annotated[KubeletSettings, RESOLVED] = field(default_factory=KubeletSettings)
-    preflight: Annotated[PreflightSettings, RESOLVED] = field(default_factory=PreflightSettings)
-    verify: Annotated[VerifySettings, RESOLVED] = field(default_factory=VerifySettings)
+    kubelet: Annotated[KubeletSettings, "How the kubelet is treated, as in the NodeUpgrade.", RESOLVED] = field(
+        default_factory=KubeletSettings
+    )
+    preflight: Annotated[PreflightSettings, "Checks whose findings are accepted, as in the NodeUpgrade.", RESOLVED] = (
+        field(default_factory=PreflightSettings)
+    )
+    verify: Annotated[VerifySettings, "What is verified, and for how long, as in the NodeUpgrade.", RESOLVED] = field(
+        default_factory=VerifySettings
+    )
     deadline: Annotated[datetime | None, "Time at which the run is aborted if it is not finished."] = None
     guard: GuardGrant = GuardGrant()
     cordon: CordonRecord = CordonRecord()

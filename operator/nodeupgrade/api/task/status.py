@@ -68,27 +68,29 @@ class StepResult(StrEnum):
 class StepStatus:
     """One step of the run, as recorded in the journal."""
 
-    name: Annotated[str, Field(max_length=64)]
-    result: StepResult
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
-    detail: Annotated[str | None, Field(max_length=limits.STEP_DETAIL_LENGTH)] = None
+    name: Annotated[str, "Name of the step.", Field(max_length=64)]
+    result: Annotated[StepResult, "What became of it."]
+    started_at: Annotated[datetime | None, "When it began."] = None
+    finished_at: Annotated[datetime | None, "When it ended."] = None
+    detail: Annotated[str | None, "What it found, or why it failed.", Field(max_length=limits.STEP_DETAIL_LENGTH)] = (
+        None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletBinary:
     """A kubelet binary."""
 
-    version: Annotated[str | None, KUBELET_VERSION] = None
-    sha256: Annotated[str | None, Field(max_length=64)] = None
-    path: Annotated[str | None, Field(max_length=limits.PATH_LENGTH)] = None
+    version: Annotated[str | None, "Version of the kubelet.", KUBELET_VERSION] = None
+    sha256: Annotated[str | None, "SHA-256 of the binary.", Field(max_length=64)] = None
+    path: Annotated[str | None, "Path on the node.", Field(max_length=limits.PATH_LENGTH)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
     """A file that is replaced together with the kubelet."""
 
-    path: Annotated[str, Field(max_length=limits.PATH_LENGTH)]
+    path: Annotated[str, "Path of the file on the node.", Field(max_length=limits.PATH_LENGTH)]
     before: Annotated[str | None, "SHA-256 of the old file. Unset if there was none.", Field(max_length=64)] = None
     after: Annotated[str | None, "SHA-256 of the new file.", Field(max_length=64)] = None
 
@@ -107,7 +109,7 @@ class ManifestUid(StrEnum):
 class StaticPodManifest:
     """The manifest of a static pod that sets, or has set, the UID of the running pod."""
 
-    path: Annotated[str, Field(max_length=limits.PATH_LENGTH)]
+    path: Annotated[str, "Path of the manifest on the node.", Field(max_length=limits.PATH_LENGTH)]
     uid: Annotated[
         ManifestUid,
         "What happens to metadata.uid, which keeps the pod running. Added, Kept: the manifest sets it, and with "
@@ -124,7 +126,7 @@ class KubeletPackage:
     """The package that the kubelet binary belongs to, and from which it differs after the upgrade."""
 
     manager: Annotated[str, "The package manager: dpkg or rpm.", Field(max_length=limits.LABEL_LENGTH)]
-    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
+    name: Annotated[str, "Name of the package that owns the kubelet.", Field(max_length=limits.LABEL_LENGTH)]
     version: Annotated[
         str, "Version of the package. Empty if it could not be read.", Field(max_length=limits.LABEL_LENGTH)
     ] = ""
@@ -141,7 +143,7 @@ class KubeletStatus:
 
     before: KubeletBinary | None = None
     after: KubeletBinary | None = None
-    down_seconds: float | None = None
+    down_seconds: Annotated[float | None, "How long no kubelet ran, in seconds."] = None
     files: Annotated[tuple[FileChange, ...], CHANGED_FILES, "Files that were replaced."] = ()
     package: KubeletPackage | None = None
 
@@ -150,8 +152,8 @@ class KubeletStatus:
 class RuntimeStatus:
     """Name and version of the container runtime, as reported by the CRI."""
 
-    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)] = ""
-    version: Annotated[str, Field(max_length=limits.LABEL_LENGTH)] = ""
+    name: Annotated[str, "Name of the container runtime.", Field(max_length=limits.LABEL_LENGTH)] = ""
+    version: Annotated[str, "Version of the container runtime.", Field(max_length=limits.LABEL_LENGTH)] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +188,7 @@ class PodOwner:
     """The owner of pods of the node, and the number of these pods that a hazard is about."""
 
     name: Annotated[ContainerPath, "The owner, such as Deployment namespace/name, static pod …, or bare pod …."]
-    pods: Count = 0
+    pods: Annotated[Count, "How many of its pods are concerned."] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +198,7 @@ class ReportedHazard:
     Pods with the same finding and remedy are one hazard; pod and detail are of the first.
     """
 
-    reason: Annotated[str, Field(max_length=128)]
+    reason: Annotated[str, "What was found, as one CamelCase word.", Field(max_length=128)]
     check: Annotated[
         str, "Name of the check that found it (see docs/generated/preflight.md).", Field(max_length=limits.CHECK_LENGTH)
     ] = ""
@@ -220,7 +222,7 @@ class RestartForecast:
     """A container that a plain kubelet swap would restart, and why."""
 
     container: Annotated[ContainerPath, "The container, as namespace/pod/container."]
-    why: Annotated[str, Field(max_length=limits.FORECAST_LENGTH)]
+    why: Annotated[str, "Why the container would restart.", Field(max_length=limits.FORECAST_LENGTH)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,9 +289,9 @@ class GuardState(StrEnum):
 class GuardReport:
     """The agent's request for the readiness guard."""
 
-    state: GuardState | None = None  # None until it is requested
+    state: Annotated[GuardState | None, "State of the readiness guard."] = None  # None until it is requested
     ask: Annotated[str, "Token of the request.", Field(max_length=64)] = ""
-    exposure_seconds: Annotated[Count, "How long the new kubelet may need to probe every pod."] = 0
+    exposure_seconds: Annotated[Count, "How long the new kubelet may need to probe every pod, in seconds."] = 0
     detail: Annotated[
         str,
         "Why the guard is not in force, or why flaps were not observed.",
@@ -311,7 +313,7 @@ class ShieldState(StrEnum):
 class ShieldReport:
     """Whether the shield prevented the runtime from ending containers that ran before."""
 
-    state: ShieldState | None = None  # None until it is raised, if it is to be
+    state: Annotated[ShieldState | None, "State of the shield."] = None  # None until it is raised, if it is to be
     detail: Annotated[str, "Why the shield could not be raised.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
 
 
@@ -321,12 +323,14 @@ class TaskStatus:
     """The node's report about the run named by runID. The control plane ignores any other."""
 
     run_id: Annotated[str, RUN] = ""
-    observed_generation: Annotated[int, Field(defaulted=True)] = -1
-    phase: TaskPhase = TaskPhase.PENDING
+    observed_generation: Annotated[
+        int, "Generation of the spec that this was derived from.", Field(defaulted=True)
+    ] = -1
+    phase: Annotated[TaskPhase, "Where the run stands."] = TaskPhase.PENDING
     # one of ``nodeupgrade.api.reasons.Reason``; as text, so that a newer agent's reasons can be shown
-    reason: Annotated[str, Field(max_length=128)] = ""
+    reason: Annotated[str, "Why, as one CamelCase word.", Field(max_length=128)] = ""
     message: Annotated[str, "Details of the reason, and what to do.", Field(max_length=limits.MESSAGE_LENGTH)] = ""
-    steps: Annotated[tuple[StepStatus, ...], Field(max_items=32)] = ()
+    steps: Annotated[tuple[StepStatus, ...], "Steps of the run, in the order of their start.", Field(max_items=32)] = ()
     kubelet: KubeletStatus = KubeletStatus()
     runtime: RuntimeStatus = RuntimeStatus()
     containers: ContainerCounts = ContainerCounts()
@@ -342,8 +346,8 @@ class TaskStatus:
         Field(max_items=limits.CONTAINERS_LISTED),
     ] = ()
     preview: Preview | None = None
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: Annotated[datetime | None, "When the run began."] = None
+    finished_at: Annotated[datetime | None, "When the run ended."] = None
 
     @property
     def failed_step(self) -> str:

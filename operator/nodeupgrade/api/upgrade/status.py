@@ -17,14 +17,14 @@ from nodeupgrade.api.values import NodeName, Verdict
 class Counts:
     """Number of nodes by state. Their sum is total."""
 
-    total: Count = 0
-    pending: Count = 0
-    in_progress: Count = 0
-    succeeded: Count = 0
+    total: Annotated[Count, "Nodes of the rollout."] = 0
+    pending: Annotated[Count, "Nodes that are still to be upgraded."] = 0
+    in_progress: Annotated[Count, "Nodes in flight."] = 0
+    succeeded: Annotated[Count, "Nodes that were upgraded."] = 0
     skipped: Annotated[Count, "Nodes that were skipped."] = 0
     refused: Annotated[Count, "Nodes that were refused and not touched."] = 0
     failed: Annotated[Count, "Nodes that failed."] = 0
-    rolled_back: Count = 0
+    rolled_back: Annotated[Count, "Nodes on which the old kubelet was restored."] = 0
     rollback_failed: Annotated[Count, "Nodes that could not be rolled back and need manual repair."] = 0
 
     @property
@@ -50,11 +50,11 @@ class ContainerTotals:
 class NodeFailure:
     """A node that was refused or failed."""
 
-    node: NameOfNode
-    reason: Annotated[str, Field(max_length=limits.FAILURE_WORD_LENGTH)]
+    node: Annotated[NameOfNode, "Name of the node."]
+    reason: Annotated[str, "Why it failed, as one CamelCase word.", Field(max_length=limits.FAILURE_WORD_LENGTH)]
     step: Annotated[str | None, "The step that failed.", Field(max_length=limits.FAILURE_WORD_LENGTH)] = None
-    message: Annotated[str, Field(max_length=limits.FAILURE_MESSAGE_LENGTH)] = ""
-    time: datetime | None = None
+    message: Annotated[str, "Why it failed, for people.", Field(max_length=limits.FAILURE_MESSAGE_LENGTH)] = ""
+    time: Annotated[datetime | None, "When it failed."] = None
     uid: Annotated[str, "UID of the Node. Empty if unknown.", Field(max_length=limits.UID_LENGTH)] = ""
     wave: Annotated[str, "The wave that the node belonged to.", Field(max_length=limits.LABEL_LENGTH)] = ""
     outcome: Annotated[
@@ -70,7 +70,7 @@ class NodeFailure:
 class Slot:
     """The slot of a node in flight, written before the node is touched."""
 
-    node: NameOfNode
+    node: Annotated[NameOfNode, "Name of the node in flight."]
     uid: Annotated[str, "UID of the Node.", Field(max_length=limits.UID_LENGTH)] = ""
     wave: Annotated[str, "The wave that the node is upgraded in.", Field(max_length=limits.LABEL_LENGTH)] = ""
     run: Annotated[str, "ID of the run that the slot was given to.", Field(max_length=32)] = ""
@@ -106,8 +106,8 @@ class ConditionStatus(StrEnum):
 class Condition:
     """A metav1.Condition."""
 
-    type: Annotated[str, Field(max_length=64)]
-    status: ConditionStatus
+    type: Annotated[str, "What it is about, for example Ready.", Field(max_length=64)]
+    status: Annotated[ConditionStatus, "Whether it holds."]
     reason: Annotated[str, "Reason, as one CamelCase word.", Field(max_length=64, pattern="[A-Za-z][A-Za-z0-9]*")]
     message: Annotated[str, "Message for people.", Field(max_length=limits.CONDITION_MESSAGE_LENGTH)]
     last_transition_time: Annotated[datetime, "When the status of the condition last changed."]
@@ -146,30 +146,30 @@ class WaveState(StrEnum):
 class WaveStatus:
     """The status of one wave."""
 
-    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
+    name: Annotated[str, "Name of the wave.", Field(max_length=limits.LABEL_LENGTH)]
     state: Annotated[WaveState, "Phase of the wave."] = WaveState.PENDING
     total: Annotated[Count, "Number of nodes of the wave."] = 0
-    succeeded: Count = 0
-    skipped: Count = 0
-    refused: Count = 0
+    succeeded: Annotated[Count, "Its nodes that were upgraded."] = 0
+    skipped: Annotated[Count, "Its nodes that were skipped."] = 0
+    refused: Annotated[Count, "Its nodes that were refused."] = 0
     failed: Annotated[Count, "Number of nodes that failed or were rolled back."] = 0
-    in_progress: Count = 0
-    started_at: datetime | None = None
+    in_progress: Annotated[Count, "Its nodes in flight."] = 0
+    started_at: Annotated[datetime | None, "When its first node was started."] = None
     completed_at: Annotated[datetime | None, "When the last node of the wave was finished."] = None
     approved_by: Annotated[str | None, "Who or what approved the wave.", Field(max_length=limits.APPROVER_LENGTH)] = (
         None
     )
-    approved_at: datetime | None = None
+    approved_at: Annotated[datetime | None, "When it was approved."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentWave:
     """The current wave."""
 
-    name: Annotated[str, Field(max_length=limits.LABEL_LENGTH)]
+    name: Annotated[str, "Name of the wave.", Field(max_length=limits.LABEL_LENGTH)]
     index: Annotated[int, "Position of the wave, counted from 1.", Field(minimum=1)]
-    of: Annotated[int, Field(minimum=1)]
-    started_at: datetime | None = None
+    of: Annotated[int, "How many waves there are.", Field(minimum=1)]
+    started_at: Annotated[datetime | None, "When its first node was started."] = None
     soak_until: Annotated[datetime | None, "When the soak of the wave ends."] = None
 
 

@@ -89,6 +89,8 @@ async def hashes_command(world: World, kube: KubeApi, *, names: tuple[str, ...],
         found = fleet_census(await cluster_objects.tasks(kube), await cluster_objects.node_names(kube))
     else:
         found = fleet_census((await cluster_objects.tasks_named(kube, names)).values(), frozenset(names))
+        for name in found.uncounted:
+            await cluster_objects.node(kube, name)  # or the name is misspelt
     if output != "text":
         dump(found, output)
         return OK

@@ -1,5 +1,6 @@
 """`nodeupgrade check`: whether an installation could carry out a rollout."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -133,12 +134,24 @@ async def _objects(kube: KubeApi) -> Found:
 
 async def _rights(kube: ReviewingKube) -> Found:
     if missing := [f"{verb} {each.plural}" for verb, each in _NEEDED if not await kube.may(verb, each)]:
-        return State.PROBLEM, f"you cannot {', '.join(missing)}; ask for the roles nodeupgrade-view and view"
+        return State.PROBLEM, f"you cannot {', '.join(missing)}; ask for {_roles(missing)}"
     changing = {"create": "start", "patch": "steer"}
     may = [word for verb, word in changing.items() if await kube.may(verb, UPGRADES)]
     if not may:
         return State.OK, "you can read, but starting and steering rollouts requires the role nodeupgrade-operate"
     return State.OK, f"you can read, and {' and '.join(may)} rollouts"
+
+
+def _roles(missing: Iterable[str]) -> str:
+    """Return what gives these permissions; no role of Kubernetes' own that is meant for people lists nodes."""
+    ours = {f"list {each.plural}" for each in (UPGRADES, TASKS)}
+    theirs = {f"list {each.plural}" for each in (PODS, EVENTS)}
+    wanted = [
+        "the role nodeupgrade-view" if ours & {*missing} else "",
+        "the role view in all namespaces" if theirs & {*missing} else "",
+        "a cluster role that may get and list nodes" if f"list {NODES.plural}" in missing else "",
+    ]
+    return " and ".join(filter(None, wanted))
 
 
 async def _operator(world: World, kube: KubeApi) -> Found:

@@ -13,7 +13,7 @@ from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
 from nodeupgrade.cli.inputs.documents import documents
 from nodeupgrade.cli.inputs.problems import is_upgrade, results
 from nodeupgrade.cli.output import dump, output_option
-from nodeupgrade.cli.program import NO, OK, InputFile, command, name_of
+from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, command, name_of
 
 LIVE = "live"
 
@@ -69,4 +69,9 @@ def _before(connection: ClusterConnection, against: str | None, names: set[str])
     if against == LIVE:
         return connection.run(lambda _world, kube: cluster_objects.bodies(kube, names))
     with click.open_file(against, encoding="utf-8", errors="surrogateescape") as file:
-        return {each.name: each.body for each in documents(file.read(), against) if is_upgrade(each)}
+        found = {each.name: each.body for each in documents(file.read(), against) if is_upgrade(each)}
+    if not found:
+        raise CannotError(
+            f"cannot compare with {against} because there is no NodeUpgrade in it; give the version before"
+        )
+    return found

@@ -1,5 +1,6 @@
 """`nodeupgrade new`: write a NodeUpgrade that can be applied."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 import click
@@ -14,6 +15,11 @@ from nodeupgrade.cluster.kube_api import UPGRADES
 IN_IMAGE = "/kubelet"
 
 _OFFICIAL = "https://dl.k8s.io/"
+
+_COMMA = re.compile(r",(?![^(]*\))")
+"""A comma between terms of a label selector, not one between the values of a term."""
+_AMONG = re.compile(r"(?P<key>\S+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_OPERATORS = {"in": "In", "notin": "NotIn"}
 
 
 def object_of(name: str, version: str, artifact: Json, nodes: Json) -> Json:
@@ -81,9 +87,12 @@ def nodes_of(selectors: Iterable[str], names: Iterable[str], *, every: bool) -> 
     """Return the nodes that are selected, from label selectors as kubectl takes them, and names."""
     labels: dict[str, str] = {}
     terms: list[Json] = []
-    for term in (each.strip() for selector in selectors for each in selector.split(",")):
+    for term in (each.strip() for selector in selectors for each in _COMMA.split(selector)):
         key, differs, value = term.partition("!=")
-        if differs:
+        if among := _AMONG.fullmatch(term):
+            values = [value.strip() for value in among["values"].split(",")]
+            terms.append({"key": among["key"], "operator": _OPERATORS[among["operator"]], "values": values})
+        elif differs:
             terms.append({"key": key.strip(), "operator": "NotIn", "values": [value.strip()]})
         elif "=" in term:
             key, _, value = term.partition("=")
@@ -157,11 +166,15 @@ def new_command(
     It is printed as YAML, and upgrades nodes one at a time, until the first failure; edit it for more. The operator's
     configuration decides where kubelets may come from: an object with another source is refused (NotAllowed).
     """
-    if (image is None) == (url is None):
+    if image is None and url is None:
         raise click.UsageError("specify where the kubelet comes from: --image or --url")
+    if image is not None and url is not None:
+        raise click.UsageError("the kubelet comes from one place: leave out --image or --url")
     if url is None and digests:
         raise click.UsageError("--sha256 can only be used with --url; an image is pinned by its own digest")
     if not (selectors or names or every):
         raise click.UsageError("specify the nodes: --selector, --node or --all")
+    if every and (selectors or names):
+        raise click.UsageError("--all selects every node already: leave it out, or --selector and --node")
     artifact = from_image(image, path) if image is not None else from_url(url or "", version, digests)
     write(in_yaml(object_of(name, version, artifact, nodes_of(selectors, names, every=every))))

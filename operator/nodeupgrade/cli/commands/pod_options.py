@@ -1,25 +1,31 @@
 """What `hash`, `explain` and `verify` share: options, reading pods one by one, and reporting on them."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TextIO
 
 import click
 from rich.table import Table
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, console, say, write
 from nodeupgrade.cli.inputs.pod_stream import read_pods
+from nodeupgrade.cli.inputs.workloads import template_of
 from nodeupgrade.cli.output import in_json, in_yaml, output_option
-from nodeupgrade.cli.program import CannotError, InputFile
+from nodeupgrade.cli.program import CannotError, InputFile, Once
+from nodeupgrade.cli.reports.restart_counts import subject_of
 from nodeupgrade.cluster.pods import CONFIG_MIRROR
+from nodeupgrade.findings.finding import named
 from nodeupgrade.kubelethash import HashError, KubeletVersion, UnsupportedKubelet, era_of
 from nodeupgrade.kubelethash.pods import container_name, init_containers, regular_containers
 
 _ROWS_PER_TABLE = 500
 _MOST_FAILURES = 10_000
 _PADDING = (0, 2, 0, 0)
+_KINDS_NAMED = 5
 
 Row = tuple[str, ...]
 Entry = dict[str, object]
@@ -47,6 +53,7 @@ def known_version(context: click.Context, option: click.Parameter, value: str) -
 PODS_OPTION = click.option(
     "--pods",
     "stream",
+    cls=Once,
     type=InputFile(),
     required=True,
     metavar="FILE|-",
@@ -62,9 +69,11 @@ class PodName:
     name: str  # its name, or its position in the input if it has none
     namespace: str = ""
     mirror: bool = False  # whether it is a mirror pod, which the API server shows for a static pod
+    kind: str = ""  # the kind of the workload whose template it is; empty for a pod
 
     def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        name = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {name}" if self.kind else name
 
     @property
     def label(self) -> str:
@@ -78,54 +87,91 @@ class PodName:
             named["namespace"] = self.namespace
         if self.mirror:
             named["mirror"] = True
+        if self.kind:
+            named["kind"] = self.kind
         return named
 
 
-def named_pods(stream: TextIO, wanted: str) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
-    """Read pods with their names; an empty input, as after a failed pipe, is an error that says what was ``wanted``."""
-    number = 0
-    for number, pod in enumerate(read_pods(stream), start=1):
-        if not isinstance(pod, Mapping):
-            raise CannotError(f"cannot {wanted} anything but pods, and number {number} of the input is not an object")
-        yield _name(pod, number), pod
-    if not number:
+def named_pods(stream: TextIO, wanted: str, *, templates: bool = False) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
+    """Read pods with their names, and pass over what is none; an input without any is an error.
+
+    With ``templates``, workloads count as the pods that they would create, unless such a pod is in the input: they come
+    last. ``wanted`` says what the command does, as a verb.
+    """
+    found, passed_over, owners = 0, Counter[str](), set[str]()
+    later: dict[str, tuple[PodName, Json]] = {}
+    for number, body in enumerate(read_pods(stream), start=1):
+        if not isinstance(body, dict):
+            raise CannotError(
+                f"cannot {wanted} anything but pods, and number {number} of the input is not an object; "
+                "give pods as from: kubectl get pods --all-namespaces -o json"
+            )
+        name, kind = _name(body, number), str(body.get("kind") or "Pod")
+        if kind == "Pod":
+            found += 1
+            if templates:
+                owners.add(subject_of(body).workload)
+            yield name, body
+        elif templates and (template := template_of(body)) is not None:
+            known = replace(name, kind=kind)
+            later[f"{kind} {name.namespace or 'default'}/{name.name}"] = known, template
+        else:
+            passed_over[_full_kind(body)] += 1
+    for owner, (name, template) in later.items():
+        if owner not in owners:
+            found += 1
+            yield name, template
+    _say_passed_over(passed_over, wanted, found=bool(found))
+
+
+def _full_kind(body: Json) -> str:
+    """Return the kind, with its group where it is not one of Kubernetes' old ones: ``Job.batch.volcano.sh``."""
+    group = str(body.get("apiVersion") or "").partition("/")[0]
+    return f"{body['kind']}.{group}" if "." in group else str(body["kind"])
+
+
+def _say_passed_over(kinds: Counter[str], wanted: str, *, found: bool) -> None:
+    """Say what was passed over; if that was everything, as after a pipe that failed, it is an error."""
+    listed = named([f"{number} {kind}" for kind, number in kinds.most_common()], _KINDS_NAMED)
+    if found and kinds:
+        say(f"passed over: {listed}", err=True)
+    elif kinds:
+        raise CannotError(
+            f"cannot {wanted} anything because there is no pod in the input, only: {listed}; "
+            "give pods as from: kubectl get pods --all-namespaces -o json"
+        )
+    elif not found:
         raise CannotError(
             f"cannot {wanted} anything because there is no pod in the input; "
             "check whether the command that writes it failed"
         )
 
 
-def checked_pod(pod: Mapping[str, Any], name: PodName) -> Mapping[str, Any]:
-    """Return the object if it is a pod.
-
-    Raises:
-        HashError: it is something else.
-    """
-    kind = pod.get("kind") or "Pod"
-    if kind != "Pod":
-        where = f"--namespace {name.namespace}" if name.namespace else "--all-namespaces"
-        article = "an" if str(kind)[:1] in "AEIOU" else "a"
-        raise HashError(f"this is {article} {kind}; give pods, as from: kubectl get pods {where} -o json")
-    return pod
-
-
 def report(
-    stream: TextIO, output: str, columns: Row, *, wanted: str, examine: Examine, closing: Callable[[], str]
+    stream: TextIO,
+    output: str,
+    columns: Row,
+    *,
+    wanted: str,
+    examine: Examine,
+    closing: Callable[[], str],
+    templates: bool = False,
 ) -> None:
     """Examine pods one by one and print each result at once. A pod that fails is reported, and fails the command.
 
     ``examine`` returns what to print for a pod, as JSON and as rows of text; ``closing`` the last line of the text,
     after all pods were examined, or nothing. ``wanted`` is what the command does, as a verb: "cannot explain ...".
+    ``templates`` is as for ``named_pods``.
     """
     failed = examined = mirrors = 0
 
     def results() -> Iterator[tuple[Entry, list[Row]]]:
         nonlocal failed, examined, mirrors
-        for name, pod in named_pods(stream, wanted):
+        for name, pod in named_pods(stream, wanted, templates=templates):
             examined += 1
             mirrors += name.mirror
             try:
-                entry, rows = examine(checked_pod(pod, name))
+                entry, rows = examine(pod)
             except HashError as error:
                 failed += 1
                 entry, rows = {"error": str(error)}, []

@@ -90,6 +90,12 @@ async def _follow(
         await world.sleep(SECONDS_BETWEEN_LOOKS if until.interval is None else until.interval)
 
 
+def _positive(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and value <= 0:
+        raise click.BadParameter("specify a time longer than 0s")
+    return value
+
+
 def _is_over(seen: Overview, until: Until) -> bool:
     return seen.ended or (until.stop_when_stalled and seen.stalled and not seen.flying)
 
@@ -107,7 +113,9 @@ def _is_over(seen: Overview, until: Until) -> bool:
 @click.option("--watch", "-w", "watched", is_flag=True, help="Follow the rollouts shown until all of them end.")
 @click.option("--verbose", "-v", is_flag=True, help="With NAME: every node with its steps, and all conditions.")
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: how long to wait.")
-@click.option("--interval", type=Seconds(), help="With --watch: time between updates.  [default: 2s]")
+@click.option(
+    "--interval", type=Seconds(), callback=_positive, help="With --watch: time between updates.  [default: 2s]"
+)
 @click.option("--stop-when-stalled", is_flag=True, help="With --watch: exit with code 1 when a person has to act.")
 @output_option()
 @on_cluster

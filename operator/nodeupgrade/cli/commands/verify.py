@@ -11,7 +11,6 @@ from nodeupgrade.cli.commands.pod_options import (
     PODS_OPTION,
     Entry,
     Specs,
-    checked_pod,
     known_versions,
     named_pods,
     print_tables,
@@ -169,9 +168,8 @@ def verify_command(
 def _specs(stream: TextIO) -> dict[str, Specs]:
     """Return the containers of each pod by pod UID; a mirror pod has the UID of its static pod, as the runtime does."""
     found: dict[str, Specs] = {}
-    for name, given in named_pods(stream, "verify"):
+    for name, pod in named_pods(stream, "verify"):
         try:
-            pod: Mapping[str, Any] = checked_pod(given, name)
             found[_uid(pod)] = specs_by_name(pod)
         except HashError as error:
             say(f"{name.label}: {error}", err=True)
@@ -203,6 +201,10 @@ def _find(container: StoredHash, specs: Specs | None) -> _Matched:
 
 def _verdict(findings: list[_Matched], common: Iterable[KubeletVersion], also: tuple[str, ...]) -> str:
     but = f" but those of {', '.join(also)}" if also else ""
+    if any(each.problem for each in findings) and not any(each.spec for each in findings):
+        return (
+            "Nothing can be said of these hashes: none of the pods given has such a container; give this node's pods."
+        )
     if said := series_ranges(common):
         return f"{counted(len(findings), 'container')}: kubelet {said} could have stored every hash{but}."
     groups = group_by_writer(each.kubelets for each in findings)

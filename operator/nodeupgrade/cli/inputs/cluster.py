@@ -18,13 +18,18 @@ from nodeupgrade.cluster.kube_api import (
     ConflictError,
     ForbiddenError,
     NoClusterError,
+    NoCredentialsError,
     NotFoundError,
     ReviewingKube,
+    UnauthenticatedError,
     UnavailableError,
 )
 from nodeupgrade.errors import NodeUpgradeError
 
 T = TypeVar("T")
+
+_ANONYMOUS = "system:anonymous"
+"""The user that an API server takes a client without credentials for."""
 
 Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager[ReviewingKube]]
 
@@ -132,6 +137,16 @@ def on_cluster(function: Callable[..., Coroutine[Any, Any, int]]) -> Callable[..
 def command_error(error: NodeUpgradeError) -> CannotError:
     """Turn an API error into one that says what to do."""
     match error:
+        case NoCredentialsError():
+            return NoClusterAnswerError(f"{error}; log in again, or choose another --context")
+        case UnauthenticatedError():
+            return NoClusterAnswerError(
+                f"{error}; log in again: the token or certificate has expired, or belongs to another cluster"
+            )
+        case ForbiddenError() if _ANONYMOUS in str(error):
+            return NoClusterAnswerError(
+                f"{error}; the kubeconfig has no credentials: log in, or choose another --context"
+            )
         case NoClusterError():
             return NoClusterAnswerError(f"{error}; give --kubeconfig and --context, or set KUBECONFIG")
         case UnavailableError():

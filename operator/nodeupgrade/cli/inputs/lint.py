@@ -1,5 +1,6 @@
 """Offline validation of a NodeUpgrade: finds what the API server and the control plane would reject or warn about."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,8 @@ from nodeupgrade.kubelethash.errors import UnsupportedKubelet
 
 _TOP = ("apiVersion", "kind", "metadata", "spec", "status")
 
+_NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
 
 def lint(document: Any, previous: Json | None = None, *, now: datetime | None = None) -> tuple[Finding, ...]:
     """Return all errors and warnings for a NodeUpgrade.
@@ -41,7 +44,23 @@ def lint(document: Any, previous: Json | None = None, *, now: datetime | None = 
     findings = (*_envelope(document), *_findings(unknown(SPEC, spec, "spec")), *_findings(problems(spec)))
     if not is_valid(spec):
         return findings
-    return (*findings, *_meaning(parse_spec(spec), now), *_annotations(document, spec), *edits(spec, previous))
+    return (
+        *findings,
+        *_misnamed(spec),
+        *_meaning(parse_spec(spec), now),
+        *_annotations(document, spec),
+        *edits(spec, previous),
+    )
+
+
+def _misnamed(spec: Json) -> Iterator[Finding]:
+    """Return names that no node can have: Kubernetes rejects such a Node."""
+    excluded = spec["nodes"].get("exclude") or {}
+    for where, listed in (("nodes", spec["nodes"]), ("nodes.exclude", excluded)):
+        for number, name in enumerate(listed.get("names") or ()):
+            if _NODE_NAME.fullmatch(name) is None:
+                message = f"{name!r} is the name of no node; write one as kubectl get nodes shows it"
+                yield _invalid(f"spec.{where}.names[{number}]", message)
 
 
 def is_valid(spec: Any) -> bool:  # Any: unvalidated JSON

@@ -5,7 +5,7 @@ time.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import yaml
@@ -139,7 +139,8 @@ def _object(source: _JsonSource) -> Iterator[object]:
         source.take(":")
         if key == "items" and source.peek() == "[":
             is_list = True
-            yield from _elements(source)
+            common = dict(members)
+            yield from (_typed(item, common) for item in _elements(source))
         else:
             members[str(key)] = source.value()
         if source.peek() != "}":
@@ -147,6 +148,14 @@ def _object(source: _JsonSource) -> Iterator[object]:
     source.take("}")
     if not is_list:
         yield members
+
+
+def _typed(item: object, of_list: Mapping[str, object]) -> object:
+    """Return an item with the kind that a typed list, such as a PodList, says for all of them."""
+    kind = str(of_list.get("kind", ""))
+    if not isinstance(item, dict) or "kind" in item or not kind.endswith("List") or kind == "List":
+        return item
+    return {"apiVersion": of_list.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
 
 
 def _elements(source: _JsonSource) -> Iterator[object]:
@@ -161,6 +170,6 @@ def _elements(source: _JsonSource) -> Iterator[object]:
 def _from_yaml(source: _JsonSource) -> Iterator[object]:
     for body in read_all(source):
         if isinstance(body, dict) and isinstance(body.get("items"), list):
-            yield from body["items"]
+            yield from (_typed(item, body) for item in body["items"])
         elif body is not None:
             yield body

@@ -103,7 +103,7 @@ def _minor(version: str) -> KubeletVersion:
     return KubeletVersion.parse(f"v{parsed.series}.0")
 
 
-def pod_forecast(pod: Json, from_version: str, to_version: str) -> PodForecast:
+def pod_forecast(pod: Json, from_version: KubeletVersion | str, to_version: KubeletVersion | str) -> PodForecast:
     """Find the running containers of a pod that would restart.
 
     Raises:

@@ -101,7 +101,8 @@ def plan(report: PlanReport, *, long: bool) -> Iterator[RenderableType]:
 def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     if report.action is RolloutAction.PLAN:
         yield "Action", "Plan: nodes are only examined; what follows is as if it were Run"
-    members, cluster = len(report.members), len(report.members) + report.unselected
+    members = sum(member.view is not None for member in report.members)  # a name may be misspelt
+    cluster = members + report.unselected
     selected = f"{members} of {counted(cluster, 'node')} selected: {len(report.placed(*UPGRADED))} to upgrade"
     numbers = {place: len(report.placed(place)) for place in (Place.HELD, Place.SKIPPED, Place.REFUSED, Place.FINISHED)}
     yield (

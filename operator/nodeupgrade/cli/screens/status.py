@@ -70,7 +70,7 @@ def many(overviews: Iterable[Overview], now: datetime) -> RenderableType:
 
 def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
     headings = ("NAME", "VERSION", "PHASE", "PROGRESS", "FAILED", "RESTARTS", "WAVE", "AGE", "ENDS IN", "REASON")
-    drawn = Columns(*headings, spare=("AGE", "WAVE", "VERSION", "ENDS IN", "REASON", "FAILED", "RESTARTS"))
+    drawn = Columns(*headings, spare=("WAVE", "VERSION", "ENDS IN", "FAILED", "RESTARTS"))
     for each in overviews:
         status = each.status
         wave = status.current_wave
@@ -137,7 +137,9 @@ def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
     if upgrade.problem:
         yield Text(f"The spec cannot be read: {upgrade.problem}", BAD)
     if status.observed_generation < upgrade.generation:
-        yield Text("The operator has not seen the latest change yet; what follows may be older.", BUSY)
+        never = not status.observed_generation
+        told = "No operator has seen this object yet" if never else "The operator has not seen the latest change yet"
+        yield Text(f"{told}; what follows may be older. If this lasts: {called()} check", BUSY)
     yield facts(*_facts(seen, ready, now))
 
 

@@ -27,6 +27,7 @@ from nodeupgrade.cluster.kube_api import (
     WatchEventType,
 )
 from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.text import integer
 
 PAGE_SIZE = 500
 """Objects per page of a list, so that the size of an answer does not grow with the fleet."""
@@ -194,7 +195,9 @@ class KubeClient(TypedKube):
             # The items of a list lack apiVersion and kind.
             common = {"apiVersion": resource.api_version, "kind": resource.kind}
             yield Page(
-                tuple({**common, **item} for item in answer["items"] or ()), answer["metadata"]["resourceVersion"]
+                tuple({**common, **item} for item in answer["items"] or ()),
+                answer["metadata"]["resourceVersion"],
+                integer(answer["metadata"].get("remainingItemCount") or 0),
             )
             if not (token := answer["metadata"].get("continue")):
                 return

@@ -10,6 +10,7 @@ from nodeupgrade.cluster.kube_api import (
     NotFoundError,
     NotLeadingError,
     RejectedError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from nodeupgrade.errors import NodeUpgradeError
@@ -34,7 +35,11 @@ def failure(what: str, status: int, reason: str, retry_after: str | None = None)
             return NotLeadingError(message)
         case 400 | 422:
             return InvalidError(message)
-        case 401 | 403:
+        case 401:
+            return UnauthenticatedError(
+                f"cannot {what} because the API server does not accept the credentials (401: {reason})"
+            )
+        case 403:
             return ForbiddenError(message)
         case 409:
             return ConflictError(message)

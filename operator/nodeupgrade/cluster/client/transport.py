@@ -51,9 +51,18 @@ def _since_boot() -> float:
 
 def _why(error: Exception) -> str:
     """Return why there is no answer, in a few words: errors of a connection repeat all of its settings."""
-    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
-        return f"{error.host}:{error.port}: {os.strerror(error.os_error.errno).lower()}"
-    return str(error) or type(error).__name__
+    match error:
+        case aiohttp.ClientConnectorDNSError():
+            return f"{error.host}: there is no address of this name in DNS"
+        case aiohttp.ClientConnectorCertificateError():
+            problem = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+            return f"{error.host}:{error.port}: its certificate is not trusted: {problem}"
+        case aiohttp.ClientSSLError():
+            return f"{error.host}:{error.port}: TLS fails: {getattr(error.os_error, 'reason', '') or error.os_error}"
+        case aiohttp.ClientConnectorError() if error.os_error.errno:
+            return f"{error.host}:{error.port}: {os.strerror(error.os_error.errno).lower()}"
+        case _:
+            return str(error) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

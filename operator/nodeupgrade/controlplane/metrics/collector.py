@@ -14,7 +14,15 @@ from importlib.metadata import PackageNotFoundError, version
 from itertools import islice
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, Info, ProcessCollector, start_http_server
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    Info,
+    ProcessCollector,
+    disable_created_metrics,
+    start_http_server,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -22,7 +30,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import began_at
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction
-from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.values import NodeName, Verdict
@@ -54,7 +61,11 @@ class Metrics(Collector):
     """
 
     def __init__(self, state: Callable[[], State] = State) -> None:
+        # They would double the counters, and Prometheus makes no use of them.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
+        self._named: set[str] = set()
+        self._restarted_on: set[tuple[str, str]] = set()
         self._upgrades: dict[str, Upgrade] = {}
         self._state = state
         self._requests = self._counter(metric.REQUESTS)
@@ -80,7 +91,11 @@ class Metrics(Collector):
         self._upgrades.pop(name, None)
         if done.upgrade is not None:
             self._upgrades[name] = done.upgrade
+            for counter in (self._rewritten, self._flapped, self._down):
+                counter.labels(self._name(name))  # at 0, so that the first increase is one
         self.node_reconciled(done, seconds)
+        if done.upgrade is None:
+            self._forget(name)
 
     def node_reconciled(self, done: Result, seconds: float) -> None:
         """Count that something was reconciled, and the runs that got a verdict."""
@@ -88,17 +103,41 @@ class Metrics(Collector):
         self._seconds.observe(seconds)
         for action in done.applied:
             if isinstance(action, Judge) and action.verdict.outcome is not Verdict.PRECHECKED:
-                self._judged(action.task.reported, action.verdict)
+                self._judged(action.task, action.verdict)
 
-    def _judged(self, status: TaskStatus, verdict: RunVerdict) -> None:
+    def _judged(self, task: Task, verdict: RunVerdict) -> None:
         """Count a run: its verdict is written once."""
-        self._rewritten.inc(status.containers.rewritten)
-        self._restarted.inc(max(verdict.restarted, status.containers.restarted))
-        self._flapped.inc(len(status.containers.readiness_flaps))
+        upgrade, status = self._name(task.spec.upgrade_ref.name), task.reported
+        self._rewritten.labels(upgrade).inc(status.containers.rewritten)
+        if restarted := max(verdict.restarted, status.containers.restarted):
+            self._restarted.labels(*self._restarting(upgrade, task.name)).inc(restarted)
+        self._flapped.labels(upgrade).inc(len(status.containers.readiness_flaps))
         if status.kubelet.down_seconds is not None:
-            self._down.observe(status.kubelet.down_seconds)
+            self._down.labels(upgrade).observe(status.kubelet.down_seconds)
         if verdict.outcome in {Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED}:
-            self._rollbacks.labels(verdict.reason.value).inc()
+            self._rollbacks.labels(upgrade, verdict.reason.value).inc()
+
+    def _forget(self, upgrade: str) -> None:
+        """Drop the counters of a NodeUpgrade that is gone."""
+        self._named.discard(upgrade)
+        self._restarted_on = {labels for labels in self._restarted_on if labels[0] != upgrade}
+        for counter in (self._rewritten, self._restarted, self._flapped, self._rollbacks, self._down):
+            counter.remove_by_labels({"upgrade": upgrade})
+
+    def _name(self, upgrade: str) -> str:
+        """Return the value of the label ``upgrade``, of which there are only so many."""
+        if upgrade not in self._named and len(self._named) >= metric.NAMED_UPGRADES:
+            return metric.OTHERS
+        self._named.add(upgrade)
+        return upgrade
+
+    def _restarting(self, upgrade: str, node: str) -> tuple[str, str]:
+        """Return the labels for restarts on a node, of which there are only so many as well."""
+        labels = upgrade, node
+        if labels not in self._restarted_on and len(self._restarted_on) >= metric.NAMED_RESTARTS:
+            return upgrade, metric.OTHERS
+        self._restarted_on.add(labels)
+        return labels
 
     def failed(self, seconds: float, *, expected: bool = True) -> None:
         """Count what could not be reconciled."""
@@ -154,10 +193,16 @@ def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
         _gauge(metric.FLIGHT),
         _gauge(metric.NODE_TIMEOUT),
     )
+    total, completed, failed, window = map(_gauge, (metric.TOTAL, metric.COMPLETED, metric.FAILED, metric.NEXT_WINDOW))
     phases, conditions, paused = _gauge(metric.PHASE), _gauge(metric.CONDITION), _gauge(metric.PAUSED)
     for upgrade in upgrades:
         name, status = upgrade.name, upgrade.status
         flying.add_metric((name,), len(status.in_flight))
+        total.add_metric((name,), status.counts.total)
+        completed.add_metric((name,), status.counts.succeeded)
+        failed.add_metric((name,), status.failed)
+        if status.next_window is not None:
+            window.add_metric((name,), status.next_window.timestamp())
         for node, lasted in islice(_flights(upgrade, tasks, state.now).items(), metric.NAMED_NODES):
             lasting.add_metric((name, node), lasted.total_seconds())
         if upgrade.spec is not None:
@@ -167,7 +212,7 @@ def _rollouts(upgrades: tuple[Upgrade, ...], state: State) -> Iterator[Metric]:
         for condition in status.conditions:
             conditions.add_metric((name, condition.type, condition.status, condition.reason), 1)
         paused.add_metric((name,), _is_paused(upgrade))
-    yield from (nodes, flying, lasting, limits, phases, conditions, paused)
+    yield from (nodes, total, completed, failed, flying, lasting, limits, phases, conditions, paused, window)
 
 
 def _flights(upgrade: Upgrade, tasks: Mapping[NodeName, Task], now: datetime) -> dict[NodeName, timedelta]:

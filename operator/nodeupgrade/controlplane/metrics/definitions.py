@@ -47,6 +47,10 @@ class MetricSpec:
 COUNTER, GAUGE, HISTOGRAM, INFO = MetricKind
 ABOUT_NODES, OPERATOR = MetricSubject
 NAMED_NODES = 20
+NAMED_UPGRADES = 100
+"""NodeUpgrades that counters name since the start of the process; those beyond count together, as OTHERS."""
+NAMED_RESTARTS = 100
+OTHERS = "others"
 
 NODES = MetricSpec(
     "nodes",
@@ -57,6 +61,16 @@ NODES = MetricSpec(
     ("upgrade", "wave", "phase"),
 )
 IN_FLIGHT = MetricSpec("inflight", GAUGE, ABOUT_NODES, "nodes that hold a slot", ("upgrade",))
+TOTAL = MetricSpec("rollout_nodes", GAUGE, ABOUT_NODES, "nodes of the rollout", ("upgrade",))
+COMPLETED = MetricSpec("rollout_nodes_completed", GAUGE, ABOUT_NODES, "nodes that were upgraded", ("upgrade",))
+FAILED = MetricSpec("rollout_nodes_failed", GAUGE, ABOUT_NODES, "nodes that failed or were rolled back", ("upgrade",))
+NEXT_WINDOW = MetricSpec(
+    "next_window_timestamp_seconds",
+    GAUGE,
+    ABOUT_NODES,
+    "when the next maintenance window opens, in seconds since 1970; absent while nodes may be started",
+    ("upgrade",),
+)
 PAUSED = MetricSpec(
     "paused",
     GAUGE,
@@ -93,11 +107,19 @@ KUBELET_DOWN = MetricSpec(
     ABOUT_NODES,
     "time that a run was without a healthy kubelet, for runs that stopped it; a node counts as lost after "
     "40 s up to Kubernetes 1.31, after 50 s from 1.32 on",
+    ("upgrade",),
     buckets=(0.5, 1, 2, 5, 10, 20, 30, 40, 50, 60, 300),
 )
-REWRITTEN = MetricSpec("containers_rewritten", COUNTER, ABOUT_NODES, "containers whose stored hash was rewritten")
+REWRITTEN = MetricSpec(
+    "containers_rewritten", COUNTER, ABOUT_NODES, "containers whose stored hash was rewritten", ("upgrade",)
+)
 RESTARTED = MetricSpec(
-    "containers_restarted", COUNTER, ABOUT_NODES, "containers that were restarted; investigate anything above 0"
+    "containers_restarted",
+    COUNTER,
+    ABOUT_NODES,
+    f"containers that were restarted, for each node that had any (at most {NAMED_RESTARTS} by name, then {OTHERS}); "
+    "investigate anything above 0",
+    ("upgrade", "node"),
 )
 FLAPS = MetricSpec(
     "readiness_flaps",
@@ -105,6 +127,7 @@ FLAPS = MetricSpec(
     ABOUT_NODES,
     "pods that were reported unready during a run although their containers kept running, at most 20 of "
     "each run; 0 where nodes are guarded",
+    ("upgrade",),
 )
 HASHES = MetricSpec(
     "containers_by_hash",
@@ -119,7 +142,7 @@ ROLLBACKS = MetricSpec(
     COUNTER,
     ABOUT_NODES,
     "runs that were rolled back, or could not be, by the reason of the verdict",
-    ("reason",),
+    ("upgrade", "reason"),
 )
 PASSES = MetricSpec(
     "reconcile",
@@ -188,8 +211,8 @@ BUILD = MetricSpec("build", INFO, OPERATOR, "1; the version of the operator", ("
 
 
 METRICS = (
-    NODES, IN_FLIGHT, FLIGHT, NODE_TIMEOUT, PHASE, CONDITION, PAUSED, KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS,
-    HASHES, ROLLBACKS, PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED, EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG,
-    BUILD,
+    NODES, TOTAL, COMPLETED, FAILED, IN_FLIGHT, FLIGHT, NODE_TIMEOUT, PHASE, CONDITION, PAUSED, NEXT_WINDOW,
+    KUBELET_DOWN, REWRITTEN, RESTARTED, FLAPS, HASHES, ROLLBACKS, PASSES, PASS_DURATION, LEADER, QUEUE_DEPTH, SYNCED,
+    EVENT_AGE, RELISTS, REQUESTS, LOOP_LAG, BUILD,
 )  # fmt: skip
 """All of them, in the order of the documentation."""

@@ -73,7 +73,10 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
     if status.phase is not TaskPhase.SUCCEEDED:
         reported = known_reason(status.reason) or Reason.FAILED  # a newer agent may use one that is unknown here
         reason = Reason.PRECHECKED if status.phase is TaskPhase.PRECHECKED else reported
-        return _OUTCOMES[status.phase], reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
+        outcome = _OUTCOMES[status.phase]
+        if count and outcome is Verdict.REFUSED:  # its kubelet was stopped, and the API shows what the node does not
+            outcome = Verdict.ROLLED_BACK
+        return outcome, reason, status.message or sentence(reason, f"node {node.name}: {status.phase}")
     if count:
         summary = f"node {node.name} runs {node.kubelet_version} and {count} of its containers restarted"
         because = f"{summary}: {_named(listed, count)}"

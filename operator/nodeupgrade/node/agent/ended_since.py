@@ -9,6 +9,7 @@ from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.journal.journal import Journal, Mark
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.container_watch import last_look
@@ -31,7 +32,7 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
         present = node.services.status(plan.swap.unit).started
         if present is None or present.seconds > started.monotonic:
             return status
-        seen = last_look(node, plan, new_kubelet=True).seen
+        seen = last_look(node, plan_in_effect(plan, journal), new_kubelet=True).seen
     except NodeUpgradeError as error:
         log.info("ended_containers_unknown", error=str(error))
         return status

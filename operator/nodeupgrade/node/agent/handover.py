@@ -20,8 +20,10 @@ from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.kubelethash import HashError
+from nodeupgrade.node.agent.arrivals import ArrivalPlanner
 from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.pod_watch import PodWatch
+from nodeupgrade.node.agent.preparation import Prepared
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
@@ -35,6 +37,8 @@ from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_statu
 from nodeupgrade.node.verification.ended_containers import was_deleted
 
 POLL_SECONDS = 0.5
+LOOKS_FOR_ARRIVALS = 10
+"""How often to look for a question of the executor between two reports."""
 READ_TASK_EVERY = 10
 ABSENT_POLLS = 60
 
@@ -80,7 +84,7 @@ class Handover:
             refusal = self._failed(Reason.STEP_FAILED, str(error))
         return refusal if await self.executor.withdraw(plan) else None
 
-    async def watch(self, plan: RunPlan) -> Journal | TaskStatus:
+    async def watch(self, prepared: Prepared) -> Journal | TaskStatus:
         """Report what the journal says until the run is over or the executor stops for good.
 
         Returns:
@@ -90,6 +94,7 @@ class Handover:
             NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
         """
         await self.pods.begin()
+        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, prepared)
         absent = polls = 0
         unit_state = ""
         while True:
@@ -113,7 +118,7 @@ class Handover:
                 if lost:
                     await self.executor.ensure_running(plan)
                     absent = 0
-            await asyncio.sleep(POLL_SECONDS)
+            await self._pause(journal, arrivals)
 
     def never_started(self) -> TaskStatus:
         """Return the status of a run that was called off before it began."""
@@ -204,6 +209,16 @@ class Handover:
                 await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, map(parse_pod, pods)))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
+
+    async def _pause(self, journal: Journal, arrivals: ArrivalPlanner) -> None:
+        """Wait until the next report; answer the executor at once, which may have stopped the kubelet."""
+        last = journal.last
+        goes_on = last is not None and last.mark in {Mark.DOING, Mark.DONE}
+        may_ask = goes_on and arrivals.can_answer and journal.mark(Step.CONFIRM_INVENTORY) is None
+        for _ in range(LOOKS_FOR_ARRIVALS if may_ask else 1):
+            if may_ask:
+                await arrivals.answer()
+            await asyncio.sleep(POLL_SECONDS / LOOKS_FOR_ARRIVALS if may_ask else POLL_SECONDS)
 
     async def _report_kubelet(self, run: RunId) -> None:
         """Report to the executor which kubelet the API server shows for the node, if it answers."""

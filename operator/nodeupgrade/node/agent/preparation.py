@@ -33,6 +33,15 @@ from nodeupgrade.node.task_status.task_status import refusal_status
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An attempt that may begin."""
+
+    plan: RunPlan  # on the node's disk by now
+    # what it was planned from, while this agent lives; None if an earlier agent has planned it
+    examination: Examination | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
     """Prepares one attempt at upgrading this node."""
@@ -46,15 +55,15 @@ class Preparation:
     report: ReportStatus
     failpoint: Callable[[RunPlan], RunPlan]  # every new plan passes through it; a test may spoil the plan there
 
-    async def prepare(self, task: Task, attempt: RunId) -> RunPlan | TaskStatus:
-        """Return the plan, which is on the node's disk by then, or the status that says why the node was refused."""
+    async def prepare(self, task: Task, attempt: RunId) -> Prepared | TaskStatus:
+        """Return what was prepared, or the status that says why the node was refused."""
         try:
             examination = await self._prepare(task, attempt)
             if examination.plan is not None:
                 await asyncio.to_thread(self.executor.try_out)
                 plan = self.failpoint(examination.plan)
                 await asyncio.to_thread(self.runs.write_plan, plan)
-                return plan
+                return Prepared(plan, examination)
             status = refusal_status(self.settings.run_id, examination.findings, census=examination.census)
         except Refused as refusal:
             status = refusal_status(self.settings.run_id, (refusal.finding,))

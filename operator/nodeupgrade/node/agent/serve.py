@@ -21,7 +21,7 @@ from nodeupgrade.node.agent.guard_request import Guard
 from nodeupgrade.node.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
 from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.precheck import Precheck
-from nodeupgrade.node.agent.preparation import Preparation
+from nodeupgrade.node.agent.preparation import Preparation, Prepared
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import NoLongerWanted, TaskReporter
 from nodeupgrade.node.artifacts.artifacts import Artifacts
@@ -165,7 +165,7 @@ class Agent:
         self._guard.report = await asyncio.to_thread(self._runs.read_guard, plan.run_id)
         if journal.finished is None:
             await self._executor.ensure_running(plan)
-            result = await self._handover.watch(plan)
+            result = await self._handover.watch(Prepared(plan))
             if isinstance(result, TaskStatus):
                 return result
             journal = result
@@ -175,13 +175,16 @@ class Agent:
         """Carry one attempt to its end; return ``None`` if containers changed and another attempt is worthwhile."""
         plan = await asyncio.to_thread(self._runs.read_plan, attempt)
         self._guard.report = await asyncio.to_thread(self._runs.read_guard, attempt)
-        if plan is None:
+        prepared: Prepared | TaskStatus
+        if plan is not None:
+            prepared = Prepared(plan)
+        else:
             if not self._reporter.may_begin(task, TaskAction.UPGRADE):
                 return await self._after_previous(self._handover.never_started())
             prepared = await self._preparation.prepare(task, attempt)
             if isinstance(prepared, TaskStatus):
                 return await self._after_previous(prepared)
-            plan = prepared
+        plan = prepared.plan
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if not journal.records:
             if (ended := await self._handover.begin(plan)) is not None:
@@ -189,7 +192,7 @@ class Agent:
         elif journal.finished is None:
             await self._executor.ensure_running(plan)
         if journal.finished is None:
-            result = await self._handover.watch(plan)
+            result = await self._handover.watch(prepared)
             if isinstance(result, TaskStatus):
                 return await self._after_previous(result)
             journal = result

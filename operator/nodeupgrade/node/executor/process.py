@@ -74,6 +74,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         abort=lambda: runs.abort_requested(run),
         deleted_pods=lambda: runs.ask_for_deleted_pods(run),
         newcomers=lambda: runs.ask_for_newcomers(run),
+        planned_arrivals=lambda asked: runs.ask_for_plan(run, asked),
         shown_kubelet=lambda: runs.shown_kubelet(run),
         rescue=lambda: runs.rescue(run),
         go_on=lambda: runs.go_on(run),

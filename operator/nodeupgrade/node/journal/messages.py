@@ -20,6 +20,7 @@ from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue, volatile
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import lines, parse_json, trimmed
 
@@ -32,7 +33,11 @@ DELETED = "deleted-pods"
 DELETIONS_WANTED = "deleted-pods.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
+ARRIVALS = "arrivals.json"
+PLANNED_ARRIVALS = "planned-arrivals.json"
 GUARD = "guard"
+LARGEST_MESSAGE = 8 * 1024**2
+"""Bytes. Far above what is said of all containers of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,18 @@ class Messages:
         """Return the agent's latest report of pods created after planning; ``None`` if none can be read."""
         return self._message(self._directory(run) / NEWCOMERS, Newcomers)
 
+    def ask_for_plan(self, run: RunId, arrivals: Arrivals) -> PlannedArrivals | None:
+        if arrivals != self.arrivals(run):
+            with suppress(OSError):  # an unwritten question gets no answer
+                self._write(self._directory(run) / ARRIVALS, json.dumps(to_json(arrivals, strict=True)).encode())
+        return self._message(self._directory(run) / PLANNED_ARRIVALS, PlannedArrivals)
+
+    def arrivals(self, run: RunId) -> Arrivals | None:
+        return self._message(self._directory(run) / ARRIVALS, Arrivals)
+
+    def report_planned(self, run: RunId, planned: PlannedArrivals) -> None:
+        self._write(self._directory(run) / PLANNED_ARRIVALS, json.dumps(to_json(planned, strict=True)).encode())
+
     def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
         report = json.dumps(to_json(shown, strict=True)).encode()
         try:
@@ -137,7 +154,7 @@ class Messages:
     def _message(self, path: Path, kind: type[M]) -> M | None:
         """Return a message that is a value; ``None`` if none can be read."""
         try:
-            return from_json(kind, parse_json(self._read(path)), strict=True)
+            return from_json(kind, parse_json(read_file(path, limit=LARGEST_MESSAGE, disk=self.disk)), strict=True)
         except (OSError, ValueError, MalformedFileError):
             return None
 

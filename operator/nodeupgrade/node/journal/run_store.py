@@ -14,6 +14,7 @@ from nodeupgrade.api.task.status import GuardReport
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.journal.journal import Journal, Record
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, RunPlan, ShownKubelet
 
 GO_ON = "go-on"
@@ -175,6 +176,12 @@ class AgentRuns(RunsView, Protocol):
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
         """Send the executor the pods that were created after planning; replaces earlier calls."""
 
+    def arrivals(self, run: RunId) -> Arrivals | None:
+        """Return the containers that the executor asks to plan; ``None`` if it asks for none."""
+
+    def report_planned(self, run: RunId, planned: PlannedArrivals) -> None:
+        """Send the executor the plan for what came; replaces earlier calls."""
+
     def report_kubelet(self, run: RunId, shown: ShownKubelet) -> None:
         """Send the executor what the API server shows of the kubelet; replaces earlier calls."""
 
@@ -210,6 +217,9 @@ class ExecutorRuns(RunsView, Protocol):
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
         """Ask the agent which pods were created after planning; return its latest answer."""
+
+    def ask_for_plan(self, run: RunId, arrivals: Arrivals) -> PlannedArrivals | None:
+        """Ask the agent to plan what came after planning; return its latest answer."""
 
     def shown_kubelet(self, run: RunId) -> ShownKubelet | None:
         """Return what the API server shows of the kubelet, as the agent reported it last."""

@@ -65,6 +65,7 @@ def plan_rewriting(
     target: KubeletVersion,
     also_accepted: Iterable[KubeletVersion] = (),
     to_target: Iterable[Pod] = (),
+    stopped: bool = False,
 ) -> Rewriting:
     """Plan the rewriting of every running container.
 
@@ -72,11 +73,13 @@ def plan_rewriting(
         pods: as the running kubelet sees them.
         also_accepted: further versions whose hashes the running kubelet accepts; the first that fits counts.
         to_target: those that the new kubelet sees in another way, because it reads another configuration.
+        stopped: whether no kubelet runs, so that the containers of pods that are being deleted run on until one does.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
     """
     by_uid = {pod.ref.uid: pod for pod in pods}
+    deleting = frozenset(uid for uid, pod in by_uid.items() if pod.terminating and not stopped)
     after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
     kubelets = _Kubelets(current, tuple(also_accepted), target)
     planned: list[PlannedContainer] = []
@@ -85,6 +88,10 @@ def plan_rewriting(
     left_over = inventory.left_over()
     for instance in inventory.containers:
         if instance.state is ContainerState.EXITED or instance.id in left_over:
+            continue
+        if instance.pod.uid in deleting and instance.state is ContainerState.RUNNING:
+            detail = "its pod is being deleted"
+            findings.append(Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail))
             continue
         match _plan_one(instance, by_uid, after, kubelets):
             case Unproven() as found:
@@ -140,8 +147,6 @@ def _plan_one(
     if pod is None:
         detail = "container runs for a pod that neither the API server nor a manifest knows"
         return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
-    if pod.terminating:
-        return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail="its pod is being deleted")
     if pod.finished:
         detail = "container runs although its pod has ended (it may be evicted): it is about to be stopped"
         return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)

@@ -30,7 +30,8 @@ class RunReport:
     listed: tuple[str, ...]  # the first of them, as ``namespace/pod/container``, and sandboxes that changed
     rebooted: bool
     ended: tuple[str, ...] = ()  # those that ended by themselves, or with their pod, during the settle period
-    # those of them that ended because the runtime was restarted, while no kubelet ran
+    ended_before: tuple[str, ...] = ()  # those of the plan that ended before the kubelet was stopped; not counted above
+    # those of `ended` that ended because the runtime was restarted, while no kubelet ran
     with_runtime: tuple[str, ...] = ()
     recreated: tuple[str, ...] = ()  # containers of static pods that were replaced on request
     looked: bool = True  # whether the runtime answered for this report; if not, it is unknown what restarted

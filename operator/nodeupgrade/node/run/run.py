@@ -16,6 +16,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, JournalStore, volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -73,7 +74,7 @@ class NodeRun:
         while (finished := journal.finished) is None:
             self.allow(progress_deadline.longest_silence(self.plan.limits))
             self.heartbeat()
-            own_files.make_again(self.node, self.plan, journal)
+            own_files.make_again(self.node, self._plan(journal), journal)
             journal = self._advance(journal)
         report = from_json(RunReport, finished.payload, strict=True)
         self.allow(progress_deadline.longest_silence(self.plan.limits))
@@ -94,7 +95,7 @@ class NodeRun:
         if needs_runtime(decision):
             decision = decide(journal, replace(seen, obstacle=self._runtime_obstacle(journal)), self.plan.limits)
         elif needs_quiet(decision):
-            obstacle = shield_use.find_obstacle(self.node, self.plan)
+            obstacle = shield_use.find_obstacle(self.node, self._plan(journal))
             decision = decide(journal, replace(seen, obstacle=obstacle), self.plan.limits)
         match decision:
             case Do(step=step, seconds=seconds):
@@ -110,6 +111,9 @@ class NodeRun:
                 return self._finish(journal, finish)
             case never:
                 assert_never(never)
+
+    def _plan(self, journal: Journal) -> RunPlan:
+        return plan_in_effect(self.plan, journal)
 
     def _finish(self, journal: Journal, finish: Finish) -> Journal:
         """Record the end; if the disk cannot be written, wait until it can, since nothing is left to do."""
@@ -128,11 +132,11 @@ class NodeRun:
             payload = journal.payload(step)
             interrupted = payload is not None
             if payload is None:
-                payload = actions.prepare(replace(self.node, recorded=journal.payload), self.plan)
+                payload = actions.prepare(replace(self.node, recorded=journal.payload), self._plan(journal))
                 journal = self._record(journal, Mark.DOING, step, payload=payload)
             self.node.failpoint(at(step, When.ANNOUNCED))
-            if not (interrupted and actions.is_done(self.node, self.plan, payload)):
-                actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self.plan, payload)
+            if not (interrupted and actions.is_done(self.node, self._plan(journal), payload)):
+                actions.do(replace(self.node, seconds=seconds, recorded=journal.payload), self._plan(journal), payload)
             self.node.failpoint(at(step, When.DONE))
         except Exception as error:  # noqa: BLE001 - even a bug must turn the run back, not strand the node
             changes: dict[str, JsonValue] | None = None
@@ -149,7 +153,7 @@ class NodeRun:
             return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
         try:
             self.node.failpoint(at(step, When.UNDOING))
-            unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self.plan, payload)
+            unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self._plan(journal), payload)
             self.node.failpoint(at(step, When.UNDONE))
         except Exception as error:  # noqa: BLE001 - retried, then reported as Degraded; a crash loop would do neither
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
@@ -164,7 +168,7 @@ class NodeRun:
     def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
         """Wait for runtime or kubelet. Record the obstacle at once, and another one at most once a minute."""
         if not needs_quiet(hold.undo):
-            lease_keeping.keep_lease(self.node, self.plan)
+            lease_keeping.keep_lease(self.node, self._plan(journal))
         obstacle, last = hold.obstacle, journal.records[-1]
         is_recorded = last.mark is Mark.HELD and (
             (last.reason, last.error) == (obstacle.reason, obstacle.why)
@@ -179,12 +183,12 @@ class NodeRun:
         stopping = journal.first(Step.STOP_KUBELET, Mark.DOING)
         rebooted = stopping is None or stopping.boot != self.node.clock.boot()
         try:
-            obstacle = shown_containers.find_obstacle(self.node, self.plan, rebooted=rebooted)
+            obstacle = shown_containers.find_obstacle(self.node, self._plan(journal), rebooted=rebooted)
             if obstacle is None or obstacle.reason is not Reason.RUNTIME_LOST_PODS:
                 return obstacle
             with suppress(StepFailed, Transient):  # the obstacle is known, and this is tried again
-                if before_images.reinstate(replace(self.node, recorded=journal.payload), self.plan):
-                    return shown_containers.find_obstacle(self.node, self.plan, rebooted=rebooted)
+                if before_images.reinstate(replace(self.node, recorded=journal.payload), self._plan(journal)):
+                    return shown_containers.find_obstacle(self.node, self._plan(journal), rebooted=rebooted)
             return obstacle
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
             return Obstacle(reason=_reason(error), why=_sentence(error))

@@ -6,6 +6,7 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
+from nodeupgrade.node.journal.plan_in_effect import ended_before, plan_in_effect
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -23,12 +24,13 @@ LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
 
 
-def sum_up(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunReport:
+def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
 
     After a rollback, first give the old kubelet time to act on the containers that it finds, unless it was watched for
     that long with the shield up.
     """
+    plan = plan_in_effect(written, journal)
     calls = _let_through(node, plan, journal)
     final = _last_look(node, plan, finish.outcome, after_calls=bool(calls))
     labels = affected(each.label for each in final.seen.damage)
@@ -44,6 +46,7 @@ def sum_up(node: Node, plan: RunPlan, journal: Journal, finish: Finish) -> RunRe
         restarted=len(labels),
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(each.label for each in final.seen.ended),
+        ended_before=ended_before(written, journal),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
         recreated=recreated(plan, final.inventory) if final.complete else (),
         looked=final.complete,

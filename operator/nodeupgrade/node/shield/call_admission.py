@@ -48,7 +48,8 @@ class JudgePorts:
 class CriCallJudge:
     """Implements proxy.CallJudge for the CRI."""
 
-    shielded: Shielded  # the instances that are protected
+    # returns the instances that are protected; only known once the shield is raised, since the plan may be amended
+    protected: Callable[[], Shielded]
     ports: JudgePorts
     patience: float = EXCUSE_SECONDS  # seconds to wait for an excuse
     _off: bool = False
@@ -81,7 +82,7 @@ class CriCallJudge:
         if self._holds_the_socket(call):
             why = f"{self.ports.socket} can be mounted again later"
             return Rejection(grpc.StatusCode.UNAVAILABLE, self._text(why))
-        if self.shielded.harmed_by(call, self.ports.lives, self.ports.memory) is None:
+        if self.protected().harmed_by(call, self.ports.lives, self.ports.memory) is None:
             return None
         self._count(1)
         try:
@@ -114,7 +115,7 @@ class CriCallJudge:
             if await self.ports.shuts_down():
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
                 return None
-            excuse = self.shielded.excuse(harmed, self.ports.deleted_pods(), self.ports.digest)
+            excuse = self.protected().excuse(harmed, self.ports.deleted_pods(), self.ports.digest)
             if excuse is not None:
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because=excuse.value)
                 return None
@@ -123,7 +124,7 @@ class CriCallJudge:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _harmed(self, call: RuntimeCall, service: str) -> Protected | None:
-        ports, shielded = self.ports, self.shielded
+        ports, shielded = self.ports, self.protected()
         harmed = shielded.harmed_by(call, ports.lives, ports.memory)
         if harmed is None or not shielded.may_have_ended(harmed):
             return harmed
@@ -168,5 +169,5 @@ class CriCallJudge:
         return Rejection(grpc.StatusCode.FAILED_PRECONDITION, self._text(why))
 
     def _text(self, why: str) -> str:
-        plan = self.shielded.plan
+        plan = self.protected().plan
         return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"

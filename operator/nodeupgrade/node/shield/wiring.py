@@ -3,15 +3,19 @@
 import asyncio
 import os
 import tempfile
-from functools import partial
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 
+import structlog
+
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.memory import memory_in_use
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.shield.call_admission import CriCallJudge, JudgePorts
@@ -21,6 +25,8 @@ from nodeupgrade.node.shield.harmful_calls import Shielded
 from nodeupgrade.node.shield.records import ShieldRecords
 from nodeupgrade.node.shield.socket_exchange import Exchange
 from nodeupgrade.node.shield.upstream import Upstream
+
+log = structlog.get_logger()
 
 SHUTS_DOWN_SECONDS = 5.0
 """How long systemd may take to report whether the node shuts down."""
@@ -42,12 +48,20 @@ def build_judge(
     plan: RunPlan, runs: RunStore, exchange: Exchange, relay: ConnectionRelay, *, state: Path, patience: float
 ) -> CriCallJudge:
     """Return the judge of the calls of a run's kubelet."""
-    processes, files, shielded = ProcessTable(), HostFiles(), Shielded.of(plan)
+    processes, files = ProcessTable(), HostFiles()
     records = ShieldRecords(state)
     records.prepare()
 
+    @cache
+    def protected() -> Shielded:
+        try:
+            return Shielded.of(plan_in_effect(plan, runs.read_journal(plan.run_id)))
+        except (Inconsistent, OSError) as error:
+            log.error("plan_amendment_read_failed", error=str(error))  # noqa: TRY400  # the message says it all
+            return Shielded.of(plan)
+
     def memory(container: ContainerId) -> int | None:
-        found = shielded.containers.get(container)
+        found = protected().containers.get(container)
         return None if found is None or found.process is None else memory_in_use(found.process.pid, container)
 
     ports = JudgePorts(
@@ -64,4 +78,4 @@ def build_judge(
         shuts_down=partial(asyncio.to_thread, SystemdManager(timeout=SHUTS_DOWN_SECONDS).shuts_down),
         client=lambda peer: UNKNOWN_PROCESS if (known := relay.client(peer)) is None else known,
     )
-    return CriCallJudge(shielded, ports, patience=patience)
+    return CriCallJudge(protected, ports, patience=patience)

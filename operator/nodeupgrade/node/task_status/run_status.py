@@ -37,6 +37,7 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.ranking import Group, ranked
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.static_pod_uids import Pins
 from nodeupgrade.node.run.attempts import summed_up
@@ -64,6 +65,7 @@ _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
 
 def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[Journal] = ()) -> TaskStatus:
     """Return the status of a run by its journal; once it is over, earlier attempts are included."""
+    plan = plan_in_effect(plan, journal)
     finished = journal.finished
     summary = summed_up((*earlier, journal))
     phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
@@ -158,6 +160,9 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
         case Outcome.UPGRADED:
             message = f"kubelet {plan.to_version} runs, but {restarts}"
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
+        case Outcome.ROLLED_BACK if _never_got_quiet(summary):
+            message = f"kubelet {plan.from_version} runs again, nothing restarted and no hash was rewritten: "
+            return TaskPhase.REFUSED, summary.reason, f"{message}{summary.message}"
         case Outcome.ROLLED_BACK:
             restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
             if summary.recreated:
@@ -169,20 +174,28 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
             return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
 
 
+def _never_got_quiet(summary: RunReport) -> bool:
+    """Report whether a run was turned back since pods came or went, and changed nothing."""
+    changed = summary.restarted or summary.recreated or summary.rebooted or not summary.looked
+    return summary.reason is Reason.INVENTORY_CHANGED and not changed
+
+
 def _unchanged(summary: RunReport) -> str:
     others = (
         ("replaced on request", summary.recreated),
         ("ended by themselves or with their pod", summary.ended),
     )
     rewriting = [f"{how}: {named(names, NAMED)}" for how, names in others if names]
+    before = summary.ended_before
+    gone = f"; ended before the kubelet was stopped: {named(before, NAMED)}" if before else ""
     if not rewriting:
-        return f"all {summary.baseline} containers are the same instances"
+        return f"all {summary.baseline} containers are the same instances{gone}"
     same = summary.baseline - len(summary.ended) - len(summary.recreated)
     if summary.with_runtime:
         rewriting.append(
             f"of these, when their connection to the restarted runtime broke: {named(summary.with_runtime, NAMED)}"
         )
-    return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(rewriting)}"
+    return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(rewriting)}{gone}"
 
 
 def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
@@ -291,7 +304,7 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
         restarted_list=summary.listed,
         recreated=len(summary.recreated),
         recreated_list=summary.recreated[:CONTAINERS_LISTED],
-        ended_list=summary.ended[:CONTAINERS_LISTED],
+        ended_list=tuple(dict.fromkeys((*summary.ended, *summary.ended_before)))[:CONTAINERS_LISTED],
     )
 
 

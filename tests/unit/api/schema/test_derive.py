@@ -76,12 +76,12 @@ class Takes:
     amounts: Annotated[Amounts, RESOLVED] = Amounts()
 
 
-def test_of_what_a_task_takes_over_only_type_and_size_are_declared() -> None:
+def test_of_what_a_task_takes_over_type_size_and_description_are_declared() -> None:
     taken = schema_of(Takes).properties["amounts"]
 
     assert taken.properties == {
-        "most": Schema(type=Type.INTEGER, minimum=1, maximum=9),
-        "strict": Schema(type=Type.BOOLEAN),
+        "most": Schema(type=Type.INTEGER, description="At most.", minimum=1, maximum=9),
+        "strict": Schema(type=Type.BOOLEAN, description="To the letter."),
     }
 
 

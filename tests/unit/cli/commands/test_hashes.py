@@ -17,8 +17,8 @@ POD = {"name": "first", "spec": {"containers": [{"name": "c", "image": "i"}]}}
         ('{"kind": "List", "items": []}', "cannot explain anything because there is no pod in the input"),
         ("[1]", "cannot explain anything but pods, and number 1 of the input is not an object"),
         (
-            json.dumps({**POD, "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}),
-            "shop/web: this is a Deployment; give pods, as from: kubectl get pods --namespace shop -o json",
+            json.dumps({**POD, "kind": "Service", "metadata": {"name": "web", "namespace": "shop"}}),
+            "cannot explain anything because there is no pod in the input, only: 1 Service; give pods as from:",
         ),
     ],
 )

@@ -16,7 +16,9 @@ from nodeupgrade.api.task.status import HashCensus, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.controlplane.metrics.collector import Metrics, State, serve_metrics
-from nodeupgrade.controlplane.metrics.definitions import METRICS, NAMED_NODES
+from nodeupgrade.controlplane.metrics.definitions import METRICS, NAMED_NODES, NAMED_RESTARTS, NAMED_UPGRADES, OTHERS
+from nodeupgrade.fleet.actions import Judge
+from nodeupgrade.fleet.controllers.result import Result
 from tests.builders.observed_rollout import NAME, Observed
 from tests.scenario.agent.given import upgrade_task
 
@@ -29,30 +31,57 @@ async def observed() -> Observed:
 
 
 async def test_runs_are_counted_once_and_nodes_as_they_stand(observed: Observed) -> None:
-    assert observed.value("containers_rewritten_total") == 3
-    assert observed.value("containers_restarted_total") == 0
-    assert observed.value("readiness_flaps_total") == 1
-    assert observed.value("rollbacks_total", reason="KubeletDidNotStart") == 1
+    assert observed.value("containers_rewritten_total", upgrade=NAME) == 3
+    assert "nodeupgrade_containers_restarted_total{" not in generate_latest(observed.metrics.registry).decode()
+    assert observed.value("readiness_flaps_total", upgrade=NAME) == 1
+    assert observed.value("rollbacks_total", upgrade=NAME, reason="KubeletDidNotStart") == 1
     assert observed.value("nodes", upgrade=NAME, wave="canary", phase="Succeeded") == 1
     groups = re.findall(r"nodeupgrade_nodes\{.*\} (\S+)", generate_latest(observed.metrics.registry).decode())
     assert sum(map(float, groups)) == 3
     assert observed.value("inflight", upgrade=NAME) == 0
+    numbers = {name: observed.value(f"rollout_nodes{name}", upgrade=NAME) for name in ("", "_completed", "_failed")}
+    assert numbers == {"": 3, "_completed": 2, "_failed": 1}
     for _ in range(5):
         await observed.step()
-    assert observed.value("containers_rewritten_total") == 3
+    assert observed.value("containers_rewritten_total", upgrade=NAME) == 3
+
+
+async def test_a_restart_is_counted_for_its_rollout_and_its_node(observed: Observed) -> None:
+    task = next(task for task in observed.tasks if task.verdict is not None)
+    assert task.verdict is not None
+    judged = Judge(task=task, verdict=replace(task.verdict, restarted=2), reason=task.verdict.reason, message="")
+
+    for node in ("node-2", *(f"other-{number}" for number in range(NAMED_RESTARTS))):
+        done = replace(Result(), applied=(replace(judged, task=replace(task, name=NodeName(node))),))
+        observed.metrics.node_reconciled(done, 0.1)
+
+    assert observed.value("containers_restarted_total", upgrade=NAME, node="node-2") == 2
+    assert observed.value("containers_restarted_total", upgrade=NAME, node=OTHERS) == 2
+    assert "_created" not in generate_latest(observed.metrics.registry).decode()
+
+
+async def test_only_so_many_rollouts_are_named(observed: Observed) -> None:
+    done = await observed.step()
+    for number in range(NAMED_UPGRADES):
+        observed.metrics.rollout_reconciled(f"more-{number}", done, 0.1)
+    assert observed.value("containers_rewritten_total", upgrade=f"more-{NAMED_UPGRADES - 2}") == 0
+    assert observed.value("containers_rewritten_total", upgrade=f"more-{NAMED_UPGRADES - 1}") is None
+    assert observed.value("containers_rewritten_total", upgrade=OTHERS) == 0
 
 
 async def test_an_operator_that_starts_anew_counts_nothing_again(observed: Observed) -> None:
     observed.metrics = observed.new_operator()
     await observed.step()
-    assert observed.value("containers_rewritten_total") == 0
-    assert observed.value("kubelet_down_seconds_count") == 0
+    assert observed.value("containers_rewritten_total", upgrade=NAME) == 0
+    assert observed.value("kubelet_down_seconds_count", upgrade=NAME) == 0
     assert observed.value("nodes", upgrade=NAME, wave="canary", phase="Succeeded") == 1, "what is, is told all the same"
 
 
 async def test_time_without_a_kubelet_is_measured_where_there_was_any(observed: Observed) -> None:
     reported = [task.reported.kubelet.down_seconds for task in observed.tasks]
-    assert observed.value("kubelet_down_seconds_count") == sum(seconds is not None for seconds in reported)
+    assert observed.value("kubelet_down_seconds_count", upgrade=NAME) == sum(
+        seconds is not None for seconds in reported
+    )
 
 
 async def test_whatever_is_known_of_a_deleted_upgrade_vanishes(observed: Observed) -> None:
@@ -121,7 +150,9 @@ async def test_of_many_nodes_in_flight_those_are_named_that_have_been_so_longest
 async def test_a_replica_that_no_longer_leads_tells_nothing_of_rollouts(observed: Observed) -> None:
     assert NAME in generate_latest(observed.metrics.registry).decode()
     observed.leads = False
-    assert NAME not in generate_latest(observed.metrics.registry).decode()
+    gauges = ("nodes", "inflight", "rollout_nodes", "paused", "node_timeout_seconds")
+    assert [observed.value(gauge, upgrade=NAME) for gauge in gauges] == [None] * len(gauges)
+    assert 'phase="' not in generate_latest(observed.metrics.registry).decode()
 
 
 def test_everything_is_served_over_http_also_while_the_event_loop_hangs(observed: Observed) -> None:

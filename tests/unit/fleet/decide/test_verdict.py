@@ -103,6 +103,15 @@ def test_a_restart_of_which_the_node_shows_no_other_cause_counts_until_the_verdi
     assert "1 of its containers restarted: default/web/main" in verdict.message
 
 
+def test_a_node_that_never_got_quiet_is_refused_unless_the_api_shows_a_restart() -> None:
+    """Its kubelet was stopped, so that the pods are looked at; only what restarted makes it a failure."""
+    task = replace(TASK, status=replace(TASK.reported, phase=TaskPhase.REFUSED, reason=Reason.INVENTORY_CHANGED))
+
+    verdicts = [decide_verdict(NODE, task, (pod,), END) for pod in (BEFORE, after(ended=SETTLED))]
+
+    assert [each.outcome for each in verdicts if isinstance(each, RunVerdict)] == [Verdict.REFUSED, Verdict.ROLLED_BACK]
+
+
 def after(*, ended: datetime, code: int = 1) -> Pod:
     """The pod, whose container restarted, as the API shows it."""
     [container] = BEFORE.raw["status"]["containerStatuses"]

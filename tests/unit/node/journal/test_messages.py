@@ -10,8 +10,10 @@ import pytest
 
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.journal.messages import LARGEST_MESSAGE, PLANNED_ARRIVALS
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, Rescue
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
@@ -48,6 +50,24 @@ def test_agent_and_executor_talk_about_deleted_pods(tmp_path: Path) -> None:
     runs.report_deleted(run, [PodUid("b")])
 
     assert runs.ask_for_deleted_pods(run) == {"a", "b"}
+
+
+def test_agent_and_executor_talk_about_what_came_before_the_stop(tmp_path: Path) -> None:
+    runs, run = RunStore(tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    assert runs.arrivals(run) is None
+
+    asked = Arrivals(schema=1, run_id=run, inventory=plan().baseline)
+    assert runs.ask_for_plan(run, asked) is None
+    assert runs.arrivals(run) == asked
+    told = PlannedArrivals(schema=1, run_id=run, asked=(), containers=plan().containers)
+    runs.report_planned(run, told)
+    assert runs.ask_for_plan(run, asked) == told
+
+    answer = tmp_path / run / PLANNED_ARRIVALS
+    assert answer.stat().st_mode & 0o777 == 0o600
+    answer.write_bytes(answer.read_bytes() + b" " * LARGEST_MESSAGE)
+    assert runs.ask_for_plan(run, asked) is None
 
 
 def test_agent_and_executor_talk_about_pods_that_came(tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ async def test_a_refusal_is_written_down_before_the_call_counts_as_over(world: W
     known: list[int] = []
     ports = replace(world.ports, record_waiting=lambda _number: known.append(len(world.refused)))
 
-    await CriCallJudge(Shielded.of(shielded_plan()), ports, patience=0).judge(STOP, STOP_WEB, PEER)
+    await CriCallJudge(lambda: Shielded.of(shielded_plan()), ports, patience=0).judge(STOP, STOP_WEB, PEER)
 
     assert known == [0, 1]
 
@@ -164,7 +164,7 @@ async def test_what_has_ended_in_a_shared_process_the_runtime_knows(world: World
     async def listed(_service: str, _sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
         return tuple(ended)
 
-    guard = CriCallJudge(Shielded.of(plan), replace(world.ports, list_containers=listed), patience=0)
+    guard = CriCallJudge(lambda: Shielded.of(plan), replace(world.ports, list_containers=listed), patience=0)
     assert await guard.judge(STOP, STOP_WEB, PEER) is not None
     ended.append(replace(web, process=None, state=ContainerState.EXITED, exit_code=1))
     assert await guard.judge(STOP, STOP_WEB, PEER) is None

@@ -10,7 +10,7 @@ from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import file_exchange, lease_keeping, restart_tuning, shield_use
-from nodeupgrade.node.run.inventory_comparison import require_planned
+from nodeupgrade.node.run.plan_amendment import require_plannable
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.start_preconditions import (
     require_cgroups_as_planned,
@@ -108,9 +108,9 @@ class ArmDeadMan(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start the timers, and make systemd load its files while the kubelet still runs.
 
-        Changes since planning are detected here, before the kubelet stops.
+        The last look at containers comes last, so that as little as possible changes until the kubelet stops: what
+        came and cannot be planned turns the run back before that.
         """
-        require_planned(node, plan)
         lease_keeping.keep_lease(node, plan)  # early: its start takes a CPU for a tenth of a second
         shield_use.start(node, plan)
         write_script(node, plan)
@@ -120,6 +120,7 @@ class ArmDeadMan(StepActions):
         node.services.prepare_mask(plan.swap.unit)
         _require_units(node)
         require_cgroups_as_planned(node, plan)
+        require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet.

@@ -62,13 +62,20 @@ class PinStaticPods(StepActions):
                 raise StepFailed(f"{pin.path} was changed after planning", reason=Reason.INVENTORY_CHANGED)
             node.files.write(path, pin.content)
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> None:
-        """Restore the manifests that we wrote; leave those that were changed since."""
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+        """Restore the manifests that we wrote; leave those that were changed since.
+
+        The record may stay, since its UIDs are still those that the old kubelet computes: its disk may be read-only.
+        """
         ours = {
             pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content
         }
-        recorded = {path: payload[path] for path in (str(RECORD),) if path in payload}
-        _restore_contents(node, {**ours, **recorded})
+        _restore_contents(node, ours)
+        try:
+            _restore_contents(node, {path: payload[path] for path in (str(RECORD),) if path in payload})
+        except StepFailed as error:
+            return str(error)
+        return None
 
 
 def _adds(plan: RunPlan) -> bool:

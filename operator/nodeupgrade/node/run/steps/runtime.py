@@ -11,7 +11,14 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import FIRST_REWRITTEN, RUNTIME_RESTARTED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, RunPlan
-from nodeupgrade.node.run import before_images, hash_restoring, inventory_comparison, newcomers, start_preconditions
+from nodeupgrade.node.run import (
+    before_images,
+    hash_restoring,
+    inventory_comparison,
+    newcomers,
+    plan_amendment,
+    start_preconditions,
+)
 from nodeupgrade.node.run.inventory_comparison import require_planned
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
@@ -22,10 +29,14 @@ Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue |
 
 
 class ConfirmInventory(StepActions):
-    """Confirm, with the kubelet down, that exactly the planned containers run. Nothing starts containers now."""
+    """Take in, with the kubelet down, what changed since planning. Nothing starts containers now."""
+
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+        """Return the amendment of the plan, which all later steps follow."""
+        return plan_amendment.record_of(node, plan)
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Compare the runtime's inventory with the plan."""
+        """Require that exactly what the amended plan names runs."""
         require_planned(node, plan)
 
 
@@ -180,6 +191,9 @@ class ReadBack(StepActions):
         Only containers that ended because the runtime was restarted may be missing.
         """
         now, seen = inventory_comparison.compare_without_kubelet(node, plan, addresses=True)
+        planned = {c.id for c in plan.containers}
+        if began := [c.label for c in now.running() if c.id not in planned]:  # a call that was under way at the stop
+            raise StepFailed(f"{began[0]} began while no kubelet ran", reason=Reason.INVENTORY_CHANGED)
         if found := (*seen.damage, *hash_differences(plan.containers, now)):
             raise StepFailed(
                 f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",

@@ -1,0 +1,72 @@
+"""Plan what came to the node after its examination: prove its hashes, and ask the checks about its pods."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.finding import PASSING, Finding
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks import registry
+from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.hashes import Proof
+from nodeupgrade.node.examination.planning import Examination
+from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
+from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
+from nodeupgrade.node.plan.plan import StopHook
+from nodeupgrade.node.verification.ended_pods import completing
+
+
+def plan_arrivals(examination: Examination, pods: Iterable[Pod], asked: Arrivals) -> PlannedArrivals:
+    """Return the plan of the containers that the executor asks about, or why they cannot be taken in.
+
+    What passes by itself is no obstacle: without a kubelet, the API server shows what was, not what is.
+
+    Raises:
+        UnsupportedKubelet: one of the two versions is not supported.
+    """
+    concerned = {c.pod.uid for c in asked.inventory.containers}
+    known = {pod.ref.uid: pod for pod in pods} | {p.ref.uid: p for p in examination.facts.pods if p.from_manifest}
+    facts = replace(
+        examination.facts,
+        pods=tuple(known[uid] for uid in sorted(concerned & known.keys())),
+        inventory=asked.inventory,
+        stored={c.id: c.hashes for c in asked.inventory.containers},
+    )
+    rewriting = _rewriting(examination, facts)
+    answer = PlannedArrivals(
+        schema=AMENDMENT_SCHEMA, run_id=asked.run_id, asked=tuple(c.id for c in asked.inventory.containers)
+    )
+    if obstacles := _obstacles(examination, facts, rewriting):
+        return replace(answer, obstacle=str(obstacles[0]))
+    expendable = examination.agents | {PodUid(ref.uid) for ref in examination.pins.recreated}
+    return replace(
+        answer,
+        containers=tuple(replace(c, expendable=c.pod.uid in expendable) for c in rewriting.containers),
+        completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
+        hooks=tuple(
+            StopHook(container=instance.id, command=command)
+            for instance, _, container in facts.running_containers()
+            if (command := container.stop_command)
+        ),
+    )
+
+
+def _rewriting(examination: Examination, facts: NodeFacts) -> Rewriting:
+    if facts.current is None:
+        raise ValueError("a kubelet of an unknown version was examined, and a run was planned for it")
+    return plan_rewriting(
+        facts.pods,
+        facts.inventory,
+        current=facts.current,
+        target=facts.target,
+        also_accepted=map(KubeletVersion.parse, facts.spec.hash_also_accepted),
+        to_target=examination.to_target,
+        stopped=True,
+    )
+
+
+def _obstacles(examination: Examination, facts: NodeFacts, rewriting: Rewriting) -> tuple[Finding, ...]:
+    proof = Proof(node=facts, rewriting=rewriting, unread=(), unpinned=(), agents=examination.agents)
+    found = registry.refusals(facts, proof)
+    return (*rewriting.findings, *(each for each in found if each.forbids and each.reason not in PASSING))

@@ -1,0 +1,85 @@
+"""Find out what changed since planning, with the agent's help for what came."""
+
+from nodeupgrade.api.json import JsonValue, to_json
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.journal.plan_in_effect import AMENDMENT
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.amendment import (
+    AMENDMENT_SCHEMA,
+    Amendment,
+    Arrivals,
+    PlannedArrivals,
+    amendment_of,
+    changes_since,
+    restarted,
+    unfit,
+)
+from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory
+
+ANSWER_SECONDS = 3.0
+"""How long to wait for the agent, which answers within a second, and for what is being started or is ending."""
+PENDING_SECONDS = 0.5
+"""How long to wait for what is being started or is ending when no kubelet runs: its call may have been under way."""
+LOOK_SECONDS = 0.05
+
+
+def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+    """Return the amendment of the plan for the journal, with no kubelet running; empty if nothing changed.
+
+    Raises:
+        StepFailed: what came could not be proved, or nobody answered.
+    """
+    began = node.clock.awake()
+    while changes_since(plan, now := node.runtime.inventory(full=False)).pending:
+        if node.clock.awake() >= began + PENDING_SECONDS:
+            break
+        node.clock.sleep(LOOK_SECONDS)
+    came, answer = _planned(node, plan, now)
+    if came:
+        now = node.runtime.inventory(full=True)
+        _require_sound(now, came)
+    found = amendment_of(plan, now, came, answer)
+    return {} if found == Amendment() else {AMENDMENT: to_json(found, strict=True)}
+
+
+def require_plannable(node: Node, plan: RunPlan) -> None:
+    """Look at what runs while the kubelet does, and have planned what came; raises as record_of()."""
+    _planned(node, plan, node.runtime.inventory(full=False))
+
+
+def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedContainer, ...], PlannedArrivals | None]:
+    """Return the plans of what came."""
+    changes = changes_since(plan, now)
+    again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
+    unknown = tuple(c for c in changes.came if c.id not in again)
+    if not unknown:
+        return tuple(again.values()), None
+    deadline, asked = node.clock.awake() + ANSWER_SECONDS, _asking(plan, now, unknown)
+    while (answer := node.planned_arrivals(asked)) is None or set(answer.asked) != {c.id for c in unknown}:
+        if node.clock.awake() >= deadline:
+            raise _changed(f"{unknown[0].label} came since the run was planned, and the agent has not planned it")
+        node.clock.sleep(LOOK_SECONDS)
+    if (why := unfit(answer, asked)) is not None:
+        raise _changed(f"what came since the run was planned cannot be taken in: {why}")
+    return (*again.values(), *answer.containers), answer
+
+
+def _require_sound(now: Inventory, came: tuple[PlannedContainer, ...]) -> None:
+    """Require a sandbox as a kubelet keeps it for all that came and still runs."""
+    sound = {s.id for s in now.sandboxes if s.ready and (s.host_network or s.ip != "")}
+    ids = {c.id for c in came}
+    if broken := [c.label for c in now.running() if c.id in ids and c.sandbox_id not in sound]:
+        raise _changed(f"{broken[0]} came since the run was planned, and its sandbox is not ready")
+
+
+def _asking(plan: RunPlan, now: Inventory, unknown: tuple[ContainerInstance, ...]) -> Arrivals:
+    pods = {c.pod.uid for c in unknown}
+    sandboxes = tuple(s for s in now.sandboxes if s.pod.uid in pods)
+    inventory = Inventory(containers=unknown, sandboxes=sandboxes)
+    return Arrivals(schema=AMENDMENT_SCHEMA, run_id=plan.run_id, inventory=inventory)
+
+
+def _changed(why: str) -> StepFailed:
+    return StepFailed(why, reason=Reason.INVENTORY_CHANGED)

@@ -1,0 +1,185 @@
+"""Pods come and go until the kubelet is stopped; the run takes that in."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.runtimes.inventory import ContainerState
+from tests.doubles.node import SimulatedNode, agent_for, examination_of, pod_json
+from tests.scenario.node_run.test_node_run import LIMITS, Story
+
+LATE = parse_pod(pod_json("late", "guest"))
+STOP = "services.stop kubelet.service"
+
+
+def story() -> Story:
+    pods = [pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("job", "work", restart_policy="Never")]
+    node = SimulatedNode(version="v1.30.14", pods=pods)
+    examination = examination_of(node, "v1.33.13", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
+    return Story(node, examination.plan)
+
+
+def comes(it: Story, pod: Pod = LATE) -> None:
+    """Have a pod come right before the kubelet is stopped."""
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.kubelet.pods.append(pod))
+    it.node.calls.durations["services.mask kubelet.service"] = 2.0
+
+
+def running(it: Story) -> dict[str, ContainerId]:
+    return {c.name: c.id for c in it.node.inventory().running()}
+
+
+def test_what_came_is_rewritten_and_kept_like_everything_else() -> None:
+    it = story()
+    comes(it)
+    seen: dict[str, ContainerId] = {}
+    it.node.calls.before(STOP, lambda: seen.update(running(it)))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.baseline, report.rewritten) == (Outcome.UPGRADED, 0, 5, 5)
+    assert "guest" in seen
+    assert running(it) == seen
+    assert (it.node.kubelet.replaced, it.node.kubelet.violations) == ([], [])
+
+
+def test_the_amendment_is_in_the_journal_before_anything_is_written() -> None:
+    it = story()
+    comes(it)
+    announced: list[bool] = []
+
+    def look() -> None:
+        payload = parse(it.node.journal.data)[0].payload(Step.CONFIRM_INVENTORY)
+        announced.append(bool(payload) and "guest" in str(payload))
+
+    it.node.calls.before("runtime.rewrite", look)
+
+    it.tell()
+
+    assert announced == [True]
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["ended", "restarted"])
+def test_what_ended_leaves_the_plan_and_is_named(again: bool) -> None:
+    """The kubelet may have started it again: what it stores then is proved already, so that no agent is needed."""
+    it = story()
+    it.node.ports = replace(it.node.ports, planned_arrivals=lambda _asked: None)
+    moment = "services.mask kubelet.service" if again else STOP
+    it.node.calls.before(moment, lambda: it.node.runtime.end(it.container("nginx"), 137))
+    it.node.calls.durations |= {moment: 2.0} if again else {}
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, ())
+    assert (report.baseline, report.ended_before) == (3 + again, ("default/web/nginx",))
+    assert it.node.kubelet.replaced == []
+
+
+def test_a_job_that_is_over_before_the_stop_may_lose_its_sandbox() -> None:
+    it = story()
+    it.node.calls.before(
+        "services.start nodeupgrade-dead-man.timer", lambda: it.node.runtime.end(it.container("work"), 0)
+    )
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
+
+
+def lies(it: Story, **changes: object) -> None:
+    """Have the agent answer something else."""
+    honest = it.node.ports.planned_arrivals
+
+    def answer(asked: Arrivals) -> PlannedArrivals | None:
+        said = honest(asked)
+        if said is None or not said.containers:
+            return said
+        return replace(said, containers=tuple(replace(c, **changes) for c in said.containers))  # type: ignore[arg-type]
+
+    it.node.ports = replace(it.node.ports, planned_arrivals=answer)
+
+
+def told(it: Story) -> RunReport:
+    comes(it)
+    return it.tell()
+
+
+def untouched(it: Story, report: RunReport) -> bool:
+    done = it.node.calls.effects
+    return (
+        (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED, 0)
+        and "runtime.rewrite" not in done
+        and it.node.kubelet.replaced == []
+    )
+
+
+def test_without_an_answer_nothing_is_touched() -> None:
+    it = story()
+    it.node.ports = replace(it.node.ports, planned_arrivals=lambda _asked: None)
+
+    assert untouched(it, told(it))
+
+
+def test_what_cannot_be_proved_is_found_before_the_kubelet_stops() -> None:
+    it = story()
+    stranger = it.plan.baseline.sandboxes[0]
+    it.node.runtime.create_container(stranger, "debug", HashValue("1"))
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert STOP not in it.node.calls.effects
+
+
+def test_an_answer_about_something_else_is_not_believed() -> None:
+    for changes in (
+        {"id": ContainerId("elsewhere")},
+        {"name": "other"},
+        {"before": replace(story().plan.containers[0].before, container=HashValue("1"))},
+        {"after": replace(story().plan.containers[0].after, container=None)},
+    ):
+        it = story()
+        lies(it, **changes)
+        assert untouched(it, told(it)), changes
+
+
+def test_what_begins_at_the_runtime_after_the_look_turns_the_run_back() -> None:
+    """A call that was under way when the kubelet was stopped."""
+    it = story()
+    sandbox = it.plan.baseline.sandboxes[0]
+
+    def begins() -> None:
+        it.node.runtime.create_container(sandbox, "debug", HashValue("1"))
+
+    it.node.calls.before("services.restart containerd.service", begins)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+
+
+def test_the_last_look_is_right_before_the_stop() -> None:
+    """All that takes time comes first, and the journal shows it."""
+    it = story()
+    for effect in ("services.reload", "services.start nodeupgrade-dead-man.timer", "files.copy"):
+        it.node.calls.durations[effect] = 5.0
+
+    it.tell()
+
+    journal = parse(it.node.journal.data)[0]
+    looked, stopped = journal.first(Step.ARM_DEAD_MAN, Mark.DONE), journal.first(Step.STOP_KUBELET, Mark.DOING)
+    assert looked is not None
+    assert stopped is not None
+    assert stopped.monotonic - looked.monotonic <= 0.3
+    assert all(c.state is ContainerState.RUNNING for c in it.node.inventory().running())

@@ -1,0 +1,117 @@
+"""What an amendment takes out of a plan and puts into it, and which answers of an agent are not believed."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.values import ContainerId, PodUid, RunId, SandboxId
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.plan.amendment import (
+    AMENDMENT_SCHEMA,
+    Arrivals,
+    PlannedArrivals,
+    amended,
+    amendment_of,
+    changes_since,
+    unfit,
+)
+from nodeupgrade.node.plan.plan import CompletingPod, RunPlan, StopHook
+from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
+
+
+def planned() -> RunPlan:
+    pods = [pod_json("web", "nginx"), pod_json("job", "work", restart_policy="Never")]
+    return plan_for(SimulatedNode(version="v1.30.14", pods=pods), "v1.33.13")
+
+
+def with_state(inventory: Inventory, name: str, state: ContainerState) -> Inventory:
+    return replace(
+        inventory,
+        containers=tuple(replace(c, state=state, process=None) if c.name == name else c for c in inventory.containers),
+    )
+
+
+@pytest.mark.parametrize(("name", "watched"), [("work", ["web"]), ("nginx", ["job", "web"])])
+def test_a_sandbox_is_watched_while_its_kubelet_keeps_it(name: str, watched: list[str]) -> None:
+    """A pod that is over loses it; one whose container starts again does not."""
+    plan = planned()
+    now = with_state(plan.baseline, name, ContainerState.EXITED)
+
+    after = amended(plan, amendment_of(plan, now, ()))
+
+    assert sorted(s.pod.name for s in after.baseline.sandboxes) == watched
+    assert name not in {c.name for c in after.containers}
+    [gone] = [c for c in plan.containers if c.name == name]
+    assert [(a.name, a.before, a.after) for a in after.awaited] == [
+        (name, gone.before.container, gone.after.container)
+    ], "a rollback must know both hashes of what a kubelet may start again"
+
+
+def test_a_sandbox_in_which_nothing_ran_may_go() -> None:
+    """That of a pod which was over already when the run was planned."""
+    plan = planned()
+    over = with_state(plan.baseline, "work", ContainerState.EXITED)
+    plan = replace(plan, baseline=over, containers=tuple(c for c in plan.containers if c.name != "work"))
+    now = replace(over, sandboxes=tuple(replace(s, ready=s.pod.name != "job") for s in over.sandboxes))
+
+    change = amendment_of(plan, now, ())
+
+    assert [s.pod.name for s in amended(plan, change).baseline.sandboxes] == ["web"]
+
+
+def test_what_never_began_is_known_and_not_planned() -> None:
+    plan = planned()
+    waiting = replace(
+        plan.baseline.containers[0], id=ContainerId("new"), name="new", state=ContainerState.CREATED, process=None
+    )
+    now = replace(plan.baseline, containers=(*plan.baseline.containers, waiting))
+
+    assert changes_since(plan, now).created == (waiting,)
+    after = amended(plan, amendment_of(plan, now, ()))
+    assert after.containers == plan.containers
+    assert waiting in after.baseline.containers
+
+
+def answered(plan: RunPlan) -> tuple[Arrivals, PlannedArrivals]:
+    """A question about everything that runs, with the right answer."""
+    asked = Arrivals(schema=AMENDMENT_SCHEMA, run_id=plan.run_id, inventory=plan.baseline)
+    ids = tuple(c.id for c in plan.baseline.containers)
+    return asked, PlannedArrivals(schema=AMENDMENT_SCHEMA, run_id=plan.run_id, asked=ids, containers=plan.containers)
+
+
+def test_an_answer_is_believed_only_about_what_is_seen() -> None:
+    plan = planned()
+    asked, right = answered(plan)
+    first, *others = right.containers
+    seen = first.pod
+    wrong = [
+        replace(right, schema=AMENDMENT_SCHEMA + 1),
+        replace(right, run_id=RunId("another")),
+        replace(right, obstacle="no"),
+        replace(right, containers=tuple(others)),
+        replace(right, containers=(first, *right.containers)),
+        *(
+            replace(right, containers=(replace(first, **change), *others))
+            for change in (
+                {"id": ContainerId("unseen")},
+                {"name": "other"},
+                {"pod": replace(seen, uid=PodUid("other"))},
+                {"before": replace(first.before, container=HashValue("1"))},
+                {"after": replace(first.after, container=None)},
+            )
+        ),
+        replace(right, hooks=(StopHook(container=ContainerId("unseen"), command=("kill", "1")),)),
+        replace(right, completing=(CompletingPod(pod=PodUid("unseen"), regular=()),)),
+    ]
+
+    assert unfit(right, asked) is None
+    assert [each for each in wrong if unfit(each, asked) is None] == []
+
+
+def test_a_sandbox_that_came_is_watched_only_with_what_runs_in_it() -> None:
+    plan = planned()
+    empty = replace(plan.baseline.sandboxes[0], id=SandboxId("empty"))
+    now = replace(plan.baseline, sandboxes=(*plan.baseline.sandboxes, empty))
+
+    assert empty not in amended(plan, amendment_of(plan, now, ())).baseline.sandboxes
