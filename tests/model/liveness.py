@@ -18,7 +18,7 @@ def silent(state: State) -> Iterator[str]:
     for upgrade in active:
         name, phase = upgrade["metadata"]["name"], phase_of(upgrade)
         if upgrade in queued:
-            if len(queued) == len(active) and not awaits_repair(state, upgrade):
+            if len(queued) == len(active) and not awaits_a_person(state, upgrade):
                 yield f"{name} waits for another rollout, and each of them waits: {reason_of(upgrade)}"
         elif phase not in WAITS and not holds(upgrade, "Stalled") and not holds(upgrade, "Impeded"):
             yield f"{name} is {phase or 'not looked at'}, and nothing happens any more"
@@ -30,14 +30,23 @@ def waits_for_others(upgrade: Json) -> bool:
     return any(each["type"] == "Reconciling" and each["reason"] in {"Queued", "OverlapConflict"} for each in conditions)
 
 
-def awaits_repair(state: State, upgrade: Json) -> bool:
-    """Report whether another NodeUpgrade, though it has ended or is gone, holds a node that a person must repair."""
-    verdicts = (
-        (task["spec"].get("verdict") or {}).get("outcome")
-        for task in state.all("nodeupgradetasks")
-        if task["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]
+def awaits_a_person(state: State, upgrade: Json) -> bool:
+    """Report whether another NodeUpgrade, though it has ended or is gone, holds a node until a person acts.
+
+    That could not be rolled back; or its run was begun, and no agent will say how it ended.
+    """
+    present = {each["metadata"]["uid"] for each in state.all("nodeupgrades")}
+    reporting = {each["metadata"]["name"] for each in state.all("pods")}
+    others = [t for t in state.all("nodeupgradetasks") if t["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]]
+    return any(
+        (task["spec"].get("verdict") or {}).get("outcome") == "RollbackFailed"
+        or (
+            task["spec"]["upgradeRef"]["uid"] not in present
+            and task["spec"]["action"] not in {"Wait", "Release"}
+            and f"nodeupgrade-agent-{task['metadata']['name']}" not in reporting
+        )
+        for task in others
     )
-    return "RollbackFailed" in verdicts
 
 
 def is_over(upgrade: Json) -> bool:
