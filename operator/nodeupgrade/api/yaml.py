@@ -109,6 +109,23 @@ def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
     return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), lines=lines)
 
 
+def write_one(document: object, *, ascii_only: bool = False) -> str:
+    """Return whatever JSON can be made of as YAML that Go reads as it is: text that looks like a number is quoted."""
+    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=not ascii_only))
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's, which takes fewer texts for numbers than Go does: ``12345e67`` may be a hash."""
+
+
+def _quoted(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "'" if text[:1] in _BEGINNINGS and _number(text) is not None else None
+    return dumper.represent_scalar(f"{_TAG}str", text, style=style)
+
+
+_Dumper.add_representer(str, _quoted)
+
+
 def _documents(events: Iterator[Any], *, lines: bool) -> Iterator[Value]:
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
-import yaml
 
 from nodeupgrade.api.json import to_json
+from nodeupgrade.api.yaml import write_one
 from nodeupgrade.cli.console import write
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -31,10 +31,8 @@ def in_json(document: object, *, indent: int | None = None) -> str:
 
 def in_yaml(document: object) -> str:
     """Return a document as YAML; with escapes for everything but ASCII, if anything in it is not printable."""
-    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
-    if text.replace("\n", "").isprintable():
-        return str(text)
-    return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=False))
+    text = write_one(document)
+    return text if text.replace("\n", "").isprintable() else write_one(document, ascii_only=True)
 
 
 def output_option(help_text: str = "Output format.") -> Callable[[F], F]:

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.api.yaml import DEEPEST, read_all, read_first, read_one
+from nodeupgrade.api.yaml import DEEPEST, read_all, read_first, read_one, write_one
 
 LAUGHS = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 20))
 
@@ -129,6 +129,10 @@ JSON: Any = st.recursive(
 
 @given(JSON)
 def test_json_is_yaml(value: Any) -> None:
-    """What Kubernetes' own tools write comes back as it was."""
+    """What Kubernetes' own tools write comes back as it was, and so does what we write."""
     assert read_one(json.dumps(value, ensure_ascii=False)) == value
-    assert read_one(yaml.safe_dump(value)) == value
+    assert read_one(write_one(value)) == value
+
+
+def test_text_that_go_takes_for_a_number_is_quoted() -> None:
+    assert write_one({"hash": "12345e67", "name": "web", "count": 3}) == "hash: '12345e67'\nname: web\ncount: 3\n"
