@@ -53,10 +53,13 @@ def build_judge(
     records.prepare()
 
     @cache
+    def amended() -> Shielded:
+        return Shielded.of(plan_in_effect(plan, runs.read_journal(plan.run_id)))
+
     def protected() -> Shielded:
         try:
-            return Shielded.of(plan_in_effect(plan, runs.read_journal(plan.run_id)))
-        except (Inconsistent, OSError) as error:
+            return amended()
+        except (Inconsistent, OSError) as error:  # and tried again at the next call
             log.error("plan_amendment_read_failed", error=str(error))  # noqa: TRY400  # the message says it all
             return Shielded.of(plan)
 
