@@ -59,10 +59,15 @@ class Proxy(TypedKube):
         return await self._read(resource, lambda: self.kube.get(resource, name))
 
     async def list(
-        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        recent: bool = False,
     ) -> list[Json]:
         """List objects."""
-        return await self._read(resource, lambda: self.kube.list(resource, labels=labels, fields=fields))
+        return await self._read(resource, lambda: self.kube.list(resource, labels=labels, fields=fields, recent=recent))
 
     async def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """List objects page by page."""

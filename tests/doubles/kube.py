@@ -63,7 +63,12 @@ class InMemoryKube(TypedKube):
         return self._served(self._stored(resource, name))
 
     async def list(
-        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        recent: bool = False,
     ) -> list[Json]:
         """List all matching objects, sorted by name."""
         found = [

@@ -52,7 +52,7 @@ async def read_deschedulers(kube: KubeApi) -> tuple[Descheduler, ...]:
 
 async def _pods(kube: KubeApi, labels: Mapping[str, str]) -> list[Pod]:
     try:
-        return [parse_pod(body) for body in await kube.list(PODS, labels=labels)]
+        return [parse_pod(body) for body in await kube.list(PODS, labels=labels, recent=True)]
     except RejectedError:  # somebody who may not see these pods can plan nevertheless
         return []
 

@@ -181,8 +181,16 @@ class KubeApi(Protocol):
         *,
         labels: Mapping[str, str] | None = None,
         fields: Mapping[str, str] | None = None,
+        recent: bool = False,
     ) -> list[Json]:
-        """List all objects with these labels and fields; without a namespace, in all namespaces."""
+        """List all objects with these labels and fields; without a namespace, in all namespaces.
+
+        Args:
+            resource: the kind.
+            labels: those that they must have.
+            fields: those that they must have.
+            recent: whether a state of some seconds ago will do, which the API server need not read from etcd.
+        """
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         """List all objects page by page: a consistent snapshot, no older than the call.

@@ -22,6 +22,7 @@ from nodeupgrade.cluster.kube_api import (
     InvalidError,
     NotFoundError,
     RejectedError,
+    UnauthenticatedError,
     UnavailableError,
     WatchEvent,
 )
@@ -132,7 +133,7 @@ async def test_a_request_that_never_arrives_is_made_again(line: Line, name: str)
     ("harm", "expected"),
     [
         (says(400, "bad"), InvalidError),
-        (says(401, "who?"), ForbiddenError),
+        (says(401, "who?"), UnauthenticatedError),
         (says(403, "not you"), ForbiddenError),
         (says(405, "no such verb"), RejectedError),
         (says(409, "changed"), ConflictError),

@@ -62,9 +62,14 @@ class ShuffledKube(InMemoryKube):
     chance = random.Random(0)  # noqa: S311 - it shuffles
 
     async def list(
-        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        recent: bool = False,
     ) -> list[Json]:
-        found = await InMemoryKube.list(self, resource, labels=labels, fields=fields)
+        found = await InMemoryKube.list(self, resource, labels=labels, fields=fields, recent=recent)
         self.chance.shuffle(found)
         return found
 

@@ -30,9 +30,14 @@ class WriteThrough(TypedKube):
         return await self._kube.get(resource, name)
 
     async def list(
-        self, resource: Resource, *, labels: Mapping[str, str] | None = None, fields: Mapping[str, str] | None = None
+        self,
+        resource: Resource,
+        *,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+        recent: bool = False,
     ) -> list[Json]:
-        return await self._kube.list(resource, labels=labels, fields=fields)
+        return await self._kube.list(resource, labels=labels, fields=fields, recent=recent)
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
         return self._kube.pages(resource, labels=labels)
