@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.status import TaskPhase
 from tests.model.adapter import is_abandoned, slots
 from tests.model.state import State
 
@@ -44,6 +45,7 @@ def awaits_a_person(state: State, upgrade: Json) -> bool:
             task["spec"]["upgradeRef"]["uid"] not in present
             and task["spec"]["action"] not in {"Wait", "Release"}
             and f"nodeupgrade-agent-{task['metadata']['name']}" not in reporting
+            and not TaskPhase((task.get("status") or {}).get("phase", TaskPhase.PENDING)).terminal
         )
         for task in others
     )
