@@ -27,7 +27,7 @@ TAKE_APART = {
     "nodeupgrade.text": {"lines", "words", "number", "integer", "parse_json", "parse_toml"},
     "nodeupgrade.api.yaml": {"read_one", "read_first", "read_all"},
 }
-MOST_SECONDS = 10.0
+MOST_SECONDS = 10.0  # of a processor: machines that run tests are shared
 """Enough for a machine that is busy; what takes longer grows faster than its text."""
 LARGE_ONES = [reader for reader in READERS if not (reader.slow or reader.only_root)]
 TEXTS, TEXTS_OF_SLOW_ONES = 200, 12
@@ -46,14 +46,14 @@ def test_every_text_is_read_or_is_an_error_with_a_name(reader: Reader, tmp_path:
     for number, (text, read) in enumerate(product(texts(reader), reader.reads)):
         place = tmp_path / str(number)
         place.mkdir()
-        began = time.perf_counter()
+        began = time.process_time()
         try:
             read(text, place)
         except reader.errors:
             pass
         except Exception as error:  # noqa: BLE001 - it is to be told with its text
             pytest.fail(f"{error!r} of {text[:300]!r}")
-        assert time.perf_counter() - began < MOST_SECONDS, text[:300]
+        assert time.process_time() - began < MOST_SECONDS, text[:300]
 
 
 @pytest.mark.parametrize("reader", LARGE_ONES, ids=lambda reader: f"{reader.module}-{reader.what}")
@@ -61,11 +61,11 @@ def test_megabytes_take_seconds_at_most(reader: Reader, tmp_path: Path) -> None:
     """One text for each, so that all have their turn within a minute."""
     number = LARGE_ONES.index(reader)
     part = (b"x", b"\n", b"1", b" ", reader.valid[0], b"a\n")[number % 6]
-    began = time.perf_counter()
+    began = time.process_time()
     for read in reader.reads:
         with contextlib.suppress(*reader.errors):
             read(part * (LARGE // len(part)), tmp_path)
-    assert time.perf_counter() - began < MOST_SECONDS
+    assert time.process_time() - began < MOST_SECONDS
 
 
 def test_no_module_that_reads_is_missing() -> None:
