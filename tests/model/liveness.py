@@ -5,7 +5,7 @@ from typing import Protocol
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.status import TaskPhase
-from tests.model.adapter import is_abandoned, slots
+from tests.model.adapter import is_abandoned, is_agent, slots
 from tests.model.state import State
 
 WAITS = frozenset({"Stalled", "Paused", "AwaitingApproval", "WaitingForWindow", "Pending", "Planned"})
@@ -37,14 +37,14 @@ def awaits_a_person(state: State, upgrade: Json) -> bool:
     That could not be rolled back; or its run was begun, and no agent will say how it ended.
     """
     present = {each["metadata"]["uid"] for each in state.all("nodeupgrades")}
-    reporting = {each["metadata"]["name"] for each in state.all("pods")}
+    reporting = {pod["spec"]["nodeName"] for pod in state.all("pods") if is_agent(pod)}
     others = [t for t in state.all("nodeupgradetasks") if t["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]]
     return any(
         (task["spec"].get("verdict") or {}).get("outcome") == "RollbackFailed"
         or (
             task["spec"]["upgradeRef"]["uid"] not in present
             and task["spec"]["action"] not in {"Wait", "Release"}
-            and f"nodeupgrade-agent-{task['metadata']['name']}" not in reporting
+            and task["metadata"]["name"] not in reporting
             and not TaskPhase((task.get("status") or {}).get("phase", TaskPhase.PENDING)).terminal
         )
         for task in others

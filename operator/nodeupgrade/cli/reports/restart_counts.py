@@ -8,10 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cli.reports.restarts import PodForecast, pod_forecast
+from nodeupgrade.cli.reports.restarts import PodForecast, as_map, pod_forecast
 from nodeupgrade.cluster.pod_owner import owner_in
 from nodeupgrade.cluster.pods import CONFIG_MIRROR
 from nodeupgrade.kubelet.supported import unsupported_version
@@ -191,9 +190,9 @@ class RestartCounts:
 
 def subject_of(pod: Json, kind: str = "") -> Subject:
     """Return whose pod it is; the pod may be of any shape. With a kind, it is the template of such a workload."""
-    metadata, spec = _map(pod.get("metadata")), _map(pod.get("spec"))
+    metadata, spec = as_map(pod.get("metadata")), as_map(pod.get("spec"))
     namespace, name = str(metadata.get("namespace") or "default"), str(metadata.get("name") or "")
-    static = CONFIG_MIRROR in _map(metadata.get("annotations"))
+    static = CONFIG_MIRROR in as_map(metadata.get("annotations"))
     return Subject(
         node=str(spec.get("nodeName") or ""),
         namespace=namespace,
@@ -205,21 +204,14 @@ def subject_of(pod: Json, kind: str = "") -> Subject:
 
 def _kind_of(pod: Json) -> str:
     """Return everything in a pod that a forecast depends on, as text."""
-    spec, status = _map(pod.get("spec")), _map(pod.get("status"))
+    spec, status = as_map(pod.get("spec")), as_map(pod.get("status"))
     states = [
-        [each.get("name"), "running" in _map(each.get("state"))] if isinstance(each, dict) else each
-        for key in ("initContainerStatuses", "containerStatuses")
-        for each in _list(status.get(key))
+        [each.get("name"), "running" in as_map(each.get("state"))] if isinstance(each, dict) else each
+        for listed in (status.get("initContainerStatuses"), status.get("containerStatuses"))
+        if isinstance(listed, list)
+        for each in listed
     ]
-    mirror = CONFIG_MIRROR in _map(_map(pod.get("metadata")).get("annotations"))
+    mirror = CONFIG_MIRROR in as_map(as_map(pod.get("metadata")).get("annotations"))
     of_spec = [spec.get(key) for key in ("initContainers", "containers", "resources")]
     # What JSON has no form for comes from YAML only, and differs in its text.
     return json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
-
-
-def _list(given: Any) -> list[Any]:  # Any: unvalidated JSON
-    return given if isinstance(given, list) else []
-
-
-def _map(given: Any) -> Json:  # Any: unvalidated JSON
-    return given if isinstance(given, dict) else {}

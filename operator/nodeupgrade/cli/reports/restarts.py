@@ -121,15 +121,15 @@ def pod_forecast(pod: Json, from_version: KubeletVersion | str, to_version: Kube
 
 def _running(pod: Json) -> tuple[str, ...]:
     """Return the containers that run according to the status; for a pod without a status, those that would run."""
-    spec, status = _map(pod.get("spec")), _map(pod.get("status"))
+    spec, status = as_map(pod.get("spec")), as_map(pod.get("status"))
     if not status:
         sidecars = [each for each in _maps(spec.get("initContainers")) if is_sidecar(each)]
         return tuple(str(each.get("name")) for each in (*sidecars, *_maps(spec.get("containers"))))
     every = [*_maps(status.get("initContainerStatuses")), *_maps(status.get("containerStatuses"))]
-    return tuple(str(each.get("name")) for each in every if "running" in _map(each.get("state")))
+    return tuple(str(each.get("name")) for each in every if "running" in as_map(each.get("state")))
 
 
-def _map(given: object) -> Mapping[str, Any]:
+def as_map(given: object) -> Mapping[str, Any]:
     """Return the value if it is a map, else an empty one: the pod is not validated."""
     return given if isinstance(given, Mapping) else {}
 

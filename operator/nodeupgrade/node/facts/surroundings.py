@@ -31,8 +31,7 @@ PACKAGE_JOBS = (
     "os-update.service",
     "transactional-update.service",
 )
-"""Those of apt, dnf and zypper; each runs while it works only."""
-"""Units that run only while packages are upgraded."""
+"""Units of apt, dnf and zypper that run only while packages are upgraded."""
 RPM = (PurePosixPath("/usr/lib/sysimage/rpm"), PurePosixPath("/var/lib/rpm"))
 LOCKS = tuple(
     PurePosixPath("/etc") / name
