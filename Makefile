@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
+.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -56,6 +56,9 @@ lint-imports: venv
 
 test-fast: venv ## Run the tests that need neither root nor a node (five minutes on two idle cores)
 	$(PYTEST) -n auto -m "not real and not e2e and not slow" tests
+
+test-whole: venv ## Try every interruption, failure, power cut and edit, of which the other tests try a part (a quarter of an hour)
+	NODEUPGRADE_WHOLE=1 $(PYTEST) -n auto --timeout=1800 -m "not e2e and not slow" tests/crash tests/scenario tests/contract/kube
 
 test: venv ## Run everything this machine can run; says what it skips and why
 	@$(BIN)/python -m tools.run_tests

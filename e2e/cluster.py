@@ -171,12 +171,13 @@ class Cluster:
 
 def quickly(**verify: object) -> Object:
     """Return ``verify`` of a run whose settle period and guard are not what is tested."""
-    return {"settle": SETTLE, **UNGUARDED, **BUDGET, **verify}
+    return {"settle": SETTLE, **UNGUARDED, **verify}
 
 
 def apply_upgrade(lab: Lab, name: str, version: str, spec: Object) -> None:
-    """`kubectl apply -f` a NodeUpgrade."""
-    body = {"version": f"v{version}", "verify": {"settle": SETTLE}, **spec}
+    """`kubectl apply -f` a NodeUpgrade, by default with a short settle period, and with the budget of this machine."""
+    verify: Object = spec.get("verify", {"settle": SETTLE})
+    body = {"version": f"v{version}", **spec, "verify": {**BUDGET, **verify}}
     document = {
         "apiVersion": "nodeupgrade.dev/v1alpha1", "kind": "NodeUpgrade", "metadata": {"name": name}, "spec": body,
     }  # fmt: skip

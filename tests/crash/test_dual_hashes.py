@@ -15,6 +15,7 @@ from tests.doubles.node.dual_hash import LISTED, hashes, mixed
 from tests.doubles.node.kubelet import program
 from tests.doubles.node.planning import STAGED
 from tests.doubles.node.simulated import SECONDS_TO_SETTLE
+from tests.enumeration import tried
 
 Stored = dict[str, HashValue | None]
 
@@ -61,7 +62,7 @@ def test_one_interruption_anywhere_leaves_the_old_values_or_the_new(fails: bool)
     assert report.outcome is (Outcome.ROLLED_BACK if fails else Outcome.UPGRADED)
 
     wrong = {}
-    for strike in single_strikes(states):
+    for strike in tried(single_strikes(states)):
         if found := wrong_after(strike, fails=fails):
             wrong[str(strike)] = found
 

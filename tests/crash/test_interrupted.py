@@ -15,6 +15,7 @@ from tests.crash.harness import ALL_WAYS, CONFIG, NEW_FILES, WAYS, World, crashi
 from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Moment, supervise
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
+from tests.enumeration import tried
 
 CLEAN_UP = {
     "journal.scrub",
@@ -52,7 +53,7 @@ def test_uninterrupted(make: Callable[[], World]) -> None:
 def test_one_interruption_anywhere_ends_as_old_or_new(make: Callable[[], World]) -> None:
     """Recovering once more changes nothing."""
     wrong = {}
-    for strike in single_strikes(recorded(make())):
+    for strike in tried(single_strikes(recorded(make()))):
         after = make().run(crashing(strike))
         found = wrongs(after, restarts_allowed=strike.reboot) or _second_recovery(after)
         if found:
@@ -80,17 +81,17 @@ def _pairs(*, reboot: bool) -> Iterator[tuple[Strike, Strike]]:
     In states that differ only in when they were reached, a run has another second of its budget left, no more. And a
     reboot right after something was written to /run is one right before.
     """
-    tried: set[int] = set()
+    known: set[int] = set()
     effects = world(small=True).run().effects
-    for number in range(len(effects)):
+    for number in tried(range(len(effects)), 29):
         if reboot and number and effects[number - 1].startswith("files.write /run/"):
             continue
         first, start, states = Strike(number, Moment.BEFORE, reboot), world(small=True), States()
         start.run(recording(start.node, states, crashing(first), timed=False, moments={Moment.BEFORE}))
         recovery = {at: state for (at, _), state in states.items() if at > number}
-        for at in [at for at, state in recovery.items() if state not in tried]:
+        for at in [at for at, state in recovery.items() if state not in known]:
             yield from ((first, Strike(at, Moment.BEFORE, again)) for again in (False, True))
-        tried.update(recovery.values())
+        known.update(recovery.values())
 
 
 def _second_recovery(after: World) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from nodeupgrade.node.journal.journal import Outcome
 from tests.crash.harness import LIMITS, World, back, crashing, mixtures, recorded
 from tests.crash.states import single_strikes
+from tests.enumeration import tried
 
 ODD = "default/web/nginx"
 START = "services.start kubelet.service"
@@ -41,7 +42,7 @@ def test_uninterrupted() -> None:
 
 def test_one_interruption_anywhere_costs_nobody_else_anything() -> None:
     wrong = {}
-    for strike in single_strikes(recorded(odd())):
+    for strike in tried(single_strikes(recorded(odd()))):
         after = odd().run(crashing(strike))
         if found := wrongs_elsewhere(after, restarts_allowed=strike.reboot):
             wrong[f"{strike}, {after.effects[strike.number]}"] = found

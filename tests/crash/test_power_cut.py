@@ -24,6 +24,7 @@ from nodeupgrade.node.journal.journal import Mark, Outcome
 from tests.crash.machine import Machine, Wreck
 from tests.doubles.node import Crash
 from tests.doubles.node.storage.disk import ModelDisk
+from tests.enumeration import tried
 
 PARTS = 8
 ENDS = {False: Outcome.UPGRADED, True: Outcome.ROLLED_BACK}
@@ -72,7 +73,8 @@ def test_power_fails_at_any_system_call(turns_back: bool, capsys: pytest.Capture
         forward = Machine(turns_back=False)
         wrecks = {key: wrecks[key] for key in wrecks.keys() - wrecks_of(forward, forward.upgrade).keys()}
 
-    wrong = {n: found for n, w in enumerate(wrecks.values()) if (found := wrongs_after(w, turns_back=turns_back))}
+    several = tried(enumerate(wrecks.values()))
+    wrong = {n: found for n, wreck in several if (found := wrongs_after(wreck, turns_back=turns_back))}
 
     with capsys.disabled():
         print(f" {machine.calls} system calls, {len(wrecks)} states after a power cut", end=" ")
@@ -80,7 +82,7 @@ def test_power_fails_at_any_system_call(turns_back: bool, capsys: pytest.Capture
     assert len(wrecks) > 200
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", tried(range(PARTS), PARTS))
 def test_power_fails_again_at_any_system_call_of_the_recovery(part: int, capsys: pytest.CaptureFixture[str]) -> None:
     """The first cut is right after a step was announced, with everything written; for each step there is."""
     wrecks: dict[object, Wreck] = {}
@@ -92,7 +94,7 @@ def test_power_fails_again_at_any_system_call_of_the_recovery(part: int, capsys:
         calls += again.calls
         assert again.wrongs() == []
 
-    wrong = {n: found for n, w in enumerate(wrecks.values()) if (found := wrongs_after(w, turns_back=False))}
+    wrong = {n: found for n, w in tried(enumerate(wrecks.values())) if (found := wrongs_after(w, turns_back=False))}
 
     with capsys.disabled():
         print(f" {calls} system calls, {len(wrecks)} states after a second power cut", end=" ")
@@ -122,7 +124,7 @@ def test_the_executor_is_killed_at_any_system_call(turns_back: bool) -> None:
     machine.interrupt(lambda: None)
     machine.upgrade()
     wrong = {}
-    for number in range(1, machine.calls + 1):
+    for number in tried(range(1, machine.calls + 1)):
         killed = Machine(turns_back=turns_back)
         killed.interrupt(partial(_die_at, killed, number))
         with suppress(Crash):

@@ -15,6 +15,7 @@ from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import decisions, snapshots_of
+from tests.enumeration import tried
 from tests.scenario.rollout.harness import IDLE, IDLE_STEPS, NAMESPACE, Scene
 
 
@@ -101,7 +102,7 @@ async def test_crash_after_every_write(plot: Plot) -> None:
         expected.written = partial(lambda edits: died.append((expected.copy(), edits)), to_come)
     assert len(died) == expected.writes > 10
     wanted = await expected.end_state()
-    for crash_at, (scene, to_come) in enumerate(died, start=1):
+    for crash_at, (scene, to_come) in tried(enumerate(died, start=1)):
         await scene.go_on()
         await played(plot, scene, to_come)
         assert await scene.end_state() == wanted, crash_at
