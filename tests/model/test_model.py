@@ -23,7 +23,7 @@ def shared(world: str) -> Model:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("world", "states"), [(ONE, 4_000), (TWO, 5_000)], ids=lambda each: getattr(each, "name", ""))
+@pytest.mark.parametrize(("world", "states"), [(ONE, 1_500), (TWO, 2_000)], ids=lambda each: getattr(each, "name", ""))
 def test_no_order_of_steps_and_events_breaks_a_rule(world: World, states: int) -> None:
     search = Search(shared(world.name), Bounds(disturbances=1, states=states))
     search.run()
