@@ -14,7 +14,8 @@ from e2e.fleet_faults.proxy import Proxy
 from e2e.fleet_faults.replica import keep_alive, loop_time
 from e2e.fleet_faults.weather import Fault, Weather
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import parse_upgrade
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import CONFIGMAPS, LEASES, PODS, UPGRADES, ConflictError
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME
@@ -165,7 +166,14 @@ class Trial:
         found = await self.kube.list(UPGRADES)
         ours = [parse_upgrade(body) for body in found]
         agents = await self.kube.list(PODS.within(NAMESPACE), labels=AGENT_LABELS)
-        return bool(ours) and all(each.finished and not each.status.in_flight for each in ours) and not agents
+        return bool(ours) and not agents and all(map(is_over, ours))
+
+
+def is_over(upgrade: Upgrade) -> bool:
+    """Report whether a rollout has ended, or only waits for people to remove cordons whose tasks are gone."""
+    status = upgrade.status
+    left = any(each.reason == Reason.CORDON_LEFT_BEHIND for each in status.failures)
+    return (upgrade.finished or (left and not status.counts.pending)) and not status.in_flight
 
 
 @functools.cache

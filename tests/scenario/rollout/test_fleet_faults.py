@@ -1,10 +1,9 @@
 """Rollouts with two operators behind the fault proxy, at random; more of them by ``python -m e2e.fleet_faults``.
 
-``FLEET_FAULTS_SEED`` repeats a trial, ``FLEET_FAULTS_TRIALS`` says how many there are.
+``FLEET_FAULTS_SEED`` is that of the first trial (by hand, any), ``FLEET_FAULTS_TRIALS`` says how many there are.
 """
 
 import os
-import random
 
 import pytest
 
@@ -13,7 +12,7 @@ from e2e.fleet_faults.trial import try_out
 from e2e.fleet_faults.weather import Fault
 
 TRIALS = int(os.environ.get("FLEET_FAULTS_TRIALS", "24"))
-SEED = int(os.environ.get("FLEET_FAULTS_SEED", random.randrange(10**9)))  # noqa: S311 - no secret
+SEED = int(os.environ.get("FLEET_FAULTS_SEED", "520276300"))
 PARTS = 8
 
 
