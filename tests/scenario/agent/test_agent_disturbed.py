@@ -340,14 +340,14 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
 
     def ask(moment: str) -> None:
         if asks and moment == "sleep" and world.stops:
-            world.runs.ask_for_deleted_pods(FIRST)
+            world.runs.ask_for_owner_changes(FIRST)
 
     world.kube.changed = delete
     world.hook = ask
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
-    assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if asks else frozenset())
+    assert world.runs.owner_changes(FIRST).deleted == (("uid-web",) if asks else ())
     at_work = world.moments[world.moments.index("hand_over") : world.moments.index("_clean_up")]
     assert ("list_pods_on_node" in at_work) is asks, "who is not asked does not look"
 
@@ -371,13 +371,13 @@ async def test_the_executor_is_told_of_pods_that_were_removed_at_once(
         if moment == "sleep" and world.stops and not world.kube.hidden:
             world.kube.hidden.add("web")
             world.kube.report({**gone, "status": status}, change=WatchEventType.DELETED)
-            world.runs.ask_for_deleted_pods(FIRST)
+            world.runs.ask_for_owner_changes(FIRST)
 
     world.hook = ask
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
-    assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if told else frozenset())
+    assert world.runs.owner_changes(FIRST).deleted == (("uid-web",) if told else ())
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import specs_of
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import PASSING, Finding
 from nodeupgrade.kubelethash import KubeletVersion
@@ -42,6 +43,7 @@ def plan_arrivals(examination: Examination, pods: Iterable[Pod], asked: Arrivals
     expendable = examination.agents | {PodUid(ref.uid) for ref in examination.pins.recreated}
     return replace(
         answer,
+        specs=specs_of(facts.pods),
         containers=tuple(replace(c, expendable=c.pod.uid in expendable) for c in rewriting.containers),
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         hooks=tuple(

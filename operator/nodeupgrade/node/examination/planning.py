@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.cluster.agent_pods import agents_of
+from nodeupgrade.cluster.owner_changes import Planned, StaticSource, specs_of
 from nodeupgrade.cluster.pod_owner import with_owners
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
@@ -34,7 +35,6 @@ from nodeupgrade.node.plan.plan import (
     KubeletSwap,
     RunPlan,
     ShieldPlan,
-    StaticSource,
     StopHook,
 )
 from nodeupgrade.node.plan.request import RunRequest
@@ -239,6 +239,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         holds_package=holds_package(facts),
         cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
+        owned=Planned(containers=specs_of(facts.pods), manifests=tuple(_static_sources(examination))),
         examined_at=timestamp(facts.now),
     )
 
@@ -265,7 +266,6 @@ def _shield(examination: Examination) -> ShieldPlan | None:
             for instance, _, container in facts.running_containers()
             if (command := container.stop_command)
         ),
-        static=tuple(_static_sources(examination)),
     )
 
 

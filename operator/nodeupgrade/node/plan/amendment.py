@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nodeupgrade.api.values import ContainerId, PodUid, RunId, SandboxId
+from nodeupgrade.cluster.owner_changes import ContainerSpec
 from nodeupgrade.node.plan.plan import AwaitedContainer, CompletingPod, PlannedContainer, RunPlan, StopHook
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 
@@ -33,6 +34,7 @@ class PlannedArrivals:
     containers: tuple[PlannedContainer, ...] = ()
     completing: tuple[CompletingPod, ...] = ()
     hooks: tuple[StopHook, ...] = ()
+    specs: tuple[ContainerSpec, ...] = ()  # of their pods, as their owners want them by now
     obstacle: str | None = None  # why they cannot be taken in
 
 
@@ -46,6 +48,7 @@ class Amendment:
     inventory: Inventory = Inventory()  # the instances that came
     completing: tuple[CompletingPod, ...] = ()
     hooks: tuple[StopHook, ...] = ()
+    specs: tuple[ContainerSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +111,7 @@ def amended(plan: RunPlan, change: Amendment) -> RunPlan:
         ),
         completing=(*(each for each in plan.completing if each.pod not in pods), *change.completing),
         shield=shield,
+        owned=plan.owned.with_specs(change.specs),
     )
 
 
@@ -146,6 +150,7 @@ def amendment_of(
         ),
         completing=() if answer is None else answer.completing,
         hooks=() if answer is None else answer.hooks,
+        specs=() if answer is None else answer.specs,
     )
 
 
@@ -171,6 +176,7 @@ def unfit(answer: PlannedArrivals, asked: Arrivals) -> str | None:
     if seen:
         return f"{next(iter(seen.values())).label} is missing in the answer"
     ids = {c.id for c in asked.inventory.containers}
-    if any(h.container not in ids for h in answer.hooks) or any(c.pod not in pods for c in answer.completing):
+    about = {*(each.pod for each in answer.completing), *(spec.pod for spec in answer.specs)}
+    if any(h.container not in ids for h in answer.hooks) or not about <= pods:
         return "the answer is about pods that were not asked about"
     return None

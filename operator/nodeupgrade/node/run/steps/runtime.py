@@ -1,6 +1,6 @@
 """Steps of the runtime: its containers are confirmed, their hashes rewritten, and it serves them after a restart."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from nodeupgrade.api.json import JsonValue, to_json
@@ -24,7 +24,7 @@ from nodeupgrade.node.run.steps.actions import Payload, StepActions
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.verification.verification import hash_differences
 
-Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
+Hashes: TypeAlias = "dict[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
 """By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""
 
 
@@ -114,7 +114,7 @@ def _unrestored(unknown: Sequence[str], doubtful: Sequence[str]) -> str | None:
     """Return a sentence about the containers that the old kubelet may restart."""
     causes = (
         ("their stored hash could not be restored, since another process changed their metadata", unknown),
-        ("added after planning", doubtful),
+        ("added or changed after planning", doubtful),
     )
     said = [f"{why}, so the old kubelet may restart them: {', '.join(labels)}" for why, labels in causes if labels]
     return "; ".join(said) or None
@@ -143,8 +143,13 @@ def _serves_another_era(node: Node, hashes: Hashes) -> bool:
 
 
 def _hashes(plan: RunPlan, restored: Iterable[AwaitedContainer] = ()) -> Hashes:
-    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *restored)}
-    return begun | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
+    """Return the hashes of all containers. What an owner changed is restored with those of its new spec."""
+    planned = {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
+    return _begun(plan.awaited) | planned | _begun(restored)
+
+
+def _begun(containers: Iterable[AwaitedContainer]) -> Hashes:
+    return {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in containers}
 
 
 class RestartRuntime(StepActions):
