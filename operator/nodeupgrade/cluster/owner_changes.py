@@ -47,9 +47,12 @@ class Planned:
     containers: tuple[ContainerSpec, ...] = ()
     manifests: tuple[StaticSource, ...] = ()
 
-    def with_specs(self, specs: Iterable[ContainerSpec]) -> "Planned":
-        """Return this with specs that were planned later."""
-        return replace(self, containers=tuple(_newest((*self.containers, *specs))))
+    def and_later(self, later: "Planned") -> "Planned":
+        """Return this with what was planned later."""
+        manifests = {source.pod: source for source in (*self.manifests, *later.manifests)}
+        return Planned(
+            containers=tuple(_newest((*self.containers, *later.containers))), manifests=tuple(manifests.values())
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

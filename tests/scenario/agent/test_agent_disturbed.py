@@ -352,6 +352,25 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
     assert ("list_pods_on_node" in at_work) is asks, "who is not asked does not look"
 
 
+async def test_the_executor_is_told_unasked_what_an_owner_changed(world: World) -> None:
+    """A kubelet may act on it before the executor can ask."""
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
+    web = next(pod for pod in world.node.kubelet.pods if pod.ref.name == "web").raw
+    other = [{**each, "image": "other:2"} for each in web["spec"]["containers"][:1]] + web["spec"]["containers"][1:]
+    reports = iter([{**web, "spec": {**web["spec"], "containers": other}}])
+
+    def report(moment: str) -> None:
+        if moment == "sleep" and world.stops and (pod := next(reports, None)):
+            world.kube.report(pod, change=WatchEventType.MODIFIED)
+
+    world.hook = report
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+    [spec] = world.runs.owner_changes(FIRST).specs
+    assert (spec.pod, spec.name) == ("uid-web", web["spec"]["containers"][0]["name"])
+
+
 @pytest.mark.parametrize(
     ("status", "told"),
     [({"phase": "Running"}, True), ({"phase": "Failed", "reason": "OutOfcpu"}, False)],

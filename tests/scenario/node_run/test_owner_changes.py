@@ -15,10 +15,11 @@ from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import newcomers
-from tests.doubles.node import Behaviour, manifest
+from tests.doubles.node import Behaviour, SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
-from tests.scenario.node_run.test_node_run import START, Story, story
+from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
 OLD_STOPS, NEW_STARTS = "services.stop kubelet.service", START
 RESTORES = "services.stop kubelet.service"
@@ -170,3 +171,105 @@ def test_a_manifest_that_is_edited_or_removed_is_let_through_and_named(
     assert report.owner_changes == (OwnedChange(name="default/etcd-node-a", change=named),)
     assert others_run_on(it, "etcd")
     assert (instances(it, "helper") == 1) is (change is edited)
+
+
+def of_agent(**how: Any) -> Story:
+    """A story with an agent that answers about all that came, as on a real node."""
+    pods = [pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("job", "work", restart_policy="Never")]
+    node = SimulatedNode(version="v1.30.14", pods=pods, **how)
+    examination = examination_of(node, "v1.33.13", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    it = with_agent(Story(node, examination.plan))
+    node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
+    return it
+
+
+def acts_before_the_stop(it: Story, act: Callable[[], None]) -> None:
+    """Have an owner change something for which the old kubelet still has time, after the last look."""
+    it.node.calls.before("services.mask kubelet.service", act)
+    it.node.calls.durations["services.mask kubelet.service"] = 2.0
+
+
+def test_an_image_that_the_old_kubelet_has_set_before_the_stop_is_planned_and_named() -> None:
+    it = of_agent()
+    acts_before_the_stop(it, lambda: sets(it, image="nginx:2"))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.changed) == (Outcome.UPGRADED, 0, ()), report.message
+    assert it.node.kubelet.replaced == [NGINX], "by the old kubelet"
+    assert (report.ended_before, report.owner_changes) == ((NGINX,), (IMAGE,))
+    assert (report.baseline, report.rewritten) == (4, 4)
+
+
+def test_a_change_that_was_taken_in_before_the_stop_excuses_nothing_afterwards() -> None:
+    it = of_agent()
+    acts_before_the_stop(it, lambda: sets(it, image="nginx:2"))
+
+    def spoil() -> None:
+        [now] = [c for c in it.node.inventory().running() if c.name == "nginx"]
+        it.node.runtime.serve(now.id, HashValue("bad"))
+
+    it.node.calls.before(START, spoil)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
+
+
+def test_a_manifest_that_is_added_before_the_stop_is_kept_like_the_others_and_named() -> None:
+    it = of_agent(manifests={"etcd.yaml": manifest("etcd", "etcd")})
+    path = f"{MANIFESTS}/proxy.yaml"
+    acts_before_the_stop(it, lambda: it.node.disk.update({path: manifest("proxy", "proxy")}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.changed) == (Outcome.UPGRADED, 0, ()), report.message
+    assert (it.node.kubelet.replaced, instances(it, "proxy"), instances(it, "etcd")) == ([], 1, 1)
+    [uid] = {s.pod.uid for s in it.node.inventory().sandboxes if s.pod.name == "proxy-node-a"}
+    assert f'uid: "{uid}"'.encode() in it.node.disk[path]
+    assert report.owner_changes == (OwnedChange(name="default/proxy-node-a", change=OwnerChange.MANIFEST_ADDED),)
+
+
+def test_a_manifest_that_is_added_before_the_stop_is_as_it_was_after_a_rollback() -> None:
+    it = of_agent()
+    path, added = f"{MANIFESTS}/proxy.yaml", manifest("proxy", "proxy")
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    acts_before_the_stop(it, lambda: it.node.disk.update({path: added}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, it.node.disk[path]) == (Outcome.ROLLED_BACK, 0, added)
+    assert instances(it, "proxy") == 1
+
+
+def test_a_manifest_that_the_old_kubelet_has_read_before_the_stop_is_taken_in() -> None:
+    it = of_agent(manifests={"etcd.yaml": manifest("etcd", "etcd")})
+    acts_before_the_stop(it, lambda: edited(it))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+    assert (instances(it, "helper"), instances(it, "etcd")) == (1, 2)
+    assert it.node.kubelet.replaced == ["default/etcd-node-a/etcd"], "by the old kubelet"
+    assert OwnedChange(name="default/etcd-node-a", change=OwnerChange.MANIFEST_CHANGED) in report.owner_changes
+
+
+def test_the_agent_is_believed_about_no_other_file_than_a_manifest() -> None:
+    it = of_agent()
+    path = f"{MANIFESTS}/proxy.yaml"
+    acts_before_the_stop(it, lambda: it.node.disk.update({path: manifest("proxy", "proxy")}))
+    honest = it.node.ports.planned_arrivals
+
+    def lies(asked: Arrivals) -> PlannedArrivals | None:
+        said = honest(asked)
+        pins = () if said is None else (replace(pin, content=pin.content + b"# more\n") for pin in said.pins)
+        return said and replace(said, pins=tuple(pins))
+
+    it.node.ports = replace(it.node.ports, planned_arrivals=lies)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert "more" not in it.node.disk[path].decode()

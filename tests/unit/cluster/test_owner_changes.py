@@ -142,7 +142,7 @@ def test_a_change_that_is_taken_back_is_still_known_and_what_is_planned_later_co
     back = shown(WEB).and_before(there)
 
     assert excused(back) == {("uid-web", "nginx"): OwnerChange.IMAGE_CHANGED}
-    replanned = PLANNED.with_specs(there.specs)
+    replanned = PLANNED.and_later(Planned(containers=there.specs))
     assert owner_change(replanned, back, PodUid("uid-web"), "nginx") is None
 
 

@@ -165,6 +165,7 @@ class OwnerChange(StrEnum):
     POD_DELETED = "PodDeleted"
     MANIFEST_CHANGED = "ManifestChanged"
     MANIFEST_REMOVED = "ManifestRemoved"
+    MANIFEST_ADDED = "ManifestAdded"
 
     @property
     def of_manifest(self) -> bool:

@@ -28,6 +28,7 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.host.clock import Clock
+from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
@@ -57,6 +58,7 @@ class Handover:
     guard: Guard
     pods: PodWatch
     clock: Clock  # the node's
+    files: FilesView  # likewise
 
     async def begin(self, plan: RunPlan) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
@@ -94,7 +96,7 @@ class Handover:
             NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
         """
         await self.pods.begin()
-        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, prepared)
+        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
         absent = polls = 0
         unit_state = ""
         while True:

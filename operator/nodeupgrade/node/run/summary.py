@@ -1,9 +1,9 @@
 """Sum up a run that ends: look at the node a last time, and write the run's report."""
 
-from itertools import islice
+from itertools import chain, islice
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
-from nodeupgrade.api.task.status import OwnedChange
+from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.owner_changes import owner_changes
@@ -51,7 +51,7 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(each.label for each in final.seen.ended),
         changed=affected(each.label for each in final.seen.changed),
-        owner_changes=_owner_changes(node, written),
+        owner_changes=_owner_changes(node, written, plan),
         ended_before=ended_before(written, journal),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
         recreated=recreated(plan, final.inventory) if final.complete else (),
@@ -60,15 +60,18 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     )
 
 
-def _owner_changes(node: Node, written: RunPlan) -> tuple[OwnedChange, ...]:
-    """Return the first changes that owners made to what ran when the run was planned."""
-    pods = {each.pod.uid: str(each.pod) for each in written.watched().sandboxes}
+def _owner_changes(node: Node, written: RunPlan, plan: RunPlan) -> tuple[OwnedChange, ...]:
+    """Return the first changes that owners made to what ran when the run was planned, and the manifests they added."""
+    known = {source.path for source in written.owned.manifests}
+    added = {source.pod for source in plan.owned.manifests if source.path not in known}
+    pods = {each.pod.uid: str(each.pod) for each in (*plan.watched().sandboxes, *written.watched().sandboxes)}
     changes = (
         OwnedChange(name=pods[pod] if container is None else f"{pods[pod]}/{container}", change=change)
         for pod, container, change in owner_changes(written.owned, owner_evidence(node, written))
         if pod in pods
     )
-    return tuple(islice(changes, CONTAINERS_LISTED))
+    came = (OwnedChange(name=pods[pod], change=OwnerChange.MANIFEST_ADDED) for pod in added if pod in pods)
+    return tuple(islice(chain(changes, came), CONTAINERS_LISTED))
 
 
 def _let_through(node: Node, plan: RunPlan, journal: Journal) -> tuple[RefusedCall, ...]:
