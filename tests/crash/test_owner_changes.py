@@ -1,0 +1,61 @@
+"""The executor dies at every effect of a run during which an owner sets an image: that is set once, and named."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.task.status import OwnedChange, OwnerChange
+from nodeupgrade.cluster.owner_changes import Evidence, seen_in
+from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.hash_rewriting import newcomers
+from tests.crash.harness import World, crashing, recorded, world
+from tests.crash.states import single_strikes
+from tests.doubles.node import pod_json
+
+IMAGE = OwnedChange(name="default/web/nginx", change=OwnerChange.IMAGE_CHANGED)
+
+
+def wishing(*, turns_back: bool) -> World:
+    """A world in which an owner sets an image while no kubelet runs, and an agent that sees it."""
+    it = world(small=True, turns_back=turns_back)
+    node, seen = it.node, Evidence()
+    [container] = pod_json("web", "nginx")["spec"]["containers"]
+    web = parse_pod(pod_json("web", "nginx") | {"spec": {"containers": [{**container, "image": "nginx:2"}]}})
+
+    def owners() -> Evidence:
+        nonlocal seen
+        seen = seen_in(it.plan.owned, node.kubelet.pods).and_before(seen)
+        return seen
+
+    def sets() -> None:
+        node.kubelet.pods = [web if pod.ref == web.ref else pod for pod in node.kubelet.pods]
+
+    node.ports = replace(node.ports, owner_changes=owners, newcomers=lambda: newcomers(it.plan, node.kubelet.pods))
+    node.calls.before("runtime.rewrite", sets)
+    return it
+
+
+def wrong_with(after: World) -> list[str]:
+    report, now = after.report, after.node.inventory()
+    assert report is not None
+    if IMAGE not in report.owner_changes and report.outcome is Outcome.UPGRADED:
+        return [f"it is not named: {report}"]
+    begun = [c.name for c in now.containers].count("nginx")
+    others = {c.id for c in after.plan.baseline.running() if c.name != "nginx"} - {c.id for c in now.running()}
+    found = [f"restarted: {report.listed}"] if report.restarted else []
+    found += [f"begun {begun} times"] if begun != (1 if IMAGE not in report.owner_changes else 2) else []
+    return found + ([f"ended: {others}"] if others else [])
+
+
+@pytest.mark.parametrize("turns_back", [False, True], ids=["forward", "back"])
+def test_what_an_owner_sets_is_set_once_wherever_the_executor_dies(turns_back: bool) -> None:
+    wrong = {}
+    for strike in single_strikes(recorded(wishing(turns_back=turns_back))):
+        if strike.reboot:
+            continue
+        after = wishing(turns_back=turns_back).run(crashing(strike))
+        if found := wrong_with(after):
+            wrong[f"{strike}, {after.effects[strike.number]}"] = found
+
+    assert wrong == {}
