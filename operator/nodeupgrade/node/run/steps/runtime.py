@@ -24,7 +24,7 @@ from nodeupgrade.node.run.steps.actions import Payload, StepActions
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from nodeupgrade.node.verification.verification import hash_differences
 
-Hashes: TypeAlias = "dict[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
+Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
 """By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""
 
 
@@ -143,13 +143,8 @@ def _serves_another_era(node: Node, hashes: Hashes) -> bool:
 
 
 def _hashes(plan: RunPlan, restored: Iterable[AwaitedContainer] = ()) -> Hashes:
-    """Return the hashes of all containers. What an owner changed is restored with those of its new spec."""
-    planned = {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
-    return _begun(plan.awaited) | planned | _begun(restored)
-
-
-def _begun(containers: Iterable[AwaitedContainer]) -> Hashes:
-    return {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in containers}
+    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *restored)}
+    return begun | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
 
 
 class RestartRuntime(StepActions):
