@@ -1,6 +1,6 @@
 """Steps of the runtime: its containers are confirmed, their hashes rewritten, and it serves them after a restart."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from nodeupgrade.api.json import JsonValue, to_json
