@@ -51,7 +51,7 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(each.label for each in final.seen.ended),
         changed=affected(each.label for each in final.seen.changed),
-        owner_changes=_owner_changes(node, written, plan),
+        owner_changes=changes_by_owners(node, written, plan),
         ended_before=ended_before(written, journal),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
         recreated=recreated(plan, final.inventory) if final.complete else (),
@@ -60,7 +60,7 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     )
 
 
-def _owner_changes(node: Node, written: RunPlan, plan: RunPlan) -> tuple[OwnedChange, ...]:
+def changes_by_owners(node: Node, written: RunPlan, plan: RunPlan) -> tuple[OwnedChange, ...]:
     """Return the first changes that owners made to what ran when the run was planned, and the manifests they added."""
     known = {source.path for source in written.owned.manifests}
     added = {source.pod for source in plan.owned.manifests if source.path not in known}

@@ -244,8 +244,10 @@ def test_a_restart_that_an_owner_wanted_is_none_of_ours(
 
 def test_a_claim_of_the_node_side_does_not_stand_for_what_the_api_server_shows() -> None:
     """Of a pod that is not static, the API server shows itself whether its owner changed anything."""
-    claims = (OwnedChange(name="default/web/main", change=OwnerChange.IMAGE_CHANGED),)
-    claims += (OwnedChange(name="default/web", change=OwnerChange.MANIFEST_CHANGED),)
+    claims = (
+        OwnedChange(name="default/web/main", change=OwnerChange.IMAGE_CHANGED),
+        OwnedChange(name="default/web", change=OwnerChange.MANIFEST_CHANGED),
+    )
     counts = replace(TASK.reported.containers, owner_changes=claims)
 
     verdict = decide_verdict(NODE, replace(TASK, status=replace(TASK.reported, containers=counts)), (RESTARTED,), END)
