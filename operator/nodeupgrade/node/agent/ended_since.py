@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Journal) -> TaskStatus:
-    """Return the status of a successful run with the containers that have ended by themselves, or for their owners, until now.
+    """Return the status of a successful run with what has ended by itself, or for its owner, until now.
 
     Without the evidence, the control plane counts them as restarted. Any other status is returned as it is. So is one
     after whose run the kubelet was started again: the runtime's log may begin after a request of the former kubelet.
