@@ -35,7 +35,7 @@ STAY = ["/bin/busybox", "sh", "-c", "trap 'exit 0' TERM; while :; do /bin/busybo
 SLOW = ["/bin/busybox", "sh", "-c", "trap '/bin/busybox sleep 25; exit 0' TERM; while :; do /bin/busybox sleep 1; done"]
 PATIENT: Object = {"verify": {"settle": "8s", "kubeletDownBudget": "90s"}}
 
-Act = Callable[[FaultRun], None]
+Act = Callable[[FaultRun], object]
 
 
 def image(run: FaultRun) -> None:
@@ -78,11 +78,6 @@ def edit(run: FaultRun) -> None:
 def remove(run: FaultRun) -> None:
     """Remove the manifest of a static pod."""
     run.cluster.node.exec("rm", MANIFEST)
-
-
-def touch(run: FaultRun) -> None:
-    """Touch the manifests of all static pods."""
-    run.cluster.node.exec("sh", "-c", f"touch {FOLDER}/*")
 
 
 def claim(run: FaultRun) -> None:
@@ -189,29 +184,43 @@ def control(act: Act, victim: str) -> Harm:
     """
 
     def harm(run: FaultRun) -> Iterator[None]:
-        pod, _, name = victim.partition("/")
-        with ExitStack() as stack:
-            stack.enter_context(pods.running(run.cluster, _pod(run, STAY)))
-            stack.enter_context(pods.running(run.cluster, pods.pod(run.cluster, BYSTANDER)))
-            [before] = [c for c in run.cluster.node.snapshot().running() if _is(c.pod, pod) and c.name == name]
-            stack.enter_context(run.armed(BEFORE_START, "hang"))
-            stack.enter_context(run.armed(KUBELET_STARTED, "hang"))
-            yield
-            run.wait_hit(BEFORE_START)
-            store_hash(run.cluster, before.id, WRONG)
-            restart_runtime(run.cluster.node)
-            _act(run, act, BEFORE_START)
-            run.wait_hit(KUBELET_STARTED)
-            wait_for_refusals(run)
-            run.release(KUBELET_STARTED)
-            yield
-            message = str(run.cluster.task()["status"]["message"])
-            if f"{NAMESPACE}/{victim}" not in message:
-                raise LabError(f"{victim} is not named: {message}")
-            if before.id not in {c.id for c in run.cluster.node.snapshot().running()}:
-                raise LabError(f"{victim} was not kept")
+        with (
+            pods.running(run.cluster, _pod(run, STAY)),
+            pods.running(run.cluster, pods.pod(run.cluster, BYSTANDER)),
+        ):
+            yield from _unrecognised(run, act, victim)
 
     return harm
+
+
+def static_control(run: FaultRun) -> Iterator[None]:
+    """Let the new kubelet not recognise a static pod whose manifest is only touched."""
+    statics, name = StaticPods(run.cluster), f"{STATIC}-{run.cluster.node.name}"
+    with added(run.cluster.node, MANIFEST, static_pod(STATIC)):
+        wait_until("the static pod", lambda: statics.container(STATIC), timeout=60)
+        yield from _unrecognised(run, lambda _run: run.cluster.node.exec("touch", MANIFEST), f"{name}/main")
+        run.free.add(f"{NAMESPACE}/{name}")
+    wait_until("the end of the static pod", lambda: not statics.container(STATIC), timeout=60)
+
+
+def _unrecognised(run: FaultRun, act: Act, victim: str) -> Iterator[None]:
+    pod, _, name = victim.partition("/")
+    [before] = [c for c in run.cluster.node.snapshot().running() if _is(c.pod, pod) and c.name == name]
+    with run.armed(BEFORE_START, "hang"), run.armed(KUBELET_STARTED, "hang"):
+        yield
+        run.wait_hit(BEFORE_START)
+        store_hash(run.cluster, before.id, WRONG)
+        restart_runtime(run.cluster.node)
+        _act(run, act, BEFORE_START)
+        run.wait_hit(KUBELET_STARTED)
+        wait_for_refusals(run)
+        run.release(KUBELET_STARTED)
+        yield
+    message = str(run.cluster.task()["status"]["message"])
+    if f"{NAMESPACE}/{victim}" not in message:
+        raise LabError(f"{victim} is not named: {message}")
+    if before.id not in {c.id for c in run.cluster.node.snapshot().running()}:
+        raise LabError(f"{victim} was not kept")
 
 
 def _act(run: FaultRun, act: Act, moment: Failpoint) -> None:
@@ -266,7 +275,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("wish/manifest-edited", wished_static(edit, "ManifestChanged", BEFORE_START), UP),
     Fault("wish/manifest-removed", wished_static(remove, "ManifestRemoved", BEFORE_PIN), UP),
     Fault("wish/manifest-edited-before", wished_static(edit, "ManifestChanged", BEFORE_PIN), UP),
-    Fault("wish/manifest-control", control(touch, f"{BYSTANDER}/main"), BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/manifest-control", static_control, BACK, needs=_containerd, spec=PATIENT),
     Fault("wish/manifest-added", static_added, UP),
     Fault("wish/resize", wished(resize, "Resized"), UP),
     Fault("wish/resize-control", control(resize, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
