@@ -130,7 +130,7 @@ def just_before(run: FaultRun) -> Iterator[None]:
         after = _instances(run)
         if after["other"] != before["other"] or after["sandbox"] != before["sandbox"]:
             raise LabError("more than one container changed")
-        run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+        _require_named(run, "ImageChanged", f"{WISH}/main")
 
 
 def wished_static(act: Act, change: str, moment: Failpoint) -> Harm:
@@ -169,7 +169,7 @@ def static_added(run: FaultRun) -> Iterator[None]:
             _act(run, lambda _run: statics.write(later, static_pod("later")), BEFORE_START)
             yield
         wait_until("both pods", lambda: all(map(statics.container, (STATIC, "later"))) or None, timeout=60)
-        run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+        _require_named(run, "ManifestAdded", f"{STATIC}-{run.cluster.node.name}")
     finally:
         run.cluster.node.exec("rm", "-f", MANIFEST, later)
     wait_until("their end", lambda: not any(map(statics.container, (STATIC, "later"))), timeout=60)
