@@ -272,13 +272,13 @@ def _containerd(runtime: LabRuntime) -> bool:
 FAULTS: tuple[Fault, ...] = (
     Fault("wish/image", wished(image, "ImageChanged"), UP),
     Fault("wish/image-control", control(image, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/resize-control", control(resize, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/resize", wished(resize, "Resized"), UP),
     Fault("wish/manifest-edited", wished_static(edit, "ManifestChanged", BEFORE_START), UP),
     Fault("wish/manifest-removed", wished_static(remove, "ManifestRemoved", BEFORE_PIN), UP),
     Fault("wish/manifest-edited-before", wished_static(edit, "ManifestChanged", BEFORE_PIN), UP),
     Fault("wish/manifest-control", static_control, BACK, needs=_containerd, spec=PATIENT),
     Fault("wish/manifest-added", static_added, UP),
-    Fault("wish/resize", wished(resize, "Resized"), UP),
-    Fault("wish/resize-control", control(resize, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
     Fault("wish/deleted", wished(delete, "PodDeleted", of=WISH), UP),
     Fault("wish/deleted-slowly", wished(delete, "PodDeleted", of=WISH, command=SLOW), UP),
     Fault("wish/evicted", wished(evict, "PodDeleted", of=WISH), UP),
@@ -289,3 +289,4 @@ FAULTS: tuple[Fault, ...] = (
     Fault("wish/image-just-before", just_before, UP),
     Fault("wish/image-going-back", wished(image, "ImageChanged", back=True), BACK),
 )
+"""The API server lets a pod be resized only if its kubelet is 1.33 or later, which is so after the first row."""
