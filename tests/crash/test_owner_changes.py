@@ -79,7 +79,7 @@ def adding(*, turns_back: bool) -> World:
 def wrong_with_manifest(after: World) -> list[str]:
     assert after.report is not None
     now, there = after.node.inventory(), after.node.disk.get(PROXY)
-    [uid] = {s.pod.uid for s in now.sandboxes if s.pod.name.startswith("proxy-")} or {None}
+    uid = next((s.pod.uid for s in now.sandboxes if s.pod.name.startswith("proxy-")), None)
     pinned = pin(ADDED, uid) if uid else ADDED
     found = [f"restarted: {after.report.listed}"] if after.report.restarted else []
     found += [f"begun {n} times"] if (n := [c.name for c in now.containers].count("proxy")) > 1 else []
