@@ -3,7 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds, PodUid, SandboxId
+from nodeupgrade.api.values import AwakeTime, BootIdentity, MonotonicSeconds, SandboxId
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
@@ -52,7 +53,7 @@ class World:
             is_raised=lambda: self.raised, socket=socket,
             lives=lambda process: self.alive and process not in self.ended,
             list_containers=self.listed,
-            memory=lambda _container: 100, deleted_pods=self.deleted, digest=lambda _path: self.digest,
+            memory=lambda _container: 100, owners=self.owners,
             record_refusal=self.record, record_waiting=self.waited.append,
             clock=Clock(),
             shuts_down=self.shuts_down, client=lambda peer: "" if peer == PEER else "crictl (process 7)",
@@ -64,9 +65,10 @@ class World:
     async def listed(self, _service: str, _sandbox: SandboxId) -> tuple[ContainerInstance, ...]:
         return self.listing
 
-    def deleted(self) -> set[PodUid]:
+    def owners(self) -> Evidence:
         self.asked += 1
-        return {WEB.uid} if self.deleted_after is not None and self.asked > self.deleted_after else set()
+        deleted = (WEB.uid,) if self.deleted_after is not None and self.asked > self.deleted_after else ()
+        return Evidence(deleted=deleted).with_manifests(shielded_plan().owned, lambda _path: self.digest)
 
     def record(self, call: RefusedCall) -> None:
         if self.broken:

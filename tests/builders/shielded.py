@@ -3,16 +3,9 @@
 from functools import cache
 
 from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
+from nodeupgrade.cluster.owner_changes import Planned, StaticSource
 from nodeupgrade.node.host.processes.process import Process
-from nodeupgrade.node.plan.plan import (
-    PLAN_SCHEMA,
-    KubeletSwap,
-    PlannedContainer,
-    RunPlan,
-    ShieldPlan,
-    StaticSource,
-    StopHook,
-)
+from nodeupgrade.node.plan.plan import PLAN_SCHEMA, KubeletSwap, PlannedContainer, RunPlan, ShieldPlan, StopHook
 from nodeupgrade.node.runtimes.inventory import (
     ContainerInstance,
     ContainerState,
@@ -80,5 +73,6 @@ def shielded_plan(*, socket: str = "/run/runtime.sock", static: bool = True) -> 
             sandboxes=tuple(sandbox(pod, 20 + number) for number, pod in enumerate(PODS)),
         ),
         containers=tuple(planned(pod) for pod in PODS),
-        shield=ShieldPlan(socket=socket, hooks=(hook,), static=(source,) if static else ()),
+        shield=ShieldPlan(socket=socket, hooks=(hook,)),
+        owned=Planned(manifests=(source,) if static else ()),
     )  # fmt: skip

@@ -193,10 +193,18 @@ def of_a_program(data: bytes, place: Path) -> object:
 def messages_of(data: bytes, place: Path) -> object:
     kubelet = KUBELET
     arrivals = messages.ARRIVALS, messages.PLANNED_ARRIVALS
-    for name in (messages.TROUBLE, messages.DELETED, messages.NEWCOMERS, *arrivals, messages.GUARD, RESCUE, kubelet):
+    for name in (
+        messages.TROUBLE,
+        messages.OWNER_CHANGES,
+        messages.NEWCOMERS,
+        *arrivals,
+        messages.GUARD,
+        RESCUE,
+        kubelet,
+    ):
         put(place / RUN / name, data)
     runs = RunStore(place)
-    of_an_agent = runs.deleted_pods(RUN), runs.newcomers(RUN), runs.shown_kubelet(RUN)
+    of_an_agent = runs.owner_changes(RUN), runs.newcomers(RUN), runs.shown_kubelet(RUN)
     asked = Arrivals(schema=1, run_id=RUN, inventory=Inventory())
     of_arrivals = runs.arrivals(RUN), runs.ask_for_plan(RUN, asked)
     return runs.trouble(RUN), of_an_agent, of_arrivals, runs.read_guard(RUN), runs.rescue(RUN)

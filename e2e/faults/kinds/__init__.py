@@ -17,10 +17,11 @@ from e2e.faults.kinds import (
     shims,
     state_files,
     unseen,
+    wishes,
 )
 
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *api_server.FAULTS, *people.FAULTS,
     *pods.FAULTS, *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
-    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS,
+    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS, *wishes.FAULTS,
 )  # fmt: skip

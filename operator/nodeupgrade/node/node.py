@@ -8,7 +8,7 @@ from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.failpoints.failpoints import Failpoint
 from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.files.files import Files, FilesView
@@ -48,8 +48,8 @@ class Node:
     packages: Packages  # only used if the plan holds a package
     # whether a rollback was requested; called before every decision and during long waits
     abort: Callable[[], bool] = lambda: False
-    # pods that were deleted since the run began, as the agent reports them
-    deleted_pods: Callable[[], frozenset[PodUid]] = frozenset
+    # what owners changed since the run was planned, as the agent reports it
+    owner_changes: Callable[[], Evidence] = Evidence
     # pods that were added after planning, as the agent reports them; None without a report
     newcomers: Callable[[], Newcomers | None] = lambda: None
     # asks the agent to plan what came after planning; returns its latest answer

@@ -24,8 +24,9 @@ from nodeupgrade.cluster.kube_api import (
     WatchEvent,
     WatchEventType,
 )
+from nodeupgrade.cluster.owner_changes import was_removed
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs, start_hook
-from nodeupgrade.node.verification.ended_containers import was_removed
 from tests.builders.tasks import task_spec
 from tests.contract.kube.apiserver import ApiServer
 from tests.contract.kube.conftest import ROOT
@@ -128,7 +129,7 @@ async def test_the_agent_learns_the_last_state_of_a_pod_that_is_removed_at_once(
             last = [event async for event in _until_deleted(events)][-1]
 
     assert last.body["metadata"]["uid"] == made["metadata"]["uid"]
-    assert was_removed(last.body) is removed
+    assert was_removed(parse_pod(last.body)) is removed
 
 
 async def _until_deleted(events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:

@@ -43,7 +43,12 @@ def plan_for(node: SimulatedNode, version: str, **how: Any) -> RunPlan:
 
 def agent_for(node: SimulatedNode, examination: Examination) -> Callable[[Arrivals], PlannedArrivals]:
     """Return an agent that plans at once what came since an examination."""
-    return lambda asked: plan_arrivals(examination, node.kubelet.pods, asked)
+
+    def answer(asked: Arrivals) -> PlannedArrivals:
+        manifests = read_manifests(node.files, examination.layout)
+        return plan_arrivals(examination, node.kubelet.pods, manifests, asked)
+
+    return answer
 
 
 def examination_of(

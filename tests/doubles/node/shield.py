@@ -3,7 +3,8 @@
 from collections.abc import Callable, MutableMapping
 from hashlib import sha256
 
-from nodeupgrade.api.values import Digest, PodUid
+from nodeupgrade.api.values import Digest
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall, Shielded
@@ -22,7 +23,7 @@ class SimulatedShield:
         unwritable: whether it cannot write down what it refused.
         aside: whether it has left the path of a runtime that has ended.
         unstartable: whether the process cannot be started.
-        deleted: returns the pods that were deleted in the API.
+        owners: returns what shows what owners changed.
         shuts_down: returns whether the node is shutting down.
     """
 
@@ -39,7 +40,7 @@ class SimulatedShield:
         self._refused: list[RefusedCall] = []
         self._restarts = 0
         self._waiting: dict[RuntimeCall, float] = {}
-        self.deleted: Callable[[], frozenset[PodUid]] = frozenset
+        self.owners: Callable[[], Evidence] = Evidence
         self.shuts_down: Callable[[], bool] = lambda: False
         self._disk = disk
         self._runtime = runtime
@@ -133,7 +134,8 @@ class SimulatedShield:
         if harmed is not None and shielded.may_have_ended(harmed):
             of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
             harmed = shielded.harmed_by(call, living.__contains__, lambda _: None, of_pod)
-        if harmed is None or self.shuts_down() or shielded.excuse(harmed, self.deleted(), self._digest) is not None:
+        owners = self.owners().with_manifests(shielded.plan.owned, self._digest)
+        if harmed is None or self.shuts_down() or shielded.excuse(harmed, owners) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)
         if self._timeline.monotonic < first + EXCUSE_SECONDS:

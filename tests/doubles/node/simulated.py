@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.runtimes.description import RuntimeKind
@@ -87,7 +87,7 @@ class SimulatedNode:
             failpoint=self.calls.failpoint,
         )
         self.calls.watch = self.kubelet.watch
-        self.shield.deleted = self._deleted
+        self.shield.owners = self._owner_changes
         self.shield.shuts_down = lambda: self.services.shutting_down
         self.kubelet.pods = [parse_pod(pod) for pod in pods]
         self.services.arguments = arguments
@@ -122,5 +122,5 @@ class SimulatedNode:
             sandboxes=tuple(self.runtime.sandboxes.values()),
         )
 
-    def _deleted(self) -> frozenset[PodUid]:
-        return self.ports.deleted_pods()  # as of now: tests exchange this port
+    def _owner_changes(self) -> Evidence:
+        return self.ports.owner_changes()  # as of now: tests exchange this port

@@ -341,16 +341,35 @@ async def test_the_executor_is_told_which_pods_were_deleted_if_it_asks(world: Wo
 
     def ask(moment: str) -> None:
         if asks and moment == "sleep" and world.stops:
-            world.runs.ask_for_deleted_pods(FIRST)
+            world.runs.ask_for_owner_changes(FIRST)
 
     world.kube.changed = delete
     world.hook = ask
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
-    assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if asks else frozenset())
+    assert world.runs.owner_changes(FIRST).deleted == (("uid-web",) if asks else ())
     at_work = world.moments[world.moments.index("hand_over") : world.moments.index("_clean_up")]
     assert ("list_pods_on_node" in at_work) is asks, "who is not asked does not look"
+
+
+async def test_the_executor_is_told_unasked_what_an_owner_changed(world: World) -> None:
+    """A kubelet may act on it before the executor can ask."""
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
+    web = next(pod for pod in world.node.kubelet.pods if pod.ref.name == "web").raw
+    other = [{**each, "image": "other:2"} for each in web["spec"]["containers"][:1]] + web["spec"]["containers"][1:]
+    reports = iter([{**web, "spec": {**web["spec"], "containers": other}}])
+
+    def report(moment: str) -> None:
+        if moment == "sleep" and world.stops and (pod := next(reports, None)):
+            world.kube.report(pod, change=WatchEventType.MODIFIED)
+
+    world.hook = report
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+    [spec] = world.runs.owner_changes(FIRST).specs
+    assert (spec.pod, spec.name) == ("uid-web", web["spec"]["containers"][0]["name"])
 
 
 @pytest.mark.parametrize(
@@ -372,13 +391,13 @@ async def test_the_executor_is_told_of_pods_that_were_removed_at_once(
         if moment == "sleep" and world.stops and not world.kube.hidden:
             world.kube.hidden.add("web")
             world.kube.report({**gone, "status": status}, change=WatchEventType.DELETED)
-            world.runs.ask_for_deleted_pods(FIRST)
+            world.runs.ask_for_owner_changes(FIRST)
 
     world.hook = ask
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
 
-    assert world.runs.deleted_pods(FIRST) == ({"uid-web"} if told else frozenset())
+    assert world.runs.owner_changes(FIRST).deleted == (("uid-web",) if told else ())
 
 
 @pytest.mark.parametrize("early", [False, True])

@@ -5,11 +5,13 @@ from typing import cast
 
 import pytest
 
-from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.task.status import OwnedChange, OwnerChange, TaskPhase
 from nodeupgrade.node.agent.ended_since import with_ended_since
 from nodeupgrade.node.journal.journal import parse
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.task_status.run_status import run_status
+from tests.doubles.node import manifest
+from tests.doubles.node.containers.pods import MANIFESTS
 from tests.scenario.node_run.test_node_run import story
 
 
@@ -32,3 +34,18 @@ def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(ag
 
     ended = with_ended_since(status, host, it.plan, journal).containers.ended_list
     assert ended == (() if again else ("default/web/nginx",))
+
+
+def test_a_manifest_that_is_edited_after_a_run_is_named_and_its_pod_is_not_unchanged() -> None:
+    it = story(manifests={"etcd.yaml": manifest("etcd", "etcd")})
+    it.tell()
+    journal, node = parse(it.node.journal.data)[0], it.node
+    status = run_status(it.plan.run_id, it.plan, journal)
+    node.disk[f"{MANIFESTS}/etcd.yaml"] = manifest("etcd", "etcd", "helper")
+    node.timeline.advance(5)
+    host = cast("Host", SimpleNamespace(node=lambda *_: node.ports))
+
+    counts = with_ended_since(status, host, it.plan, journal).containers
+
+    assert counts.owner_changes == (OwnedChange(name="default/etcd-node-a", change=OwnerChange.MANIFEST_CHANGED),)
+    assert (counts.unchanged, counts.ended_list) == (status.containers.unchanged - 1, ())

@@ -11,6 +11,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
@@ -36,7 +37,7 @@ def delete(it: Story, name: str, told_after: float) -> None:
     """Delete a pod in the API; the kubelet hears at once, the agent later."""
     kubelet, told = it.node.kubelet, set[PodUid]()
     gone = next(pod for pod in kubelet.pods if pod.ref.name == name)
-    it.node.ports = replace(it.node.ports, deleted_pods=lambda: frozenset(told))
+    it.node.ports = replace(it.node.ports, owner_changes=lambda: Evidence(deleted=tuple(told)))
 
     def act() -> None:
         kubelet.pods.remove(gone)
@@ -102,7 +103,7 @@ def test_a_runtime_that_has_yet_to_say_how_a_container_ended_is_heard() -> None:
     report = it.tell()
 
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
-    assert {"default/web/nginx"} < set(report.ended)
+    assert (report.ended, report.changed) == (("default/web/nginx",), ("default/job/work",))
 
 
 def test_a_runtime_that_never_says_how_a_container_ended_is_not_waited_for_longer() -> None:
@@ -161,7 +162,8 @@ def test_a_pod_that_somebody_deletes_is_no_damage() -> None:
     report = it.tell()
 
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
-    assert sorted(report.ended) == ["default/web/log", "default/web/mesh", "default/web/nginx"]
+    assert sorted(report.changed) == ["default/web/log", "default/web/mesh", "default/web/nginx"]
+    assert list(map(str, report.owner_changes)) == ["default/web (pod deleted)"]
 
 
 def test_a_pod_that_ends_without_word_of_its_deletion_turns_the_run_back_in_time() -> None:

@@ -156,6 +156,42 @@ class RuntimeStatus:
     version: Annotated[str, "Version of the container runtime.", Field(max_length=limits.LABEL_LENGTH)] = ""
 
 
+class OwnerChange(StrEnum):
+    """What the owner of a pod changed during a run."""
+
+    IMAGE_CHANGED = "ImageChanged"
+    RESIZED = "Resized"
+    EPHEMERAL_CONTAINER_ADDED = "EphemeralContainerAdded"
+    POD_DELETED = "PodDeleted"
+    MANIFEST_CHANGED = "ManifestChanged"
+    MANIFEST_REMOVED = "ManifestRemoved"
+    MANIFEST_ADDED = "ManifestAdded"
+
+    @property
+    def of_manifest(self) -> bool:
+        """Whether it is a change of a static pod's manifest, which the API server does not show."""
+        return self in {OwnerChange.MANIFEST_CHANGED, OwnerChange.MANIFEST_REMOVED}
+
+    @property
+    def words(self) -> str:
+        """Return it as people say it, such as ``image changed``."""
+        return re.sub(r"(?<!^)([A-Z])", r" \1", self.value).lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnedChange:
+    """A change that an owner made during the run. What a kubelet does because of it is no restart by the upgrade."""
+
+    name: Annotated[ContainerPath, "The container, as namespace/pod/container; or the pod, as namespace/pod."]
+    change: Annotated[OwnerChange, "What was changed."]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.change.words})"
+
+
+OWNER_CHANGES = Field(max_items=limits.CONTAINERS_LISTED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCounts:
     """Containers of the node, by what happened to them."""
@@ -177,6 +213,11 @@ class ContainerCounts:
     ended_list: Annotated[
         ContainerPaths,
         "The first few containers that ended during the settle period for reasons of their own or with their pod.",
+    ] = ()
+    owner_changes: Annotated[
+        tuple[OwnedChange, ...],
+        OWNER_CHANGES,
+        "The first few changes that owners made during the run, by the API or by a manifest of a static pod.",
     ] = ()
     readiness_flaps: Annotated[
         ContainerPaths, "Pods, as namespace/name, that were reported unready although their containers kept running."

@@ -210,6 +210,8 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
         yield "Replaced", f"{counted(counts.recreated, 'container')} of static pods, on request: {named}"
     if counts.ended_list:
         yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}"
+    if counts.owner_changes:
+        yield "Changed", f"by their owners: {', '.join(map(str, counts.owner_changes))}"
 
 
 def _cordon(task: Task) -> str:

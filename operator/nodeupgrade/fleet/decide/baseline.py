@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import ContainerSpec, Planned, specs_of
 from nodeupgrade.cluster.pods import ContainerStatus, Pod
 
 _ID_CHARACTERS = 12
@@ -28,6 +30,8 @@ class Baseline:
     # running ones by ``namespace/pod/container``: pod UID, prefix of the container ID, restart count
     containers: Mapping[str, tuple[str, str, int]]
     ready: Mapping[str, str] = field(default_factory=dict)  # UIDs of the pods that were Ready, by ``namespace/pod``
+    # what their owners wanted, as digests of image and resources, by ``namespace/pod/container``; not of mirror pods
+    wanted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @classmethod
     def capture(cls, pods: Iterable[Pod]) -> "Baseline":
@@ -41,25 +45,32 @@ class Baseline:
                 if container.running
             },
             {str(pod): cls._uid(pod) for pod in staying if pod.ready},
+            {
+                f"{pod}/{spec.name}": (spec.image, spec.resources)
+                for pod in staying
+                for spec in specs_of((pod,))
+                if any(spec.name == container.name and container.running for container in pod.statuses)
+            },
         )
 
     @classmethod
     def parse(cls, text: str) -> "Baseline | None":
         """Decode a baseline; return None if the text is not one.
 
-        A run that an earlier version of this program began may have a baseline without ready pods, only containers.
+        A run that an earlier version of this program began may have a baseline of containers alone.
         """
         try:
             document = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
             content = document if "containers" in document else {"containers": document}  # its keys contain slashes
             containers = {label: (uid, start, count) for label, (uid, start, count) in content["containers"].items()}
-            return cls(containers, dict(content.get("ready") or {}))
+            wanted = {label: (image, resources) for label, (image, resources) in content.get("wanted", {}).items()}
+            return cls(containers, dict(content.get("ready") or {}), wanted)
         except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
             return None
 
     def render(self) -> str:
         """Encode the baseline as compressed text for an annotation."""
-        content = {"containers": self.containers, "ready": self.ready}
+        content = {"containers": self.containers, "ready": self.ready, "wanted": self.wanted}
         document = json.dumps(content, separators=(",", ":"), sort_keys=True)
         return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
 
@@ -85,6 +96,18 @@ class Baseline:
                 if since is None or ended is None or ended >= since.replace(microsecond=0):
                     changed.append(label)
         return tuple(sorted(changed))
+
+    @property
+    def owned(self) -> Planned:
+        """Return what owners wanted before the run."""
+        specs = (
+            ContainerSpec(
+                pod=PodUid(self.containers[label][0]), name=label.rpartition("/")[2], image=image, resources=resources
+            )
+            for label, (image, resources) in self.wanted.items()
+            if label in self.containers
+        )
+        return Planned(containers=tuple(specs))
 
     def no_longer_ready(self, pods: Iterable[Pod]) -> tuple[str, ...]:
         """Return the pods that were Ready and are not now, except those that are terminating or finished."""

@@ -15,6 +15,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.cluster.owner_changes import owner_change, seen_in
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.baseline import Baseline
@@ -100,6 +101,7 @@ def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
         (flaps, "pod", "reported unready meanwhile"),
         (() if before is None else before.no_longer_ready(pods), "pod", "Ready before and not now"),
         (sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
+        (sorted(seen.changed), "container", "changed by their owners"),
         (sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
     )
     text = "; ".join(f"{counted(len(names), what)} {how}: {_named(names)}" for names, what, how in notes if names)
@@ -135,6 +137,9 @@ class _Restarts:
     # ended by themselves, which only the node side can distinguish from an end by the kubelet. It is believed unless
     # the API shows otherwise, and the verdict names these containers.
     excused: frozenset[str]
+    # restarted since their owners wanted it: as the API shows, which the node side does not contradict; or, for static
+    # pods, of which the API shows only what the kubelet writes, as the node side reports
+    changed: frozenset[str] = frozenset()
 
 
 def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
@@ -146,9 +151,26 @@ def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
         return frozenset() if before is None else frozenset(before.restarted(compared, since))
 
     every, since_stop = seen(None), seen(stopped)
-    ended = _ended(task, pods, every)
-    caused = (since_stop | {*task.reported.containers.restarted_list}) - ended
-    return _Restarts(caused=caused, earlier=every - since_stop, excused=ended & every)
+    ended, restarted = _ended(task, pods, every), frozenset(task.reported.containers.restarted_list)
+    changed = frozenset() if before is None else _changed(task, before, pods, since_stop) - restarted - ended
+    return _Restarts(
+        caused=(since_stop | restarted) - ended - changed,
+        earlier=every - since_stop,
+        excused=ended & every,
+        changed=changed,
+    )
+
+
+def _changed(task: Task, before: Baseline, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset[str]:
+    planned, evidence = before.owned, seen_in(before.owned, pods)
+    manifests = {each.name for each in task.reported.containers.owner_changes if each.change.of_manifest}
+    return frozenset(
+        label
+        for pod in pods
+        for label, name in ((f"{pod}/{container.name}", container.name) for container in pod.statuses)
+        if label in seen
+        and (str(pod) in manifests if pod.mirror else owner_change(planned, evidence, pod.ref.uid, name) is not None)
+    )
 
 
 _LOST = 255

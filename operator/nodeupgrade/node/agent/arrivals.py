@@ -14,6 +14,8 @@ from nodeupgrade.node.agent.preparation import Prepared
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.examination.planning import Examination
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
+from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.plan.amendment import Arrivals
 
@@ -27,6 +29,7 @@ class ArrivalPlanner:
     runs: AgentRuns
     kube: NodeSideKube
     node: NodeName
+    files: FilesView
     prepared: Prepared
     _answered: Arrivals | None = None
 
@@ -50,6 +53,7 @@ class ArrivalPlanner:
 
     async def _plan(self, examination: Examination, asked: Arrivals) -> None:
         pods = await asyncio.wait_for(self.kube.list_pods_on_node(self.node), REQUEST_SECONDS)
-        planned = plan_arrivals(examination, map(parse_pod, pods), asked)
+        manifests = await asyncio.to_thread(read_manifests, self.files, examination.layout)
+        planned = plan_arrivals(examination, map(parse_pod, pods), manifests, asked)
         await asyncio.to_thread(self.runs.report_planned, self.prepared.plan.run_id, planned)
         log.info("arrivals_planned", containers=len(planned.asked), obstacle=planned.obstacle)

@@ -1,4 +1,7 @@
-"""Adds what has ended by itself since a run, while its agent waited for probes: the API does not show why it ended."""
+"""Adds what has ended by itself or for its owner since a run, while its agent waited for probes.
+
+The API shows neither why a container ended nor the manifest of a static pod.
+"""
 
 from dataclasses import replace
 
@@ -13,13 +16,15 @@ from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.container_watch import last_look
+from nodeupgrade.node.run.report import report_of
+from nodeupgrade.node.run.summary import changes_by_owners
 from nodeupgrade.node.verification.verification import affected
 
 log = structlog.get_logger()
 
 
 def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Journal) -> TaskStatus:
-    """Return the status of a successful run with the containers that have ended by themselves until now.
+    """Return the status of a successful run with what has ended by itself, or for its owner, until now.
 
     Without the evidence, the control plane counts them as restarted. Any other status is returned as it is. So is one
     after whose run the kubelet was started again: the runtime's log may begin after a request of the former kubelet.
@@ -32,12 +37,21 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
         present = node.services.status(plan.swap.unit).started
         if present is None or present.seconds > started.monotonic:
             return status
-        seen = last_look(node, plan_in_effect(plan, journal), new_kubelet=True).seen
+        in_effect, report = plan_in_effect(plan, journal), report_of(journal)
+        seen = last_look(node, in_effect, new_kubelet=True).seen
+        changes = changes_by_owners(node, plan, in_effect)
     except NodeUpgradeError as error:
         log.info("ended_containers_unknown", error=str(error))
         return status
     before = status.containers
     ended = affected((*before.ended_list, *(each.label for each in seen.ended)))
+    known = () if report is None else report.changed
     new = sum(label not in before.ended_list for label in ended)
-    listed = ended[:CONTAINERS_LISTED]
-    return replace(status, containers=replace(before, ended_list=listed, unchanged=before.unchanged - new))
+    new += sum(label not in known for label in affected(each.label for each in seen.changed))
+    containers = replace(
+        before,
+        ended_list=ended[:CONTAINERS_LISTED],
+        owner_changes=tuple(dict.fromkeys((*before.owner_changes, *changes)))[:CONTAINERS_LISTED],
+        unchanged=before.unchanged - new,
+    )
+    return replace(status, containers=containers)

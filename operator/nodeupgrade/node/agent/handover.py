@@ -14,7 +14,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import NodeSideKube, NotFoundError
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
@@ -28,13 +28,14 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.host.clock import Clock
+from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.journal.journal import Journal, Mark
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.task_status.run_status import run_status
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status
-from nodeupgrade.node.verification.ended_containers import was_deleted
 
 POLL_SECONDS = 0.5
 LOOKS_FOR_ARRIVALS = 10
@@ -57,6 +58,7 @@ class Handover:
     guard: Guard
     pods: PodWatch
     clock: Clock  # the node's
+    files: FilesView  # likewise
 
     async def begin(self, plan: RunPlan) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
@@ -94,7 +96,7 @@ class Handover:
             NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
         """
         await self.pods.begin()
-        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, prepared)
+        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
         absent = polls = 0
         unit_state = ""
         while True:
@@ -102,7 +104,7 @@ class Handover:
             if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
-            await self._answer_executor(plan)
+            await self._answer_executor(plan, journal)
             if journal.mark(Step.AWAIT_NODE_STATUS) is Mark.DOING:
                 await self._report_kubelet(plan.run_id)
             polls += 1
@@ -187,26 +189,30 @@ class Handover:
         except OSError as error:
             log.warning("abort_delivery_failed", error=str(error))
 
-    async def _answer_executor(self, plan: RunPlan) -> None:
-        """Answer the executor, if it asks which pods were deleted or created after planning.
+    async def _answer_executor(self, plan: RunPlan, journal: Journal) -> None:
+        """Report what the watch has seen of owners' changes; list the pods if the executor asks about them.
 
-        Containers of deleted pods end for a reason other than the upgrade. The hashes of new pods cannot be computed
-        on the node, which lacks their specs.
+        A kubelet may act on a change at once, so it is reported unasked. The hashes of new pods cannot be computed on
+        the node, which lacks their specs.
         """
-        run = plan.run_id
-        wants_deleted, wants_newcomers = self.runs.deleted_pods_wanted(run), self.runs.newcomers_wanted(run)
-        if not (wants_deleted or wants_newcomers):
+        run, planned = plan.run_id, plan_in_effect(plan, journal).owned
+        wants_changes, wants_newcomers = self.runs.owner_changes_wanted(run), self.runs.newcomers_wanted(run)
+        try:
+            await asyncio.to_thread(self.runs.report_owner_changes, run, self.pods.owner_changes(planned))
+        except OSError as error:
+            log.info("owner_changes_delivery_failed", error=str(error))
+        if not (wants_changes or wants_newcomers):
             return
         try:
-            pods = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), REQUEST_SECONDS)
+            listed = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), REQUEST_SECONDS)
         except (NodeUpgradeError, TimeoutError):
             return
+        pods = tuple(map(parse_pod, listed))
         try:
-            if wants_deleted:
-                deleted = {PodUid(pod["metadata"]["uid"]) for pod in pods if was_deleted(pod)}
-                await asyncio.to_thread(self.runs.report_deleted, run, deleted | self.pods.removed)
+            if wants_changes:
+                await asyncio.to_thread(self.runs.report_owner_changes, run, self.pods.owner_changes(planned, pods))
             if wants_newcomers:
-                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, map(parse_pod, pods)))
+                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, pods))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import structlog
@@ -10,10 +11,10 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType
-from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.cluster.owner_changes import Evidence, Planned, seen_in, was_removed
+from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.verification.ended_containers import was_removed
 from nodeupgrade.node.verification.readiness_flaps import Flaps
 from nodeupgrade.text import number
 
@@ -61,6 +62,10 @@ class PodWatch:
         for pod in listed:
             self._update(pod)
 
+    def owner_changes(self, planned: Planned, listed: Iterable[Pod] = ()) -> Evidence:
+        """Return what owners have changed, as the watch and a newer list show it."""
+        return seen_in(planned, (*self.flaps.pods.values(), *listed), self.removed)
+
     async def _follow(self) -> None:
         while True:
             try:
@@ -88,7 +93,7 @@ class PodWatch:
         self._since = str(max(number(self._since or "") or 0, number(metadata["resourceVersion"]) or 0))
         if event.change is WatchEventType.DELETED:
             self.flaps = self.flaps.without(metadata["uid"])
-            self.removed |= {PodUid(metadata["uid"])} if was_removed(event.body) else set()
+            self.removed |= {PodUid(metadata["uid"])} if was_removed(parse_pod(event.body)) else set()
         elif event.change is not WatchEventType.BOOKMARK:
             self._update(event.body)
 

@@ -86,6 +86,7 @@ class Agent:
             guard=self._guard,
             pods=self._pods,
             clock=host.clock,
+            files=host.files,
         )
         examiner, report = Examiner(settings, kube, host), self._reporter.report
         self._preparation = Preparation(

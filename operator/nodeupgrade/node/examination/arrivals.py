@@ -1,23 +1,30 @@
-"""Plan what came to the node after its examination: prove its hashes, and ask the checks about its pods."""
+"""Plan what came to the node after its examination: prove its hashes, and ask the checks about its pods.
 
-from collections.abc import Iterable
+A static pod that came keeps its UID like the others, by its manifest.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import Planned, specs_of
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import PASSING, Finding
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
-from nodeupgrade.node.examination.planning import Examination
+from nodeupgrade.node.examination.planning import Examination, plan_uids, prefer_manifests, static_sources
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.plan import StopHook
+from nodeupgrade.node.plan.static_pod_uids import manifest_views, match
 from nodeupgrade.node.verification.ended_pods import completing
 
 
-def plan_arrivals(examination: Examination, pods: Iterable[Pod], asked: Arrivals) -> PlannedArrivals:
+def plan_arrivals(
+    examination: Examination, pods: Iterable[Pod], manifests: Mapping[str, bytes], asked: Arrivals
+) -> PlannedArrivals:
     """Return the plan of the containers that the executor asks about, or why they cannot be taken in.
 
     What passes by itself is no obstacle: without a kubelet, the API server shows what was, not what is.
@@ -26,22 +33,31 @@ def plan_arrivals(examination: Examination, pods: Iterable[Pod], asked: Arrivals
         UnsupportedKubelet: one of the two versions is not supported.
     """
     concerned = {c.pod.uid for c in asked.inventory.containers}
+    static = match(manifests, asked.inventory, examination.request.spec.node_name)
+    views, unread = manifest_views(static, in_place_resize=examination.layout.resizes_in_place)
+    gates_then = examination.facts.readiness.layout.resizes_in_place
+    to_target, _ = manifest_views(static, in_place_resize=gates_then)
     known = {pod.ref.uid: pod for pod in pods} | {p.ref.uid: p for p in examination.facts.pods if p.from_manifest}
     facts = replace(
         examination.facts,
-        pods=tuple(known[uid] for uid in sorted(concerned & known.keys())),
+        pods=prefer_manifests(tuple(known[uid] for uid in sorted(concerned & known.keys())), views),
         inventory=asked.inventory,
         stored={c.id: c.hashes for c in asked.inventory.containers},
     )
-    rewriting = _rewriting(examination, facts)
+    pins, unpinned = plan_uids(facts, static, examination.layout)
+    rewriting = _rewriting(facts, (*examination.to_target, *to_target))
     answer = PlannedArrivals(
         schema=AMENDMENT_SCHEMA, run_id=asked.run_id, asked=tuple(c.id for c in asked.inventory.containers)
     )
-    if obstacles := _obstacles(examination, facts, rewriting):
+    proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=examination.agents)
+    if obstacles := _obstacles(facts, proof):
         return replace(answer, obstacle=str(obstacles[0]))
-    expendable = examination.agents | {PodUid(ref.uid) for ref in examination.pins.recreated}
+    recreated = (*examination.pins.recreated, *pins.recreated)
+    expendable = examination.agents | {PodUid(ref.uid) for ref in recreated}
     return replace(
         answer,
+        owned=Planned(containers=specs_of(facts.pods), manifests=tuple(static_sources(static, pins))),
+        pins=tuple(pin for pin in pins.pins if not pin.removes),
         containers=tuple(replace(c, expendable=c.pod.uid in expendable) for c in rewriting.containers),
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         hooks=tuple(
@@ -52,7 +68,7 @@ def plan_arrivals(examination: Examination, pods: Iterable[Pod], asked: Arrivals
     )
 
 
-def _rewriting(examination: Examination, facts: NodeFacts) -> Rewriting:
+def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     if facts.current is None:
         raise ValueError("a kubelet of an unknown version was examined, and a run was planned for it")
     return plan_rewriting(
@@ -61,12 +77,11 @@ def _rewriting(examination: Examination, facts: NodeFacts) -> Rewriting:
         current=facts.current,
         target=facts.target,
         also_accepted=map(KubeletVersion.parse, facts.spec.hash_also_accepted),
-        to_target=examination.to_target,
+        to_target=to_target,
         stopped=True,
     )
 
 
-def _obstacles(examination: Examination, facts: NodeFacts, rewriting: Rewriting) -> tuple[Finding, ...]:
-    proof = Proof(node=facts, rewriting=rewriting, unread=(), unpinned=(), agents=examination.agents)
+def _obstacles(facts: NodeFacts, proof: Proof) -> tuple[Finding, ...]:
     found = registry.refusals(facts, proof)
-    return (*rewriting.findings, *(each for each in found if each.forbids and each.reason not in PASSING))
+    return (*proof.rewriting.findings, *(each for each in found if each.forbids and each.reason not in PASSING))

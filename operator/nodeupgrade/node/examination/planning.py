@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.task.status import HashCensus
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.cluster.agent_pods import agents_of
+from nodeupgrade.cluster.owner_changes import Planned, StaticSource, specs_of
 from nodeupgrade.cluster.pod_owner import with_owners
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
@@ -34,7 +35,6 @@ from nodeupgrade.node.plan.plan import (
     KubeletSwap,
     RunPlan,
     ShieldPlan,
-    StaticSource,
     StopHook,
 )
 from nodeupgrade.node.plan.request import RunRequest
@@ -72,7 +72,7 @@ class Examination:
     pins: Pins  # what would be done about the UIDs in manifests
     agents: frozenset[PodUid]  # the pods of this run's agent, which exist only for the run
     refusals: tuple[Finding, ...]  # the findings that forbid the run
-    gates: Mapping[str, bool]  # the running kubelet's feature gates
+    layout: KubeletLayout  # the running kubelet's
     accepted: tuple[Finding, ...] = ()  # the findings that would, had the NodeUpgrade not accepted their checks
     plan: RunPlan | None = None  # the complete plan; None exactly if something forbids the run
     to_target: tuple[Pod, ...] = ()  # static pods as the new kubelet reads their manifests
@@ -104,11 +104,11 @@ def examine(
     to_target, _ = manifest_views(static, in_place_resize=facts.readiness.layout.resizes_in_place)
     facts = replace(
         facts,
-        pods=_prefer_manifests(facts.pods, from_manifests),
+        pods=prefer_manifests(facts.pods, from_manifests),
         edited=edited_since(static, _known_of(facts)),
     )
     rewriting = _rewriting(facts, to_target)
-    pins, unpinned = _pins(facts, static, layout)
+    pins, unpinned = plan_uids(facts, static, layout)
     facts = replace(facts, recreated=pins.recreated)
     agents = agents_of(request.run_id, facts.pods)
     proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=agents)
@@ -122,16 +122,16 @@ def examine(
         agents=agents,
         refusals=tuple(finding for finding in found if finding.forbids),
         accepted=tuple(finding for finding in found if not finding.forbids),
-        gates=layout.gates,
+        layout=layout,
         to_target=to_target,
     )
     if examination.refusals:
         return examination
-    plan = _plan(examination, layout)
+    plan = _plan(examination)
     return replace(examination, plan=plan, refusals=() if plan is not None else (_PROGRAM_VANISHED,))
 
 
-def _pins(facts: NodeFacts, static: StaticPods, layout: KubeletLayout) -> tuple[Pins, tuple[Finding, ...]]:
+def plan_uids(facts: NodeFacts, static: StaticPods, layout: KubeletLayout) -> tuple[Pins, tuple[Finding, ...]]:
     """Return what is done about the UIDs in manifests, and what forbids it.
 
     Without another minor version or other feature gates no UID changes, so nothing needs to be added.
@@ -158,7 +158,7 @@ def _known_of(facts: NodeFacts) -> Callable[[StaticPod], OwnUid | None]:
 
 def _own_uids(examination: Examination, current: KubeletVersion) -> OwnUids:
     """Return what is known once the run is over: the running kubelet computed the UIDs that the run writes down."""
-    node, gates = examination.request.spec.node_name, render_gates(examination.gates)
+    node, gates = examination.request.spec.node_name, render_gates(examination.layout.gates)
     known = {own.path: own for own in examination.facts.own_uids.known} | {
         pin.path: OwnUid(node=node, path=pin.path, manifest=pin.before, uid=pin.uid, version=str(current), gates=gates)
         for pin in examination.pins.pins
@@ -188,9 +188,9 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     return Rewriting(containers=(), findings=())
 
 
-def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
+def _plan(examination: Examination) -> RunPlan | None:
     """Assemble the plan; ``None`` if a kubelet program vanished meanwhile."""
-    request, facts = examination.request, examination.facts
+    request, facts, layout = examination.request, examination.facts, examination.layout
     kubelet, current = facts.kubelet, facts.current
     if current is None or kubelet.program is None or kubelet.before is None or kubelet.after is None:
         return None
@@ -239,6 +239,7 @@ def _plan(examination: Examination, layout: KubeletLayout) -> RunPlan | None:
         holds_package=holds_package(facts),
         cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
+        owned=_owned(examination),
         examined_at=timestamp(facts.now),
     )
 
@@ -265,7 +266,6 @@ def _shield(examination: Examination) -> ShieldPlan | None:
             for instance, _, container in facts.running_containers()
             if (command := container.stop_command)
         ),
-        static=tuple(_static_sources(examination)),
     )
 
 
@@ -280,9 +280,15 @@ def _longest_grace(facts: NodeFacts) -> float:
     return min(max(longest + GRACE_MORE, SERVES_ON_LEAST), SERVES_ON_MOST)
 
 
-def _static_sources(examination: Examination) -> Iterator[StaticSource]:
-    pinned = {pin.path: pin.content for pin in examination.pins.pins}
-    for pod in examination.static.pods:
+def _owned(examination: Examination) -> Planned:
+    sources = static_sources(examination.static, examination.pins)
+    return Planned(containers=specs_of(examination.facts.pods), manifests=tuple(sources))
+
+
+def static_sources(static: StaticPods, pins: Pins) -> Iterator[StaticSource]:
+    """Yield the manifests of static pods, with what they may be during the run."""
+    pinned = {pin.path: pin.content for pin in pins.pins}
+    for pod in static.pods:
         contents = (pod.data, *((pinned[pod.path],) if pod.path in pinned else ()))
         digests = tuple(Digest(sha256(content).hexdigest()) for content in contents)
         yield StaticSource(pod=pod.sandbox.pod.uid, path=pod.path, digests=digests)
@@ -299,7 +305,7 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     )
 
 
-def _prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:
+def prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:
     """Return the pods of the API server, with mirror pods replaced by what their manifests say."""
     from_files = {pod.ref.uid for pod in from_manifests}
     return (*(pod for pod in served if pod.ref.uid not in from_files), *from_manifests)

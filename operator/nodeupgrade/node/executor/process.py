@@ -72,7 +72,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         host,
         clock=WatchedClock(host.clock, watchdog),
         abort=lambda: runs.abort_requested(run),
-        deleted_pods=lambda: runs.ask_for_deleted_pods(run),
+        owner_changes=lambda: runs.ask_for_owner_changes(run),
         newcomers=lambda: runs.ask_for_newcomers(run),
         planned_arrivals=lambda asked: runs.ask_for_plan(run, asked),
         shown_kubelet=lambda: runs.shown_kubelet(run),

@@ -5,7 +5,6 @@ Files are written atomically. A missing file means that there is no message, so 
 
 import json
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import TypeVar
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
 from nodeupgrade.api.task.status import GuardReport
-from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.api.values import RunId
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
 from nodeupgrade.node.host.files.reading import read_file
@@ -22,15 +22,15 @@ from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue, volatile
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
-from nodeupgrade.text import lines, parse_json, trimmed
+from nodeupgrade.text import parse_json, trimmed
 
 M = TypeVar("M")
 
 JOURNAL = "journal"
 ABORT = "abort"
 TROUBLE = "trouble"
-DELETED = "deleted-pods"
-DELETIONS_WANTED = "deleted-pods.wanted"
+OWNER_CHANGES = "owner-changes.json"
+OWNER_CHANGES_WANTED = "owner-changes.wanted"
 NEWCOMERS = "newcomers.json"
 NEWCOMERS_WANTED = "newcomers.wanted"
 ARRIVALS = "arrivals.json"
@@ -64,25 +64,21 @@ class Messages:
     def abort_requested(self, run: RunId) -> bool:
         return exists(self._directory(run) / ABORT, self.disk)
 
-    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        known = self.deleted_pods(run)
-        if not known.issuperset(pods):
-            self._write(self._directory(run) / DELETED, "\n".join(sorted(known.union(pods))).encode())
+    def report_owner_changes(self, run: RunId, changes: Evidence) -> None:
+        known = self.owner_changes(run)
+        if (together := changes.and_before(known)) != known:
+            self._write(self._directory(run) / OWNER_CHANGES, json.dumps(to_json(together, strict=True)).encode())
 
-    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        self._ask(run, DELETIONS_WANTED)
-        return self.deleted_pods(run)
+    def ask_for_owner_changes(self, run: RunId) -> Evidence:
+        self._ask(run, OWNER_CHANGES_WANTED)
+        return self.owner_changes(run)
 
-    def deleted_pods_wanted(self, run: RunId) -> bool:
-        return exists(self._directory(run) / DELETIONS_WANTED, self.disk)
+    def owner_changes_wanted(self, run: RunId) -> bool:
+        return exists(self._directory(run) / OWNER_CHANGES_WANTED, self.disk)
 
-    def deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Return the pods that were deleted since the run began, as reported by the agent so far."""
-        try:
-            reported = lines(self._read(self._directory(run) / DELETED).decode(errors="replace"))
-        except FileNotFoundError:
-            return frozenset()
-        return frozenset(PodUid(line) for line in reported)
+    def owner_changes(self, run: RunId) -> Evidence:
+        """Return what owners have changed since the run was planned, as reported by the agent so far."""
+        return self._message(self._directory(run) / OWNER_CHANGES, Evidence) or Evidence()
 
     def report_newcomers(self, run: RunId, newcomers: Newcomers) -> None:
         if newcomers != self.newcomers(run):

@@ -4,14 +4,14 @@ The agent runs in a pod, the executor as a service of the host, and either may d
 they exchange is stored on the node's disk, in one directory per run. Each of them has its own half of this interface.
 """
 
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.task.status import GuardReport
-from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.api.values import RunId
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.journal.journal import Journal, Record
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
@@ -164,11 +164,11 @@ class AgentRuns(RunsView, Protocol):
     def request_abort(self, run: RunId) -> None:
         """Ask the executor of a run to roll back."""
 
-    def deleted_pods_wanted(self, run: RunId) -> bool:
-        """Report whether the executor asks which pods have been deleted."""
+    def owner_changes_wanted(self, run: RunId) -> bool:
+        """Report whether the executor asks what owners have changed."""
 
-    def report_deleted(self, run: RunId, pods: Iterable[PodUid]) -> None:
-        """Send the executor the pods that have been deleted since the run began; adds to earlier calls."""
+    def report_owner_changes(self, run: RunId, changes: Evidence) -> None:
+        """Send the executor what owners have changed since the run was planned; adds to earlier calls."""
 
     def newcomers_wanted(self, run: RunId) -> bool:
         """Report whether the executor asks which pods were created after planning."""
@@ -212,8 +212,8 @@ class ExecutorRuns(RunsView, Protocol):
     def abort_requested(self, run: RunId) -> bool:
         """Report whether a rollback was requested."""
 
-    def ask_for_deleted_pods(self, run: RunId) -> frozenset[PodUid]:
-        """Ask the agent which pods have been deleted since the run began; return its answers so far."""
+    def ask_for_owner_changes(self, run: RunId) -> Evidence:
+        """Ask the agent what owners have changed since the run was planned; return its answers so far."""
 
     def ask_for_newcomers(self, run: RunId) -> Newcomers | None:
         """Ask the agent which pods were created after planning; return its latest answer."""

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from nodeupgrade.api.values import ContainerId, PodUid, RunId, SandboxId
-from nodeupgrade.node.plan.plan import AwaitedContainer, CompletingPod, PlannedContainer, RunPlan, StopHook
+from nodeupgrade.cluster.owner_changes import Planned
+from nodeupgrade.node.plan.plan import (
+    AwaitedContainer,
+    CompletingPod,
+    PlannedContainer,
+    RunPlan,
+    StaticPodPin,
+    StopHook,
+)
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 
 AMENDMENT_SCHEMA = 1
@@ -33,6 +41,8 @@ class PlannedArrivals:
     containers: tuple[PlannedContainer, ...] = ()
     completing: tuple[CompletingPod, ...] = ()
     hooks: tuple[StopHook, ...] = ()
+    owned: Planned = Planned()  # what their owners want by now
+    pins: tuple[StaticPodPin, ...] = ()  # manifests of static pods among them
     obstacle: str | None = None  # why they cannot be taken in
 
 
@@ -46,6 +56,8 @@ class Amendment:
     inventory: Inventory = Inventory()  # the instances that came
     completing: tuple[CompletingPod, ...] = ()
     hooks: tuple[StopHook, ...] = ()
+    owned: Planned = Planned()
+    pins: tuple[StaticPodPin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +120,8 @@ def amended(plan: RunPlan, change: Amendment) -> RunPlan:
         ),
         completing=(*(each for each in plan.completing if each.pod not in pods), *change.completing),
         shield=shield,
+        owned=plan.owned.and_later(change.owned),
+        pins=(*(pin for pin in plan.pins if pin.path not in {each.path for each in change.pins}), *change.pins),
     )
 
 
@@ -146,6 +160,8 @@ def amendment_of(
         ),
         completing=() if answer is None else answer.completing,
         hooks=() if answer is None else answer.hooks,
+        owned=Planned() if answer is None else answer.owned,
+        pins=() if answer is None else answer.pins,
     )
 
 
@@ -171,6 +187,8 @@ def unfit(answer: PlannedArrivals, asked: Arrivals) -> str | None:
     if seen:
         return f"{next(iter(seen.values())).label} is missing in the answer"
     ids = {c.id for c in asked.inventory.containers}
-    if any(h.container not in ids for h in answer.hooks) or any(c.pod not in pods for c in answer.completing):
+    about = {PodUid(each.uid) for each in answer.pins} | {each.pod for each in answer.completing}
+    about |= {each.pod for each in answer.owned.containers} | {each.pod for each in answer.owned.manifests}
+    if any(h.container not in ids for h in answer.hooks) or not about <= pods:
         return "the answer is about pods that were not asked about"
     return None

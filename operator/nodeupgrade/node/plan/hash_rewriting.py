@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.cluster.owner_changes import seen_in
 from nodeupgrade.cluster.pods import Pod, PodContainer, Role
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet import history
@@ -107,13 +108,15 @@ def plan_rewriting(
 
 
 def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
-    """Return the pods that were added after planning, and the hashes that each kubelet stores with their containers.
+    """Return the pods that were added or changed after planning, and the hashes that kubelets store with containers.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
     """
     known = plan.pods()
-    new = [pod for pod in pods if pod.ref.uid not in known]
+    pods = tuple(pods)
+    changed = {spec.pod for spec in seen_in(plan.owned, pods).specs}
+    new = [pod for pod in pods if pod.ref.uid not in known or pod.ref.uid in changed]
     current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
     return Newcomers(pods=tuple(pod.ref.uid for pod in new), containers=tuple(_awaited(new, (), current, target)))
 

@@ -53,6 +53,20 @@ def unpin(data: bytes) -> bytes | None:
         return None
 
 
+def edited(now: bytes | None, before: bytes) -> bool:
+    """Report whether a manifest was removed, or describes another pod than before, whatever UID it names."""
+    try:
+        return now is None or _without_uid(load(now)) != _without_uid(load(before))
+    except NotEditableError:
+        return False
+
+
+def _without_uid(manifest: dict[str, Any]) -> dict[str, Any]:
+    metadata = manifest.get("metadata")
+    named = {key: value for key, value in metadata.items() if key != "uid"} if isinstance(metadata, dict) else metadata
+    return {**manifest, "metadata": named}
+
+
 def load(data: bytes) -> dict[str, Any]:
     """Read a manifest.
 

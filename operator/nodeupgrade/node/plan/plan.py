@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
+from nodeupgrade.cluster.owner_changes import Planned
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.kubelethash import HashValue
@@ -19,7 +20,7 @@ from nodeupgrade.node.plan.derived_uids import OwnUids
 from nodeupgrade.node.runtimes.description import RestartTuning
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
 
-PLAN_SCHEMA = 3
+PLAN_SCHEMA = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +81,7 @@ class AwaitedContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomers:
-    """Pods that were added to the node after its run was planned, as the agent reports them."""
+    """Pods that were added to the node, or changed, after its run was planned, as the agent reports them."""
 
     pods: tuple[PodUid, ...] = ()  # all of them
     # those of their containers whose hash differs between the two kubelets
@@ -170,15 +171,6 @@ class StopHook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StaticSource:
-    """The manifest of a static pod. The pod may be stopped once the manifest is removed or changed."""
-
-    pod: PodUid
-    path: str
-    digests: tuple[Digest, ...]  # of the manifest as found and as pinned
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShieldPlan:
     """How the shield protects the containers of the baseline. See docs/decisions/shield.md."""
 
@@ -189,7 +181,6 @@ class ShieldPlan:
     # how many seconds it serves calls in flight once lowered: as long as a container of the node may take to stop
     serves_on: float = 60.0
     hooks: tuple[StopHook, ...] = ()
-    static: tuple[StaticSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +223,7 @@ class RunPlan:
     own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
+    owned: Planned = Planned()  # what owners wanted, so that what they change during the run is told apart
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
 
     @property

@@ -27,12 +27,14 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
         return None
     listed = dict.fromkeys(label for report in over for label in report.listed)
     ended = dict.fromkeys(label for report in over for label in report.ended)
+    changes = dict.fromkeys(change for report in over for change in report.owner_changes)
     return replace(
         last,
         down_seconds=_down_seconds(journals, reports),
         restarted=len(listed) + sum(report.restarted - len(report.listed) for report in over),
         listed=tuple(listed)[:CONTAINERS_LISTED],
         ended=tuple(label for label in ended if label not in listed),
+        owner_changes=tuple(changes)[:CONTAINERS_LISTED],
         ended_before=tuple(dict.fromkeys(label for report in over for label in report.ended_before)),
         rebooted=any(report.rebooted for report in over),
     )

@@ -5,11 +5,13 @@ over the CRI, and an event would save a quarter of a second at most.
 """
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
+from nodeupgrade.cluster import owner_changes
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -148,7 +150,12 @@ def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
     complete = new_kubelet and _log_is_complete(node, plan)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit)) if complete else None
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
-    return Evidence(asked=asked, deleted=node.deleted_pods(), with_runtime=ended)
+    return Evidence(asked=asked, owners=owner_evidence(node, plan), with_runtime=ended)
+
+
+def owner_evidence(node: Node, plan: RunPlan) -> owner_changes.Evidence:
+    """Return what shows what owners changed: the agent's answers so far, and the manifests of static pods."""
+    return node.owner_changes().with_manifests(plan.owned, lambda path: node.files.digest(PurePosixPath(path)))
 
 
 def _log_is_complete(node: Node, plan: RunPlan) -> bool:

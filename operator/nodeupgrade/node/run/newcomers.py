@@ -1,9 +1,10 @@
-"""Restore the old kubelet's hashes of containers in pods that were added after planning.
+"""Restore the old kubelet's hashes of containers in pods that were added after planning, or changed by their owners.
 
 The executor cannot compute them, since it has no pods. It uses the agent's report, and waits for it only for a moment:
 neither its content nor its absence stops a rollback.
 """
 
+from nodeupgrade.cluster.owner_changes import owner_change
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
@@ -18,9 +19,13 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
     Returns:
         The containers that store it now, and the labels of those that the old kubelet may not recognise.
     """
-    known = plan.pods()
-    present = node.runtime.inventory(full=False).containers
-    unplanned = [c for c in present if c.pod.uid not in known and c.state is not ContainerState.EXITED]
+    known, planned, owners = plan.pods(), {c.id for c in plan.containers}, node.owner_changes()
+    present = (c for c in node.runtime.inventory(full=False).containers if c.state is not ContainerState.EXITED)
+    unplanned = [
+        c
+        for c in present
+        if c.pod.uid not in known or (c.id not in planned and owner_change(plan.owned, owners, c.pod.uid, c.name))
+    ]
     report = _reported(node, unplanned)
     expectations = {(c.pod, c.name): c for c in report.containers}
     restored, doubtful = [], []

@@ -1,5 +1,7 @@
 """Find out what changed since planning, with the agent's help for what came."""
 
+from pathlib import PurePosixPath
+
 from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
@@ -15,7 +17,8 @@ from nodeupgrade.node.plan.amendment import (
     restarted,
     unfit,
 )
-from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan
+from nodeupgrade.node.plan.manifest_uid import NotEditableError, pin
+from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan, StaticPodPin
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory
 
 ANSWER_SECONDS = 3.0
@@ -63,7 +66,20 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
         node.clock.sleep(LOOK_SECONDS)
     if (why := unfit(answer, asked)) is not None:
         raise _changed(f"what came since the run was planned cannot be taken in: {why}")
+    for planned in answer.pins:
+        _require_pin(node, planned)
     return (*again.values(), *answer.containers), answer
+
+
+def _require_pin(node: Node, planned: StaticPodPin) -> None:
+    """Require that a manifest is to get the UID and nothing else: the agent's answer is believed about no file."""
+    found = node.files.read(PurePosixPath(planned.path))
+    try:
+        is_sound = found is not None and pin(found, planned.uid) == planned.content
+    except NotEditableError:
+        is_sound = False
+    if not is_sound:
+        raise _changed(f"{planned.path} was changed since a static pod came of it, or is no manifest of it")
 
 
 def _require_sound(now: Inventory, came: tuple[PlannedContainer, ...]) -> None:

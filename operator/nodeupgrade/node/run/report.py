@@ -7,7 +7,7 @@ from datetime import datetime
 
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.status import UNKNOWN_KUBELET, HashCensus
+from nodeupgrade.api.task.status import UNKNOWN_KUBELET, HashCensus, OwnedChange
 from nodeupgrade.kubelet.probe_delay import keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.journal.journal import Journal, Outcome
@@ -31,10 +31,17 @@ class RunReport:
     rebooted: bool
     ended: tuple[str, ...] = ()  # those that ended by themselves, or with their pod, during the settle period
     ended_before: tuple[str, ...] = ()  # those of the plan that ended before the kubelet was stopped; not counted above
+    changed: tuple[str, ...] = ()  # those that changed because their owner wanted it, during the settle period
+    owner_changes: tuple[OwnedChange, ...] = ()  # the first changes of owners since the run was planned
     # those of `ended` that ended because the runtime was restarted, while no kubelet ran
     with_runtime: tuple[str, ...] = ()
     recreated: tuple[str, ...] = ()  # containers of static pods that were replaced on request
     looked: bool = True  # whether the runtime answered for this report; if not, it is unknown what restarted
+
+    @property
+    def same(self) -> int:
+        """Return how many containers are the instances that they were."""
+        return self.baseline - self.restarted - len(self.ended) - len(self.changed) - len(self.recreated)
 
 
 def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:
@@ -73,7 +80,7 @@ def as_left(plan: RunPlan, report: RunReport, at: datetime) -> HashCensus | None
     """Return what a run left, of the containers that it was planned for; ``None`` if that is not certain."""
     if plan.examined_at is None or not report.looked or report.restarted or report.outcome is Outcome.DEGRADED:
         return None
-    there = tuple(_writers(plan, without=frozenset(report.ended)))
+    there = tuple(_writers(plan, without=frozenset((*report.ended, *report.changed))))
     if report.outcome is Outcome.ROLLED_BACK:
         return census(there, at)
     return census([KubeletVersion.parse(plan.to_version).series] * len(there), at)

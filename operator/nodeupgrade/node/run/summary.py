@@ -1,8 +1,12 @@
 """Sum up a run that ends: look at the node a last time, and write the run's report."""
 
+from itertools import chain, islice
+
 from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
+from nodeupgrade.cluster.owner_changes import owner_changes
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
@@ -11,7 +15,7 @@ from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import shield_use
-from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Look, last_look
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Look, last_look, owner_evidence
 from nodeupgrade.node.run.inventory_comparison import recorded_ended
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import Finish
@@ -46,12 +50,28 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         restarted=len(labels),
         listed=labels[:CONTAINERS_LISTED],
         ended=affected(each.label for each in final.seen.ended),
+        changed=affected(each.label for each in final.seen.changed),
+        owner_changes=changes_by_owners(node, written, plan),
         ended_before=ended_before(written, journal),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
         recreated=recreated(plan, final.inventory) if final.complete else (),
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
+
+
+def changes_by_owners(node: Node, written: RunPlan, plan: RunPlan) -> tuple[OwnedChange, ...]:
+    """Return the first changes that owners made to what ran when the run was planned, and the manifests they added."""
+    known = {source.path for source in written.owned.manifests}
+    added = {source.pod for source in plan.owned.manifests if source.path not in known}
+    pods = {each.pod.uid: str(each.pod) for each in (*plan.watched().sandboxes, *written.watched().sandboxes)}
+    changes = (
+        OwnedChange(name=pods[pod] if container is None else f"{pods[pod]}/{container}", change=change)
+        for pod, container, change in owner_changes(written.owned, owner_evidence(node, written))
+        if pod in pods
+    )
+    came = (OwnedChange(name=pods[pod], change=OwnerChange.MANIFEST_ADDED) for pod in added if pod in pods)
+    return tuple(islice(chain(changes, came), CONTAINERS_LISTED))
 
 
 def _let_through(node: Node, plan: RunPlan, journal: Journal) -> tuple[RefusedCall, ...]:

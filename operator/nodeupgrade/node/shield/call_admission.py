@@ -3,14 +3,15 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 import grpc
 import structlog
 
-from nodeupgrade.api.values import ContainerId, Digest, PodUid, SandboxId
+from nodeupgrade.api.values import ContainerId, SandboxId
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
@@ -35,8 +36,7 @@ class JudgePorts:
     # ``/runtime.v1.RuntimeService``; empty if it does not answer
     list_containers: Callable[[str, SandboxId], Awaitable[tuple[ContainerInstance, ...]]]
     memory: Callable[[ContainerId], int | None]  # memory in use by a container, in bytes; None if that is unknown
-    deleted_pods: Callable[[], Collection[PodUid]]  # asks the agent; returns its answers so far
-    digest: Callable[[str], Digest | None]  # digest of a file on the node; None if there is none
+    owners: Callable[[], Evidence]  # asks the agent what owners changed; returns its answers so far, and the manifests
     record_refusal: Callable[[RefusedCall], None]
     record_waiting: Callable[[int], None]  # records how many calls wait for an excuse
     clock: Clock  # for the records
@@ -115,7 +115,7 @@ class CriCallJudge:
             if await self.ports.shuts_down():
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because="the node shuts down")
                 return None
-            excuse = self.protected().excuse(harmed, self.ports.deleted_pods(), self.ports.digest)
+            excuse = self.protected().excuse(harmed, self.ports.owners())
             if excuse is not None:
                 log.info("call_allowed", wanted=harmed.wanted, instance=harmed.label, because=excuse.value)
                 return None

@@ -1,23 +1,24 @@
 """The calls that would harm what ran before the upgrade, by ending or duplicating it, and what excuses them.
 
 The shield stands between the kubelet and the runtime while the new kubelet is not yet verified. A call is let through
-if its instance ended by itself, if its pod is over or was deleted in the API or by its manifest, or if the instance
-came later.
+if its instance ended by itself, if its pod is over, if its owner changed it, or if the instance came later.
 """
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Self, assert_never
 
-from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.api.task.status import OwnerChange
+from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
+from nodeupgrade.cluster.owner_changes import Evidence, owner_change
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.node.verification.ended_pods import is_over
 
 EXCUSE_SECONDS = 3.0
-"""How long a call waits for an excuse: from the agent, that a pod was deleted; from the runtime, that one is over."""
+"""How long a call waits for an excuse: from the agent, that an owner changed it; from the runtime, that one is over."""
 
 
 class Method(StrEnum):
@@ -67,13 +68,7 @@ class Protected:
     sandbox: SandboxId  # the sandbox, or that of the container
     label: str  # ``namespace/pod/container``, or ``namespace/pod`` for a sandbox
     wanted: str  # what the kubelet wanted to do with it, as a verb
-
-
-class Excuse(Enum):
-    """Why a call that would harm an instance is let through."""
-
-    DELETED = "its pod was deleted"
-    MANIFEST = "the manifest of its pod was removed or changed"
+    container: str | None = None  # the container's name; None for a sandbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,16 +135,9 @@ class Shielded:
             case never:
                 assert_never(never)
 
-    def excuse(
-        self, harmed: Protected, deleted: Collection[PodUid], digest: Callable[[str], Digest | None]
-    ) -> Excuse | None:
-        """Return why the harm is intended: its pod was deleted, or its manifest changed; ``None`` if neither."""
-        if harmed.pod.uid in deleted:
-            return Excuse.DELETED
-        for source in () if self.plan.shield is None else self.plan.shield.static:
-            if source.pod == harmed.pod.uid and digest(source.path) not in source.digests:
-                return Excuse.MANIFEST
-        return None
+    def excuse(self, harmed: Protected, evidence: Evidence) -> OwnerChange | None:
+        """Return the owner's change because of which the harm is intended; ``None`` if there is none."""
+        return owner_change(self.plan.owned, evidence, harmed.pod.uid, harmed.container)
 
     def _container(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         found = None if call.container is None else self.containers.get(call.container)
@@ -200,7 +188,9 @@ def _takes_memory(call: RuntimeCall, memory: Callable[[ContainerId], int | None]
 
 
 def _container_of(found: ContainerInstance, method: Method) -> Protected:
-    return Protected(pod=found.pod, sandbox=found.sandbox_id, label=found.label, wanted=_WANTED[method])
+    return Protected(
+        pod=found.pod, sandbox=found.sandbox_id, label=found.label, wanted=_WANTED[method], container=found.name
+    )
 
 
 def _sandbox_of(found: SandboxInstance, method: Method) -> Protected:

@@ -73,8 +73,9 @@ def build_judge(
         lives=processes.lives,
         list_containers=partial(list_containers, Upstream(exchange.upstream)),
         memory=memory,
-        deleted_pods=lambda: runs.ask_for_deleted_pods(plan.run_id),
-        digest=lambda path: files.digest(PurePosixPath(path)),
+        owners=lambda: runs.ask_for_owner_changes(plan.run_id).with_manifests(
+            protected().plan.owned, lambda path: files.digest(PurePosixPath(path))
+        ),
         record_refusal=records.record_refusal,
         record_waiting=records.record_waiting,
         clock=SystemClock(processes),

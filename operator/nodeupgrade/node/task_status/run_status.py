@@ -188,21 +188,23 @@ def _unchanged(summary: RunReport) -> str:
     rewriting = [f"{how}: {named(names, NAMED)}" for how, names in others if names]
     before = summary.ended_before
     gone = f"; ended before the kubelet was stopped: {named(before, NAMED)}" if before else ""
-    if not rewriting:
+    if changes := summary.owner_changes:
+        gone = f"{gone}; changed by their owners: {named(tuple(map(str, changes)), NAMED)}"
+    if summary.same == summary.baseline:
         return f"all {summary.baseline} containers are the same instances{gone}"
-    same = summary.baseline - len(summary.ended) - len(summary.recreated)
     if summary.with_runtime:
         rewriting.append(
             f"of these, when their connection to the restarted runtime broke: {named(summary.with_runtime, NAMED)}"
         )
-    return f"{same} of {summary.baseline} containers are the same instances, the others {'; '.join(rewriting)}{gone}"
+    the_others = f", the others {'; '.join(rewriting)}" if rewriting else ""
+    return f"{summary.same} of {summary.baseline} containers are the same instances{the_others}{gone}"
 
 
 def _stale_sockets(plan: RunPlan, journal: Journal, summary: RunReport) -> str:
     """Name the pods that have the runtime's former socket mounted, from before its restart."""
     if journal.first(Step.RESTART_RUNTIME, Mark.DOING) is None or not plan.rewrites():
         return ""
-    began_again = {*summary.ended, *summary.listed}
+    began_again = {*summary.ended, *summary.changed, *summary.listed}
     holders = (c for c in plan.containers if c.sockets and not c.expendable and c.label not in began_again)
     pods = tuple(dict.fromkeys(str(container.pod) for container in holders))
     return f"; restart these pods, which have the runtime's former socket mounted: {named(pods, NAMED)}" if pods else ""
@@ -299,11 +301,12 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
     return ContainerCounts(
         baseline=summary.baseline,
         rewritten=summary.rewritten,
-        unchanged=summary.baseline - summary.restarted - len(summary.ended) - len(summary.recreated),
+        unchanged=summary.same,
         restarted=summary.restarted,
         restarted_list=summary.listed,
         recreated=len(summary.recreated),
         recreated_list=summary.recreated[:CONTAINERS_LISTED],
+        owner_changes=summary.owner_changes,
         ended_list=tuple(dict.fromkeys((*summary.ended, *summary.ended_before)))[:CONTAINERS_LISTED],
     )
 

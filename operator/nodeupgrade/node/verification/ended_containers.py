@@ -11,16 +11,15 @@ them, and anything unproven counts as damage by the kubelet:
   kubelet ran, so the old kubelet saw it run and the new one started later: docs/decisions/runtime-clients.md.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
-* *Its pod was deleted.* The pod has a deletionTimestamp in the API, or was removed from it at once. A pod that the
-  kubelet failed is eventually deleted too, by its controller, but first has a reason in its status.
+* *Its owner changed it*: deleted the pod, changed the image, edited the manifest (cluster/owner_changes.py).
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from nodeupgrade.api.json import Json
-from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.api.values import ContainerId
+from nodeupgrade.cluster import owner_changes
+from nodeupgrade.cluster.owner_changes import owner_change
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.node.verification.ended_pods import is_over
@@ -33,8 +32,6 @@ KILLED = frozenset({137, LOST})
 TERMINATED = 143
 """Exit code of a SIGTERM: the container was requested to end."""
 _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
-BY_TAINT = "DeletionByTaintManager"
-"""Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +40,7 @@ class Evidence:
 
     # containers and sandboxes that the runtime was requested to stop since its start; None if its log is not reliable
     asked: frozenset[str] | None = None
-    deleted: frozenset[PodUid] = frozenset()  # pods that were deleted in the API
+    owners: owner_changes.Evidence = owner_changes.Evidence()
     # containers that ended with the runtime, as recorded before the new kubelet was started
     with_runtime: frozenset[ContainerId] = frozenset()
 
@@ -54,19 +51,33 @@ class Departures:
 
     damage: tuple[Difference, ...]  # differences that the kubelet may have caused
     ended: tuple[Difference, ...] = ()  # what ended by itself or with its pod; harmless
+    changed: tuple[Difference, ...] = ()  # what its owner changed; harmless
+
+    @property
+    def harmless(self) -> tuple[Difference, ...]:
+        """Return what the kubelet did not cause."""
+        return (*self.ended, *self.changed)
 
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
     """Divide differences by whether the kubelet may have caused them."""
-    return _divided(
-        found,
+    judged = [(each, is_owners(plan, each, evidence.owners)) for each in found]
+    divided = _divided(
+        (each for each, changed in judged if not changed),
         lambda difference: (
-            difference.pod.uid in evidence.deleted
-            or difference.container in evidence.with_runtime
+            difference.container in evidence.with_runtime
             or _ended_by_itself(plan, now, difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
         ),
     )
+    return replace(divided, changed=tuple(each for each, changed in judged if changed))
+
+
+def is_owners(plan: RunPlan, difference: Difference, evidence: owner_changes.Evidence) -> bool:
+    """Report whether the owner of the pod changed what is different."""
+    known = None if difference.container is None else plan.baseline.container(difference.container)
+    name = None if known is None else known.name
+    return owner_change(plan.owned, evidence, difference.pod.uid, name) is not None
 
 
 def divide_without_kubelet(
@@ -95,9 +106,9 @@ def may_end_with_runtime(plan: RunPlan, difference: Difference) -> bool:
 def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
     """Report whether evidence is pending, with which all of the damage may turn out to be harmless.
 
-    The runtime may still have to report how an instance ended whose process is gone; the API server, whether a pod was
-    deleted. The latter is not waited for where the kubelet is the likely cause: one that does not recognise a container
-    creates another at once, and one that rejects pods rejects several.
+    The runtime may still have to report how an instance ended whose process is gone; the API server, whether an owner
+    changed something. The latter is not waited for where the kubelet is the likely cause: one that does not recognise a
+    container creates another at once, and one that rejects pods rejects several.
     """
     told = [difference for difference in damage if difference.kind is not DifferenceKind.ENDING]
     pods = {difference.pod.uid for difference in told}
@@ -105,29 +116,6 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
         return False
     known = {container.id for container in plan.baseline.containers}
     return not any(c.pod.uid in pods and c.id not in known for c in now.containers)
-
-
-def was_deleted(pod: Json) -> bool:
-    """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
-    return parse_pod(pod).terminating and _as_wished(pod)
-
-
-def was_removed(pod: Json) -> bool:
-    """Report the same for a pod that is gone from the API, by its last state there.
-
-    That state may lack a deletionTimestamp if there was no grace period. A finished pod never gets a grace period, but
-    a kubelet may report a pod as finished whose containers still run. A mirror pod only reflects its static pod.
-    """
-    last = parse_pod(pod)
-    return not last.mirror and (last.terminating or not last.finished) and _as_wished(pod)
-
-
-def _as_wished(pod: Json) -> bool:
-    status = pod.get("status") or {}
-    conditions = status.get("conditions") or ()
-    return not status.get("reason") and not any(
-        c.get("type") == "DisruptionTarget" and c.get("reason") == BY_TAINT for c in conditions
-    )
 
 
 def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:

@@ -9,7 +9,16 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.api.task.status import ContainerCounts, ReportedHazard, StepResult, StepStatus, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import (
+    ContainerCounts,
+    OwnedChange,
+    OwnerChange,
+    ReportedHazard,
+    StepResult,
+    StepStatus,
+    TaskPhase,
+    TaskStatus,
+)
 from nodeupgrade.api.values import NodeName, RunId, Verdict
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod, parse_pod
@@ -198,3 +207,66 @@ def test_a_run_that_ends_in_the_future_is_not_waited_for() -> None:
 
     assert isinstance(verdict, RunVerdict)
     assert verdict.outcome is Verdict.FAILED
+
+
+def with_image(pod: Pod, image: str, **metadata: str) -> Pod:
+    [container] = pod.raw["spec"]["containers"]
+    spec = {**pod.raw["spec"], "containers": [{**container, "image": image}]}
+    return parse_pod({**pod.raw, "metadata": {**pod.raw["metadata"], **metadata}, "spec": spec})
+
+
+RESTARTED = after(ended=SETTLED, code=137)
+
+
+@pytest.mark.parametrize(
+    ("shown", "restarted_list", "outcome"),
+    [
+        (with_image(RESTARTED, "other:2"), (), Verdict.SUCCEEDED),
+        (RESTARTED, (), Verdict.FAILED),
+        (with_image(RESTARTED, "other:2"), ("default/web/main",), Verdict.FAILED),
+    ],
+    ids=["its image was set", "nothing was changed", "the node saw that it was not because of that"],
+)
+def test_a_restart_that_an_owner_wanted_is_none_of_ours(
+    shown: Pod, restarted_list: tuple[str, ...], outcome: Verdict
+) -> None:
+    """Also after the node side has ended: the API server shows it by itself."""
+    counts = replace(TASK.reported.containers, restarted_list=restarted_list)
+
+    verdict = decide_verdict(NODE, replace(TASK, status=replace(TASK.reported, containers=counts)), (shown,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is outcome
+    assert ("1 container changed by their owners: default/web/main" in verdict.message) is (
+        outcome is Verdict.SUCCEEDED
+    )
+
+
+def test_a_claim_of_the_node_side_does_not_stand_for_what_the_api_server_shows() -> None:
+    """Of a pod that is not static, the API server shows itself whether its owner changed anything."""
+    claims = (
+        OwnedChange(name="default/web/main", change=OwnerChange.IMAGE_CHANGED),
+        OwnedChange(name="default/web", change=OwnerChange.MANIFEST_CHANGED),
+    )
+    counts = replace(TASK.reported.containers, owner_changes=claims)
+
+    verdict = decide_verdict(NODE, replace(TASK, status=replace(TASK.reported, containers=counts)), (RESTARTED,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is Verdict.FAILED
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_of_a_static_pod_only_the_node_side_can_say_that_its_manifest_was_edited(told: bool) -> None:
+    mirror = {"annotations": {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0123"}}
+    before, edited = (
+        parse_pod({**pod.raw, "metadata": {**pod.raw["metadata"], **mirror}}) for pod in (BEFORE, RESTARTED)
+    )
+    changes = (OwnedChange(name="default/web", change=OwnerChange.MANIFEST_CHANGED),) if told else ()
+    counts = replace(TASK.reported.containers, owner_changes=changes)
+    task = replace(TASK, status=replace(TASK.reported, containers=counts), baseline=Baseline.capture([before]).render())
+
+    verdict = decide_verdict(NODE, task, (with_image(edited, "other:2"),), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is (Verdict.SUCCEEDED if told else Verdict.FAILED)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest, PodRef, PodUid
+from nodeupgrade.cluster.owner_changes import StaticSource
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
@@ -21,7 +22,7 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.examination.planning import examine
 from nodeupgrade.node.host.systemd.drop_ins import is_own_drop_in
 from nodeupgrade.node.plan.manifest_uid import pin
-from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan, StaticSource, StopHook
+from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan, StopHook
 from nodeupgrade.node.runtimes.containerd.containerd import CONTAINERD
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from tests.builders.sound import (
@@ -384,7 +385,6 @@ def digest(data: bytes) -> Digest:
 def test_a_static_pod_is_known_by_its_manifest(target: str, digests: tuple[Digest, ...]) -> None:
     seen = static_facts(mirror=READ, old="v1.30.13", target=target)
 
-    shield = planned(plan(seen, {"/m/etcd.yaml": MANIFEST})).shield
+    owned = planned(plan(seen, {"/m/etcd.yaml": MANIFEST})).owned
 
-    assert shield is not None
-    assert shield.static == (StaticSource(pod=STATIC.uid, path="/m/etcd.yaml", digests=digests),)
+    assert owned.manifests == (StaticSource(pod=STATIC.uid, path="/m/etcd.yaml", digests=digests),)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.values import PodUid, RunId
+from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.messages import LARGEST_MESSAGE, PLANNED_ARRIVALS
 from nodeupgrade.node.journal.run_directories import RunStore
@@ -38,18 +39,19 @@ def plan() -> RunPlan:
     return plan_for(SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx")]), "v1.33.13", run="run-1")
 
 
-def test_agent_and_executor_talk_about_deleted_pods(tmp_path: Path) -> None:
+def test_agent_and_executor_talk_about_what_owners_changed(tmp_path: Path) -> None:
     runs, run = RunStore(tmp_path), RunId("run-1")
     runs.write_plan(plan())
-    assert not runs.deleted_pods_wanted(run)
+    assert not runs.owner_changes_wanted(run)
+    image = ContainerSpec(pod=PodUid("c"), name="main", image="new", resources="")
 
-    assert runs.ask_for_deleted_pods(run) == frozenset()
-    assert runs.deleted_pods_wanted(run)
-    runs.report_deleted(run, [PodUid("a")])
-    runs.report_deleted(run, [])
-    runs.report_deleted(run, [PodUid("b")])
+    assert runs.ask_for_owner_changes(run) == Evidence()
+    assert runs.owner_changes_wanted(run)
+    runs.report_owner_changes(run, Evidence(deleted=(PodUid("a"),)))
+    runs.report_owner_changes(run, Evidence())
+    runs.report_owner_changes(run, Evidence(deleted=(PodUid("b"),), specs=(image,)))
 
-    assert runs.ask_for_deleted_pods(run) == {"a", "b"}
+    assert runs.ask_for_owner_changes(run) == Evidence(deleted=(PodUid("a"), PodUid("b")), specs=(image,))
 
 
 def test_agent_and_executor_talk_about_what_came_before_the_stop(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     [
         (lambda text: text[:-20], "damaged"),
         (lambda text: text.replace("v1.33.13", "v1.33.12"), "its checksum is wrong"),
-        (lambda text: json.dumps({**json.loads(text), "schema": 4}), "another schema than 3"),
-        (lambda _: "[]", "another schema than 3"),
+        (lambda text: json.dumps({**json.loads(text), "schema": 5}), "another schema than 4"),
+        (lambda _: "[]", "another schema than 4"),
     ],
 )
 def test_a_plan_that_cannot_be_trusted_is_refused(tmp_path: Path, damage: "type[str]", message: str) -> None:

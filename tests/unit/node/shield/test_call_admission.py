@@ -7,7 +7,8 @@ from pathlib import Path, PurePosixPath
 import grpc
 import pytest
 
-from nodeupgrade.api.values import PodUid, SandboxId
+from nodeupgrade.api.values import SandboxId
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from nodeupgrade.node.shield.call_admission import CriCallJudge
@@ -62,7 +63,7 @@ async def test_a_manifest_that_was_edited_excuses_at_once(world: World) -> None:
 
 @pytest.mark.parametrize("how", ["lowered", "switched off", "ended"])
 async def test_whoever_waits_for_an_excuse_is_let_through_once_it_is_not_needed(world: World, how: str) -> None:
-    def look() -> set[PodUid]:
+    def look() -> Evidence:
         match how:
             case "lowered":
                 world.raised = False
@@ -70,9 +71,9 @@ async def test_whoever_waits_for_an_excuse_is_let_through_once_it_is_not_needed(
                 guard.switch_off()
             case _:
                 world.alive = False
-        return set()
+        return Evidence()
 
-    world.ports = replace(world.ports, deleted_pods=look)
+    world.ports = replace(world.ports, owners=look)
     guard = world.guard(patience=60)
     assert await guard.judge(STOP, STOP_WEB, PEER) is None
     assert world.refused == []

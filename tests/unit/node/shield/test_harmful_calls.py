@@ -6,10 +6,12 @@ from itertools import product
 
 import pytest
 
+from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
+from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence, Planned
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
-from nodeupgrade.node.shield.harmful_calls import Excuse, Method, Protected, RuntimeCall, Shielded
+from nodeupgrade.node.shield.harmful_calls import Method, Protected, RuntimeCall, Shielded
 from tests.builders.shielded import (
     AGENT,
     AS_FOUND,
@@ -137,24 +139,34 @@ def test_only_the_command_of_the_hook_is_one() -> None:
 @pytest.mark.parametrize(
     ("pod", "deleted", "digest", "expected"),
     [
-        (WEB, {WEB.uid}, AS_FOUND, Excuse.DELETED),
+        (WEB, {WEB.uid}, AS_FOUND, OwnerChange.POD_DELETED),
         (WEB, {JOB.uid}, AS_FOUND, None),
         (WEB, set(), AS_PINNED, None),
-        (WEB, set(), EDITED, Excuse.MANIFEST),
-        (WEB, set(), None, Excuse.MANIFEST),
+        (WEB, set(), EDITED, OwnerChange.MANIFEST_CHANGED),
+        (WEB, set(), None, OwnerChange.MANIFEST_REMOVED),
         (JOB, set(), None, None),
-        (JOB, {JOB.uid, WEB.uid}, None, Excuse.DELETED),
+        (JOB, {JOB.uid, WEB.uid}, None, OwnerChange.POD_DELETED),
     ],
 )
 def test_a_pod_that_is_meant_to_end_is_excused(
-    pod: PodRef, deleted: set[PodUid], digest: Digest | None, expected: Excuse | None
+    pod: PodRef, deleted: set[PodUid], digest: Digest | None, expected: OwnerChange | None
 ) -> None:
     harmed = Protected(pod=pod, sandbox=sandbox_of(pod), label=str(pod), wanted="stop")
     files = {MANIFEST: digest}
-    assert Shielded.of(shielded_plan()).excuse(harmed, deleted, files.get) is expected
+    evidence = Evidence(deleted=tuple(deleted)).with_manifests(shielded_plan().owned, files.get)
+    assert Shielded.of(shielded_plan()).excuse(harmed, evidence) is expected
 
 
-def test_without_static_pods_there_is_no_manifest_to_look_at() -> None:
-    harmed = Protected(pod=WEB, sandbox=sandbox_of(WEB), label=str(WEB), wanted="stop")
-    for plan in (shielded_plan(static=False), replace(shielded_plan(), shield=None)):
-        assert Shielded.of(plan).excuse(harmed, (), lambda _path: None) is None
+@pytest.mark.parametrize("method", [Method.STOP_CONTAINER, Method.CREATE_CONTAINER, Method.STOP_POD_SANDBOX])
+def test_a_change_of_one_container_excuses_what_is_done_to_that_one_only(method: Method) -> None:
+    spec = ContainerSpec(pod=WEB.uid, name="c", image="old", resources="")
+    plan = replace(shielded_plan(), owned=Planned(containers=(spec, replace(spec, name="d"))))
+    call = RuntimeCall(method=method, container=container_of(WEB), sandbox=sandbox_of(WEB), name="c")
+    harmed = Shielded.of(plan).harmed_by(call, lambda _process: True, used)
+    assert harmed is not None
+
+    found = [
+        Shielded.of(plan).excuse(harmed, Evidence(specs=(replace(spec, name=name, image="new"),))) for name in "cd"
+    ]
+
+    assert found == [None if method is Method.STOP_POD_SANDBOX else OwnerChange.IMAGE_CHANGED, None]

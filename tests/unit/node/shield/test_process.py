@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.exit_codes import EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.shield.process import GRACE
@@ -36,8 +37,8 @@ async def test_it_guards_from_raising_to_lowering(rig: Rig) -> None:
             error = await failure(unary(channel, "StopContainer", STOP_WEB))
             assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
             assert [str(call) for call in rig.shield.refused()] == ["stop a/web/c"]
-            assert rig.runs.deleted_pods_wanted(rig.plan.run_id)
-            rig.runs.report_deleted(rig.plan.run_id, [WEB.uid])
+            assert rig.runs.owner_changes_wanted(rig.plan.run_id)
+            rig.runs.report_owner_changes(rig.plan.run_id, Evidence(deleted=(WEB.uid,)))
             assert await unary(channel, "StopContainer", STOP_WEB) == STOP_WEB
             assert [path.rpartition("/")[2] for path, _ in runtime.asked] == ["Version", "StopContainer"]
 
@@ -86,7 +87,7 @@ async def test_sigterm_lowers_it_and_lets_calls_end(rig: Rig) -> None:
             call = unary(channel, "Status")
             refused = asyncio.ensure_future(unary(channel, "StopContainer", STOP_WEB))
             await runtime.waiting.wait()
-            await until(lambda: rig.runs.deleted_pods_wanted(rig.plan.run_id))
+            await until(lambda: rig.runs.owner_changes_wanted(rig.plan.run_id))
             process.terminate()
             await until(lambda: not rig.shield.raised())
             assert await refused == STOP_WEB, "who waits for an excuse needs none any more"

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import ContainerId, PodUid
+from nodeupgrade.cluster import owner_changes
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
-from nodeupgrade.node.verification.ended_containers import Evidence, divide, may_be_harmless, was_deleted, was_removed
+from nodeupgrade.node.verification.ended_containers import Evidence, divide, may_be_harmless
 from nodeupgrade.node.verification.verification import unplanned
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
@@ -31,7 +31,7 @@ def node_with(*changed: ContainerInstance, ready: bool = True) -> Inventory:
 
 def damage(now: Inventory, evidence: Evidence) -> list[str]:
     divided = divide(PLAN, now, unplanned(PLAN, now), evidence)
-    assert {*divided.damage, *divided.ended} == {*unplanned(PLAN, now)}
+    assert {*divided.damage, *divided.harmless} == {*unplanned(PLAN, now)}
     return [f"{d.label} {d.kind}" for d in divided.damage]
 
 
@@ -64,7 +64,7 @@ def test_the_very_first_instance_may_have_been_removed_when_its_last_one_shows_h
         (node_with(ended(None)), NOBODY_ASKED),
         (node_with(ended(137, SUCCESSOR), ended(1)), NOBODY_ASKED),
         (node_with(replace(NGINX, process=None)), NOBODY_ASKED),
-        (node_with(ended()), Evidence(deleted=frozenset({PodUid("another")}))),
+        (node_with(ended()), Evidence(owners=owner_changes.Evidence(deleted=(PodUid("another"),)))),
     ],
     ids=[
         "the log does not tell", "it was stopped", "its sandbox was stopped", "a SIGKILL", "lost by the runtime",
@@ -84,10 +84,23 @@ def test_a_sandbox_that_ended_takes_the_excuse_with_it() -> None:
 
 def test_everything_of_a_deleted_pod_is_excused_and_nothing_of_another() -> None:
     now = node_with(ended(143), ready=False)
-    deleted = Evidence(asked=frozenset({NGINX.id, NGINX.sandbox_id}), deleted=frozenset({NGINX.pod.uid}))
+    owners = owner_changes.Evidence(deleted=(NGINX.pod.uid,))
+    deleted = Evidence(asked=frozenset({NGINX.id, NGINX.sandbox_id}), owners=owners)
 
     assert damage(now, deleted) == []
     assert damage(Inventory(), deleted) == ["default/db/postgres gone", "default/db (sandbox) gone"]
+
+
+def test_what_an_owner_changed_is_excused_and_nothing_else_of_the_pod() -> None:
+    log = next(c for c in PLAN.baseline.containers if c.name == "log")
+    now = node_with(ended(137), SUCCESSOR, ended(137, log), ready=False)
+    [spec] = (spec for spec in PLAN.owned.containers if spec.name == "nginx")
+    new_image = owner_changes.Evidence(specs=(replace(spec, image="new"),))
+
+    assert damage(now, Evidence(asked=frozenset(), owners=new_image)) == [
+        "default/web/log stopped",
+        "default/web (sandbox) stopped",
+    ]
 
 
 def test_what_may_turn_out_to_be_harmless_is_waited_for() -> None:
@@ -104,44 +117,3 @@ def test_what_may_turn_out_to_be_harmless_is_waited_for() -> None:
     assert waits(node_with(going, other_going)), "the runtime has yet to say how they ended"
     assert waits(node_with(going, ended(143, postgres))), "one more was perhaps deleted"
     assert not waits(node_with(other_going, ended(143), SUCCESSOR)), "one more was replaced"
-
-
-@pytest.mark.parametrize(
-    ("status", "deleted"),
-    [
-        ({"phase": "Running"}, True),
-        ({"phase": "Failed"}, True),
-        ({"phase": "Failed", "reason": "NodeAffinity"}, False),
-        ({"phase": "Failed", "reason": "Evicted"}, False),
-        ({"conditions": [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI"}]}, True),
-        ({"conditions": [{"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}]}, False),
-    ],
-)
-def test_a_deletion_that_a_kubelet_brought_about_is_none(status: Json, deleted: bool) -> None:
-    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-
-    assert was_deleted({"metadata": metadata, "status": status}) is deleted
-    assert not was_deleted({"metadata": {}, "status": status})
-
-
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-TAINTED = {"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}
-MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0123"}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "status", "removed"),
-    [
-        ({}, {"phase": "Running"}, True),
-        ({}, {"phase": "Pending"}, True),
-        ({}, {"phase": "Failed"}, False),
-        ({}, {"phase": "Succeeded"}, False),
-        ({}, {"phase": "Running", "reason": "Evicted"}, False),
-        ({}, {"phase": "Running", "conditions": [TAINTED]}, False),
-        ({"annotations": MIRROR}, {"phase": "Running"}, False),
-        (DELETED, {"phase": "Succeeded"}, True),
-        (DELETED, {"phase": "Failed", "reason": "OutOfcpu"}, False),
-    ],
-)
-def test_a_pod_that_is_gone_was_deleted_unless_it_was_over_before(metadata: Json, status: Json, removed: bool) -> None:
-    assert was_removed({"metadata": metadata, "status": status}) is removed

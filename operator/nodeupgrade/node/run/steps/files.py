@@ -12,6 +12,7 @@ from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BA
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD
 from nodeupgrade.node.plan.exchanged_files import is_drop_in
+from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import file_exchange, kubelet_state
 from nodeupgrade.node.run.rescue_arming import write_script
@@ -50,13 +51,18 @@ class PinStaticPods(StepActions):
         return _read_contents(node, (*(PurePosixPath(pin.path) for pin in plan.pins), *recorded))
 
     def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
-        """Record the UIDs that the old kubelet computes, then write each manifest; fail if one was changed."""
+        """Record the UIDs that the old kubelet computes, then write each manifest, except those that were edited.
+
+        Fail if one was changed and still describes the same pod: without the UID, the new kubelet would replace that.
+        """
         if _adds(plan):
             node.files.write(RECORD, render_record(plan.own_uids))
         for pin in plan.pins:
             path = PurePosixPath(pin.path)
             now = node.files.read(path)
             if now == pin.content:
+                continue
+            if edited(now, pin.content):  # by its owner: the new kubelet is to replace the pod, as the old one would
                 continue
             if node.files.digest(path) != pin.before or now != _decoded(payload.get(pin.path)):
                 raise StepFailed(f"{pin.path} was changed after planning", reason=Reason.INVENTORY_CHANGED)

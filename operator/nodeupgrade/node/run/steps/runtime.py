@@ -114,7 +114,7 @@ def _unrestored(unknown: Sequence[str], doubtful: Sequence[str]) -> str | None:
     """Return a sentence about the containers that the old kubelet may restart."""
     causes = (
         ("their stored hash could not be restored, since another process changed their metadata", unknown),
-        ("added after planning", doubtful),
+        ("added or changed after planning", doubtful),
     )
     said = [f"{why}, so the old kubelet may restart them: {', '.join(labels)}" for why, labels in causes if labels]
     return "; ".join(said) or None

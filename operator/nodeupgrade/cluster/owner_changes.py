@@ -1,0 +1,178 @@
+"""Decide whether what happens to a pod during a run is what its owner asked for.
+
+The shield, the verification on the node and the control plane's verdict all ask here. Evidence is only what a kubelet
+cannot write: a container's spec, a deletion in the API, and the manifest of a static pod. Statuses and mirror pods
+prove nothing. A change of one container excuses nothing that happens to another, nor to the sandbox.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from hashlib import sha256
+
+from nodeupgrade.api.json import Json
+from nodeupgrade.api.task.status import OwnerChange
+from nodeupgrade.api.values import Digest, PodUid
+from nodeupgrade.cluster.pods import Pod, Role
+
+BY_TAINT = "DeletionByTaintManager"
+"""Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
+_DIGEST_CHARACTERS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """What owners may change of a container in place, as the API server shows it; long values as digests."""
+
+    pod: PodUid
+    name: str
+    image: str
+    resources: str
+    ephemeral: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticSource:
+    """The manifest of a static pod."""
+
+    pod: PodUid
+    path: str
+    digests: tuple[Digest, ...]  # of the manifest as found, and as the run writes it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What owners wanted when the run was planned."""
+
+    containers: tuple[ContainerSpec, ...] = ()
+    manifests: tuple[StaticSource, ...] = ()
+
+    def and_later(self, later: "Planned") -> "Planned":
+        """Return this with what was planned later."""
+        manifests = {source.pod: source for source in (*self.manifests, *later.manifests)}
+        return Planned(
+            containers=tuple(_newest((*self.containers, *later.containers))), manifests=tuple(manifests.values())
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The manifest of a static pod as it is now."""
+
+    path: str
+    digest: Digest | None  # None if there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What shows what owners want now."""
+
+    deleted: tuple[PodUid, ...] = ()  # pods that were deleted in the API
+    specs: tuple[ContainerSpec, ...] = ()  # of containers that were planned otherwise, or not at all
+    manifests: tuple[Manifest, ...] = ()
+
+    def and_before(self, before: "Evidence") -> "Evidence":
+        """Return this with earlier evidence, which stays true; of each container, the newest spec counts."""
+        return replace(
+            self,
+            deleted=tuple(sorted({*before.deleted, *self.deleted})),
+            specs=tuple(_newest((*before.specs, *self.specs))),
+        )
+
+    def with_manifests(self, planned: Planned, digest: Callable[[str], Digest | None]) -> "Evidence":
+        """Return this with the manifests as they are now; ``digest`` returns that of a file on the node."""
+        manifests = (Manifest(path=source.path, digest=digest(source.path)) for source in planned.manifests)
+        return replace(self, manifests=tuple(manifests))
+
+
+def owner_change(planned: Planned, evidence: Evidence, pod: PodUid, container: str | None = None) -> OwnerChange | None:
+    """Return the owner's change that explains whatever happens to a container; ``None`` if there is none.
+
+    Args:
+        planned: what was planned.
+        evidence: what is known now.
+        pod: as the runtime knows it.
+        container: ``None`` for the pod's sandbox.
+    """
+    found = (
+        change
+        for whose, name, change in owner_changes(planned, evidence)
+        if whose == pod and name in {None, container} and change is not OwnerChange.EPHEMERAL_CONTAINER_ADDED
+    )
+    return next(found, None)
+
+
+def owner_changes(planned: Planned, evidence: Evidence) -> Iterator[tuple[PodUid, str | None, OwnerChange]]:
+    """Yield every change, with its pod, and its container if it is a change of only one."""
+    yield from ((pod, None, OwnerChange.POD_DELETED) for pod in evidence.deleted)
+    now = {manifest.path: manifest.digest for manifest in evidence.manifests}
+    for source in planned.manifests:
+        if source.path in now and (digest := now[source.path]) not in source.digests:
+            change = OwnerChange.MANIFEST_REMOVED if digest is None else OwnerChange.MANIFEST_CHANGED
+            yield source.pod, None, change
+    before = {(spec.pod, spec.name): spec for spec in planned.containers}
+    pods = {spec.pod for spec in planned.containers}
+    for spec in evidence.specs:
+        was = before.get((spec.pod, spec.name))
+        if was is not None and was.image != spec.image:
+            yield spec.pod, spec.name, OwnerChange.IMAGE_CHANGED
+        elif was is not None and was.resources != spec.resources:
+            yield spec.pod, spec.name, OwnerChange.RESIZED
+        elif was is None and spec.ephemeral and spec.pod in pods:
+            yield spec.pod, spec.name, OwnerChange.EPHEMERAL_CONTAINER_ADDED
+
+
+def specs_of(pods: Iterable[Pod]) -> tuple[ContainerSpec, ...]:
+    """Return the specs of all containers; not of static pods, whose mirror pods are written by the kubelet."""
+    return tuple(
+        ContainerSpec(
+            pod=pod.ref.uid,
+            name=container.name,
+            image=_digest(container.spec.get("image") or ""),
+            resources=_digest(container.spec.get("resources") or {}),
+            ephemeral=container.role is Role.EPHEMERAL,
+        )
+        for pod in pods
+        if not pod.static
+        for container in pod.containers
+    )
+
+
+def seen_in(planned: Planned, pods: Iterable[Pod], removed: frozenset[PodUid] = frozenset()) -> Evidence:
+    """Return what pods of the API show that is otherwise than planned; ``removed`` are those that are gone."""
+    pods, known = tuple(pods), frozenset(planned.containers)
+    uids = {spec.pod for spec in known}
+    deleted = removed | {pod.ref.uid for pod in pods if not pod.static and was_deleted(pod)}
+    return Evidence(
+        deleted=tuple(sorted(deleted & uids)),
+        specs=tuple(spec for spec in specs_of(pods) if spec.pod in uids and spec not in known),
+    )
+
+
+def was_deleted(pod: Pod) -> bool:
+    """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
+    return pod.terminating and _as_wished(pod)
+
+
+def was_removed(last: Pod) -> bool:
+    """Report the same for a pod that is gone from the API, by its last state there.
+
+    That state may lack a deletionTimestamp if there was no grace period. A finished pod never gets a grace period, but
+    a kubelet may report a pod as finished whose containers still run. A mirror pod only reflects its static pod.
+    """
+    return not last.mirror and (last.terminating or not last.finished) and _as_wished(last)
+
+
+def _as_wished(pod: Pod) -> bool:
+    conditions = pod.status.get("conditions") or ()
+    return not pod.status.get("reason") and not any(
+        c.get("type") == "DisruptionTarget" and c.get("reason") == BY_TAINT for c in conditions
+    )
+
+
+def _newest(specs: Iterable[ContainerSpec]) -> Iterable[ContainerSpec]:
+    return {(spec.pod, spec.name): spec for spec in specs}.values()
+
+
+def _digest(value: str | Json) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:_DIGEST_CHARACTERS]

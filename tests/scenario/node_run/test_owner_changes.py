@@ -1,0 +1,275 @@
+"""Owners change their pods while the kubelet is swapped; each change has its control, without the evidence."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.status import OwnedChange, OwnerChange
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.cluster.owner_changes import Evidence, seen_in
+from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
+from nodeupgrade.node.plan.hash_rewriting import newcomers
+from tests.doubles.node import Behaviour, SimulatedNode, agent_for, examination_of, manifest, pod_json
+from tests.doubles.node.containers.pods import MANIFESTS
+from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
+
+OLD_STOPS, NEW_STARTS = "services.stop kubelet.service", START
+RESTORES = "services.stop kubelet.service"
+NGINX = "default/web/nginx"
+IMAGE = OwnedChange(name=NGINX, change=OwnerChange.IMAGE_CHANGED)
+ETCD = f"{MANIFESTS}/etcd.yaml"
+
+
+def changed(pod: Pod, name: str, **changes: Any) -> Pod:
+    now = deepcopy(dict(pod.raw))
+    now["spec"]["containers"] = [c | (changes if c["name"] == name else {}) for c in now["spec"]["containers"]]
+    return parse_pod(now)
+
+
+def sets(it: Story, name: str = "nginx", **changes: Any) -> None:
+    """Have an owner change a container of the pod web at the API server, where the kubelet sees it."""
+    it.node.kubelet.pods = [changed(p, name, **changes) if p.ref.name == "web" else p for p in it.node.kubelet.pods]
+
+
+def with_agent(it: Story, *, knows: bool = True) -> Story:
+    """Have an agent that sees what the API server shows; or one that sees what it showed before."""
+    before = tuple(it.node.kubelet.pods)
+    seen = Evidence()
+
+    def owners() -> Evidence:
+        nonlocal seen
+        seen = seen_in(it.plan.owned, it.node.kubelet.pods if knows else before).and_before(seen)
+        return seen
+
+    it.node.ports = replace(
+        it.node.ports, owner_changes=owners, newcomers=lambda: newcomers(it.plan, it.node.kubelet.pods)
+    )
+    return it
+
+
+def instances(it: Story, name: str) -> int:
+    return sum(c.name == name for c in it.node.inventory().containers)
+
+
+def others_run_on(it: Story, *but: str) -> bool:
+    before, now = it.plan.baseline.running(), {c.id for c in it.node.inventory().running()}
+    return all(c.id in now for c in before if c.name not in but)
+
+
+MOMENTS = ["services.stop kubelet.service", "runtime.rewrite", "services.restart containerd.service", START]
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_image_that_is_set_while_no_kubelet_runs_is_let_through_and_named(moment: str, shield: bool) -> None:
+    it = with_agent(story(shield=shield))
+    it.node.calls.before(moment, lambda: sets(it, image="nginx:2"))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.listed, report.ended) == (Outcome.UPGRADED, 0, (), ())
+    assert (report.changed, report.owner_changes) == ((NGINX,), (IMAGE,))
+    assert it.node.kubelet.replaced == [NGINX]
+    assert others_run_on(it, "nginx")
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+def test_control_without_the_evidence_the_run_is_turned_back(shield: bool) -> None:
+    it = with_agent(story(shield=shield), knows=False)
+    it.node.calls.before(START, lambda: sets(it, image="nginx:2"))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert report.reason is (Reason.SHIELD_REFUSED_CALL if shield else Reason.CONTAINER_RESTARTED)
+    assert report.owner_changes == ()
+
+
+def test_a_change_of_one_container_does_not_excuse_another() -> None:
+    it = with_agent(story())
+
+    def also() -> None:
+        sets(it, image="nginx:2")
+        it.node.runtime.serve(it.container("log"), HashValue("bad"))
+
+    it.node.calls.before(START, also)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
+    assert "default/web/log" in report.message
+    assert others_run_on(it, "nginx"), "the shield held"
+
+
+def test_on_the_way_back_the_old_kubelet_takes_what_the_new_one_began_for_an_owner() -> None:
+    """It was begun once for its owner, with the new kubelet's hash of the new spec."""
+    it = with_agent(story())
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    it.node.calls.before(START, lambda: sets(it, image="nginx:2"))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0)
+    assert it.node.kubelet.replaced == [NGINX]
+    assert instances(it, "nginx") == 2
+    assert others_run_on(it, "nginx")
+    assert report.owner_changes == (IMAGE,)
+
+
+def test_an_image_that_is_set_on_the_way_back_is_set_by_the_old_kubelet() -> None:
+    it = with_agent(story())
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    it.node.calls.failpoints[at(Step.REWRITE_HASHES, When.UNDOING)] = lambda: sets(it, image="nginx:2")
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0)
+    assert (it.node.kubelet.replaced, report.owner_changes) == ([NGINX], (IMAGE,))
+
+
+def test_a_resize_that_the_kubelet_needs_no_restart_for_is_named_only() -> None:
+    it = with_agent(story("v1.31.14", "v1.33.13"))
+    it.node.calls.before(START, lambda: sets(it, resources={"limits": {"memory": "1Gi"}}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.changed) == (Outcome.UPGRADED, 0, ())
+    assert report.owner_changes == (OwnedChange(name=NGINX, change=OwnerChange.RESIZED),)
+    assert it.nothing_restarted()
+
+
+def edited(it: Story) -> None:
+    it.node.disk[ETCD] = manifest("etcd", "etcd", "helper")
+
+
+def removed(it: Story) -> None:
+    del it.node.disk[ETCD]
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize("moment", [OLD_STOPS, "services.restart containerd.service", START])
+@pytest.mark.parametrize(
+    ("change", "named"), [(edited, OwnerChange.MANIFEST_CHANGED), (removed, OwnerChange.MANIFEST_REMOVED)]
+)
+def test_a_manifest_that_is_edited_or_removed_is_let_through_and_named(
+    change: Callable[[Story], None], named: OwnerChange, moment: str, shield: bool
+) -> None:
+    it = with_agent(story(manifests={"etcd.yaml": manifest("etcd", "etcd")}, shield=shield))
+    it.node.calls.before(moment, lambda: change(it))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.listed) == (Outcome.UPGRADED, 0, ()), report.message
+    assert report.owner_changes == (OwnedChange(name="default/etcd-node-a", change=named),)
+    assert others_run_on(it, "etcd")
+    assert (instances(it, "helper") == 1) is (change is edited)
+
+
+def of_agent(**how: Any) -> Story:
+    """A story with an agent that answers about all that came, as on a real node."""
+    pods = [pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("job", "work", restart_policy="Never")]
+    node = SimulatedNode(version="v1.30.14", pods=pods, **how)
+    examination = examination_of(node, "v1.33.13", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    it = with_agent(Story(node, examination.plan))
+    node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
+    return it
+
+
+def acts_before_the_stop(it: Story, act: Callable[[], None]) -> None:
+    """Have an owner change something for which the old kubelet still has time, after the last look."""
+    it.node.calls.before("services.mask kubelet.service", act)
+    it.node.calls.durations["services.mask kubelet.service"] = 2.0
+
+
+def test_an_image_that_the_old_kubelet_has_set_before_the_stop_is_planned_and_named() -> None:
+    it = of_agent()
+    acts_before_the_stop(it, lambda: sets(it, image="nginx:2"))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.changed) == (Outcome.UPGRADED, 0, ()), report.message
+    assert it.node.kubelet.replaced == [NGINX], "by the old kubelet"
+    assert (report.ended_before, report.owner_changes) == ((NGINX,), (IMAGE,))
+    assert (report.baseline, report.rewritten) == (4, 4)
+
+
+def test_a_change_that_was_taken_in_before_the_stop_excuses_nothing_afterwards() -> None:
+    it = of_agent()
+    acts_before_the_stop(it, lambda: sets(it, image="nginx:2"))
+
+    def spoil() -> None:
+        [now] = [c for c in it.node.inventory().running() if c.name == "nginx"]
+        it.node.runtime.serve(now.id, HashValue("bad"))
+
+    it.node.calls.before(START, spoil)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
+
+
+def test_a_manifest_that_is_added_before_the_stop_is_kept_like_the_others_and_named() -> None:
+    it = of_agent(manifests={"etcd.yaml": manifest("etcd", "etcd")})
+    path = f"{MANIFESTS}/proxy.yaml"
+    acts_before_the_stop(it, lambda: it.node.disk.update({path: manifest("proxy", "proxy")}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.changed) == (Outcome.UPGRADED, 0, ()), report.message
+    assert (it.node.kubelet.replaced, instances(it, "proxy"), instances(it, "etcd")) == ([], 1, 1)
+    [uid] = {s.pod.uid for s in it.node.inventory().sandboxes if s.pod.name == "proxy-node-a"}
+    assert f'uid: "{uid}"'.encode() in it.node.disk[path]
+    assert report.owner_changes == (OwnedChange(name="default/proxy-node-a", change=OwnerChange.MANIFEST_ADDED),)
+
+
+def test_a_manifest_that_is_added_before_the_stop_is_as_it_was_after_a_rollback() -> None:
+    it = of_agent()
+    path, added = f"{MANIFESTS}/proxy.yaml", manifest("proxy", "proxy")
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    acts_before_the_stop(it, lambda: it.node.disk.update({path: added}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, it.node.disk[path]) == (Outcome.ROLLED_BACK, 0, added)
+    assert instances(it, "proxy") == 1
+
+
+def test_a_manifest_that_the_old_kubelet_has_read_before_the_stop_is_taken_in() -> None:
+    it = of_agent(manifests={"etcd.yaml": manifest("etcd", "etcd")})
+    acts_before_the_stop(it, lambda: edited(it))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+    assert (instances(it, "helper"), instances(it, "etcd")) == (1, 2)
+    assert it.node.kubelet.replaced == ["default/etcd-node-a/etcd"], "by the old kubelet"
+    assert OwnedChange(name="default/etcd-node-a", change=OwnerChange.MANIFEST_CHANGED) in report.owner_changes
+
+
+def test_the_agent_is_believed_about_no_other_file_than_a_manifest() -> None:
+    it = of_agent()
+    path = f"{MANIFESTS}/proxy.yaml"
+    acts_before_the_stop(it, lambda: it.node.disk.update({path: manifest("proxy", "proxy")}))
+    honest = it.node.ports.planned_arrivals
+
+    def lies(asked: Arrivals) -> PlannedArrivals | None:
+        said = honest(asked)
+        pins = () if said is None else (replace(pin, content=pin.content + b"# more\n") for pin in said.pins)
+        return said and replace(said, pins=tuple(pins))
+
+    it.node.ports = replace(it.node.ports, planned_arrivals=lies)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert "more" not in it.node.disk[path].decode()
