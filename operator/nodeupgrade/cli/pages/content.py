@@ -1,6 +1,6 @@
 """What the page of a rollout says, in the order in which a change ticket is read. Bounded for any size of fleet."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -12,9 +12,8 @@ from nodeupgrade.api.upgrade.status import ConditionType, WaveStatus
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.reports.rollout import NodeRecord, RolloutReport
-from nodeupgrade.cli.screens.formatting import BAD, GOOD, NOTHING, STYLES, lasting, spaced, to_the_second
+from nodeupgrade.cli.screens.formatting import BAD, GOOD, NOTHING, lasting, to_the_second
 from nodeupgrade.cli.screens.status import counts_in_words
-from nodeupgrade.findings.finding import named
 
 NODES_LISTED = 5000
 """Nodes with a row of their own; those that failed come first."""
@@ -91,11 +90,12 @@ def _notices(report: RolloutReport) -> Iterator[str]:
     if not report.seen.ended:
         counts = status.counts
         done, left = counts.total - counts.pending - counts.in_progress, counts.pending + counts.in_progress
-        yield f"This rollout has not ended: {counted(done, 'node')} done, {left} to come. These numbers will change."
+        where = f"{counted(done, 'node')} done, {left} to come" if counts.total else "its nodes are not planned yet"
+        yield f"This rollout has not ended: {where}. What follows will change."
     if report.unrecorded:
         yield (
-            f"{counted(report.unrecorded, 'node')} counted above but without a record: "
-            "their tasks were deleted, or later rollouts have replaced them."
+            f"Of {counted(report.unrecorded, 'node')} only the number is known: their tasks were deleted, or later "
+            "rollouts have taken them over."
         )
 
 
@@ -135,14 +135,14 @@ def _facts(report: RolloutReport) -> Iterator[tuple[str, str]]:
     totals = status.containers
     if totals.baseline:
         replaced = f", {totals.recreated} of static pods replaced on request" if totals.recreated else ""
-        yield (
-            "Containers",
-            f"{totals.baseline} verified: {totals.unchanged} the same instances, {totals.restarted} restarted"
-            f"{replaced}; {totals.rewritten} hashes rewritten",
-        )
+        verified = f"{totals.baseline} verified: {totals.unchanged} the same instances, {totals.restarted} restarted"
+        yield "Containers", f"{verified}{replaced}; {totals.rewritten} hashes rewritten"
     if (down := report.down_seconds) is not None:
         median, longest = down
-        yield "No kubelet", f"{_number(median)} s in the median, at most {_number(longest.down_seconds)} s ({longest.node})"
+        yield (
+            "No kubelet",
+            f"{_number(median)} s in the median, at most {_number(longest.down_seconds)} s ({longest.node})",
+        )
     if status.accepted:
         listed = (f"{check} on {counted(nodes, 'node')}" for check, nodes in sorted(status.accepted.items()))
         yield "Accepted", ", ".join(listed)
@@ -188,9 +188,14 @@ def _wave(wave: WaveStatus, now: datetime, *, manual: bool) -> tuple[str, ...]:
         _moment(wave.started_at),
         _moment(wave.completed_at),
         _length(took),
-        ", ".join(filter(None, (wave.approved_by, wave.approved_at and _moment(wave.approved_at))))
-        or ("not yet" if manual else "not required"),
+        _approval(wave, manual=manual),
     )
+
+
+def _approval(wave: WaveStatus, *, manual: bool) -> str:
+    if wave.approved_by is None and wave.approved_at is None:
+        return "not yet" if manual else "not required"
+    return f"{wave.approved_by or NOTHING}, {_moment(wave.approved_at)}"
 
 
 def _course(report: RolloutReport) -> Section | None:
@@ -210,7 +215,9 @@ def _failures(report: RolloutReport) -> Section | None:
     )
     return Section(
         title="Failed or refused",
-        facts=tuple((f"{reason or '(no reason)'}, {counted(len(nodes), 'node')}", _cause(reason)) for reason, nodes in causes),
+        facts=tuple(
+            (f"{reason or '(no reason)'}, {counted(len(nodes), 'node')}", _cause(reason)) for reason, nodes in causes
+        ),
         table=Table(headings=("Node", "Result", "Reason", "Step", "Cause"), rows=rows),
         after=_left_out(len(failed) - len(rows), "node", "with its reason in the table of nodes"),
     )

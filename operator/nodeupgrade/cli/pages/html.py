@@ -1,7 +1,7 @@
 """A rollout as one HTML page: no script, nothing to load, and every text from others is only text."""
 
 from collections.abc import Iterator
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
 from nodeupgrade.cli.pages.content import Figure, Section, State, Table, page
@@ -15,12 +15,13 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 _CLASSES = {
     **dict.fromkeys(("Nodes", "Number", "No kubelet (s)", "Containers", "Rewritten", "Restarted", "Took"), "number"),
-    **dict.fromkeys(("Node", "Wave", "Reason", "Others", "Approved", "Step"), "wrap"),
+    **dict.fromkeys(("Others", "Approved"), "wrap"),
+    **dict.fromkeys(("Node", "Wave", "Reason", "Step"), "name"),
     **dict.fromkeys(("Cause", "Which"), "long"),
     **dict.fromkeys(("Started", "Ended"), "moment"),
     "SHA-256": "digest",
 }
-"""Classes of cells by the heading of their column; others are not wrapped."""
+"""Classes of cells by the heading of their column. Names are wrapped in print only, and others never."""
 _LEGEND = ((GOOD, "succeeded"), (BAD, "failed or refused"), (BUSY, "in flight"))
 
 _STYLE = """
@@ -43,7 +44,8 @@ p { margin: .5rem 0; overflow-wrap: anywhere; }
 .state { white-space: nowrap; font-weight: 600; }
 .figures { display: flex; flex-wrap: wrap; gap: .6rem; margin: 0; padding: 0; list-style: none; }
 .figures li { flex: 1 1 9rem; border: 1px solid var(--line); border-radius: 6px; padding: .5rem .75rem; }
-.figures b { display: block; font-size: 1.35rem; line-height: 1.3; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.figures b { display: block; font-size: 1.35rem; line-height: 1.3; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
 .figures span { color: var(--faint); font-size: .87rem; }
 dl { display: grid; grid-template-columns: minmax(7rem, max-content) 1fr; gap: .3rem 1rem; margin: 0 0 .8rem; }
 dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
@@ -51,22 +53,29 @@ dt { font-weight: 600; } dd { margin: 0; overflow-wrap: anywhere; }
 table { border-collapse: collapse; width: 100%; font-size: .87rem; line-height: 1.4; }
 th, td { text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
 th { color: var(--faint); font-weight: 600; white-space: nowrap; }
-td { white-space: nowrap; } td.long, td.wrap { white-space: normal; overflow-wrap: break-word; max-width: 24rem; }
+td { white-space: nowrap; }
+td.long, td.wrap { white-space: normal; overflow-wrap: break-word; max-width: 24rem; }
 td.long { min-width: 16rem; max-width: none; }
 td.digest { font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: .78rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr { break-inside: avoid; }
-figure { margin: 0; break-inside: avoid; } figcaption { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin-top: .4rem; }
+figure { margin: 0; break-inside: avoid; } figcaption { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem;
+  margin-top: .4rem; }
 .picture { display: block; overflow: hidden; font-size: 11px; }
 .picture text { fill: var(--text); } .picture .time { fill: var(--faint); }
 .picture .grid { stroke: var(--line); }
 rect.good { fill: var(--good); } rect.bad { fill: var(--bad); } rect.busy { fill: var(--busy); }
 rect.faint { fill: var(--wave); } rect.plain { fill: var(--faint); }
 @media (max-width: 64rem) { td.moment { white-space: normal; min-width: 6rem; } }
-@media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
+@media (max-width: 40rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; }
+  td.wrap { min-width: 11rem; } .told thead { display: none; } .told, .told tbody, .told tr { display: block; }
+  .told tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  .told td { display: block; border: 0; padding: 0; }
+  .told td.number { display: none; } .told td.long { min-width: 0; overflow-wrap: anywhere; } }
 @media print { body { max-width: none; padding: 0; font-size: 10pt; } .table { overflow: visible; }
   table { font-size: 7pt; } th, td { padding-right: .6em; } td.digest { font-size: 6.5pt; }
-  td.long, td.wrap { overflow-wrap: anywhere; min-width: 7em; } td.long { width: 50%; } thead { display: table-header-group; } }
+  td.long, td.wrap, td.name { white-space: normal; overflow-wrap: anywhere; min-width: 7em;
+  } td.long { width: 50%; } thead { display: table-header-group; } }
 """
 
 
@@ -90,8 +99,8 @@ def html(report: RolloutReport) -> str:
         *(_section(each, report) for each in said.sections),
     )
     root = element("html", head, body, lang="en")
-    ElementTree.indent(root, space="")
-    return f"<!doctype html>\n{ElementTree.tostring(root, encoding='unicode', method='html')}\n"
+    ET.indent(root, space="")
+    return f"<!doctype html>\n{ET.tostring(root, encoding='unicode', method='html')}\n"
 
 
 def _style() -> Element:
@@ -101,9 +110,7 @@ def _style() -> Element:
 
 
 def _figure(figure: Figure) -> Element:
-    return element(
-        "li", element("b", figure.value, class_=CLASSES[figure.style]), element("span", figure.label)
-    )
+    return element("li", element("b", figure.value, class_=CLASSES[figure.style]), element("span", figure.label))
 
 
 def _section(section: Section, report: RolloutReport) -> Element:
@@ -124,8 +131,12 @@ def _parts(section: Section, report: RolloutReport) -> Iterator[Element]:
 
 def _table(table: Table) -> Element:
     headings = (element("th", name, **_styled(name)) for name in table.headings)
-    rows = (element("tr", *(_cell(name, text) for name, text in zip(table.headings, row, strict=True))) for row in table.rows)
-    return element("table", element("thead", element("tr", *headings)), element("tbody", *rows))
+    rows = (
+        element("tr", *(_cell(name, text) for name, text in zip(table.headings, row, strict=True)))
+        for row in table.rows
+    )
+    told = {"class_": "told"} if any(_CLASSES.get(name) == "long" for name in table.headings) else {}
+    return element("table", element("thead", element("tr", *headings)), element("tbody", *rows), **told)
 
 
 def _cell(heading: str, text: str) -> Element:

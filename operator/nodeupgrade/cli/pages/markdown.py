@@ -29,6 +29,7 @@ def _section(section: Section) -> Iterator[str]:
     yield f"\n## {escaped(section.title)}\n"
     yield from (f"- **{escaped(name)}**: {escaped(value)}" for name, value in section.facts)
     if section.table is not None:
-        yield ""
+        if section.facts:
+            yield ""
         yield from markdown_table(section.table.headings, section.table.rows)
     yield from (f"\n{escaped(text)}" for text in section.after)

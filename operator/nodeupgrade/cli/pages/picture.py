@@ -93,7 +93,14 @@ def picture(report: RolloutReport) -> Element | None:
         top += len(slots) * _SLOT
     described = f"The course of {report.upgrade.name}: its waves and the runs of its nodes, over time"
     return element(
-        "svg", *_grid(span, top), *drawn, role="img", aria_label=described, class_="picture", width="100%", height=top + 2
+        "svg",
+        *_grid(span, top),
+        *drawn,
+        role="img",
+        aria_label=described,
+        class_="picture",
+        width="100%",
+        height=top + 2,
     )
 
 
