@@ -3,6 +3,7 @@
 Counts are kept, and no pods: memory grows with nodes, workloads and reasons.
 """
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -19,8 +20,8 @@ from nodeupgrade.kubelethash import HashError, KubeletVersion
 _ADMITTED = re.compile(r'"kube-api-access-[a-z0-9]{5}"')
 """The volume that the API server adds to a pod: the hash depends on its name; whether the hash changes does not."""
 
-_KINDS_OF_PODS = 2000
-"""How many kinds of pods are remembered; pods of one workload are of one kind, and mostly follow each other."""
+_KINDS_OF_PODS = 20_000
+"""How many kinds of pods are remembered; pods of one workload are of one kind."""
 
 PROBLEMS_KEPT = 100
 """How many pods that could not be examined are named."""
@@ -114,7 +115,7 @@ class RestartCounts:
         self.failed = 0  # how many pods could not be examined
         self.astray = 0  # pods on a node that no Node object describes
         self._paths: dict[str, Path] = {}
-        self._forecasts: dict[tuple[str, Path], tuple[PodForecast, ...]] = {}
+        self._forecasts: dict[tuple[bytes, Path], tuple[PodForecast, ...]] = {}
         self._everywhere = None if started is None else tuple(enumerate((started, *targets[:-1])))
 
     @property
@@ -171,7 +172,7 @@ class RestartCounts:
 
     def _forecast(self, pod: Json, path: Path) -> tuple[PodForecast, ...]:
         """Forecast each step; once for all pods that differ in nothing that could matter."""
-        kind = _ADMITTED.sub('""', _kind_of(pod)), path
+        kind = _kind_of(pod), path
         if (known := self._forecasts.get(kind)) is None:
             known = tuple(pod_forecast(pod, before, self.steps[number].to) for number, before in path)
             if len(self._forecasts) >= _KINDS_OF_PODS:
@@ -202,8 +203,8 @@ def subject_of(pod: Json, kind: str = "") -> Subject:
     )
 
 
-def _kind_of(pod: Json) -> str:
-    """Return everything in a pod that a forecast depends on, as text."""
+def _kind_of(pod: Json) -> bytes:
+    """Return the digest of everything in a pod that a forecast depends on."""
     spec, status = as_map(pod.get("spec")), as_map(pod.get("status"))
     states = [
         [each.get("name"), "running" in as_map(each.get("state"))] if isinstance(each, dict) else each
@@ -214,4 +215,5 @@ def _kind_of(pod: Json) -> str:
     mirror = CONFIG_MIRROR in as_map(as_map(pod.get("metadata")).get("annotations"))
     of_spec = [spec.get(key) for key in ("initContainers", "containers", "resources")]
     # What JSON has no form for comes from YAML only, and differs in its text.
-    return json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
+    text = json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
+    return hashlib.sha256(_ADMITTED.sub('""', text).encode()).digest()
