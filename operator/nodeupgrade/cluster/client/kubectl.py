@@ -16,11 +16,11 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.refusals import failure
 from nodeupgrade.cluster.kube_api import NoClusterError, NoCredentialsError, UnavailableError
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.text import one_line, parse_json
+from nodeupgrade.text import one_line, parse_json, trimmed
 
 PROGRAM = "kubectl"
 
-_REFUSAL = re.compile(r"Error from server(?: \((\w+)\))?: (.*)", re.DOTALL)
+_REFUSAL = re.compile(r"Error from server(?: \(([A-Za-z]+)\))?: (.*)", re.DOTALL)
 _CODES = {
     "BadRequest": 400,
     "Unauthorized": 401,
@@ -118,7 +118,7 @@ def _patch(path: str, query: Mapping[str, str], body: object) -> list[str]:
 
 def _error(what: str, said: str) -> NodeUpgradeError:
     """Return the port's error for what kubectl said."""
-    text = one_line(said.strip().partition("\n\n")[0])
+    text = one_line(trimmed(said).partition("\n\n")[0])
     if (refusal := _REFUSAL.search(text)) is not None:
         return failure(what, _CODES.get(refusal[1] or "", 500), refusal[2])
     if "(Unauthorized)" in text:
@@ -126,5 +126,5 @@ def _error(what: str, said: str) -> NodeUpgradeError:
     if "getting credentials" in text:
         return NoCredentialsError(f"cannot {what} because {PROGRAM} gets no credentials: {text}")
     if text.startswith("error:"):
-        return NoClusterError(f"cannot {what} because {PROGRAM} says: {text.removeprefix('error:').strip()}")
+        return NoClusterError(f"cannot {what} because {PROGRAM} says: {trimmed(text.removeprefix('error:'))}")
     return UnavailableError(f"cannot {what} because the API server does not answer ({text})")
