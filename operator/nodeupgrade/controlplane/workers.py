@@ -188,7 +188,7 @@ def requeue_after(done: Result) -> float | None:
 
 
 def log_result(name: str, done: Result) -> None:
-    """Log what was carried out, and what was not: it was refused, or rests on what has changed, and is decided again."""
+    """Log what was carried out, and what was not: it was refused, or rests on what has changed. It is decided again."""
     _log_actions(name, done.applied)
     carried_out = {id(action) for action in done.applied}
     for action in (each for each in done.actions if id(each) not in carried_out):
