@@ -85,6 +85,8 @@ LOOKING = {
         "explain --to 1.31 --pods mixed.yaml",
         "explain --from 1.30 --to 1.31 --pods mixed.yaml",
         "explain --from 1.30 --to 1.31 --pods mixed.yaml -o table --fail-on-restart",
+        "explain --to 1.31 --pods with-nodes.yaml",
+        "explain --to 1.31 --pods with-nodes.yaml -o text",
         "explain --from 1.28 --to 1.31 --to 1.34 --pods mixed.yaml",
         "explain --from 1.28 --to 1.31 --to 1.34 --pods mixed.yaml -o json",
         "explain --from 1.30 --to 1.31 --pods fine.yaml",

@@ -108,7 +108,7 @@ class RestartCounts:
 
     def __init__(self, targets: Sequence[KubeletVersion], started: KubeletVersion | None = None) -> None:
         self.steps = tuple(StepCounts(to=target) for target in targets)
-        self.pods = self.static = self.templates = 0
+        self.nodes = self.pods = self.static = self.templates = 0
         self.unknown_nodes: dict[str, str] = {}  # why a node's pods are not examined
         self.newer_nodes: dict[str, str] = {}  # versions of nodes that are newer than the last target
         self.problems: list[str] = []  # the first pods that could not be examined, with the cause
@@ -129,9 +129,10 @@ class RestartCounts:
         return bool(self.failed or self.unknown_nodes or self.astray)
 
     def add_node(self, node: Json) -> None:
-        """Take a node's kubelet version from its Node."""
-        info = (node.get("status") or {}).get("nodeInfo") or {}
-        name, version = str(node["metadata"]["name"]), str(info.get("kubeletVersion") or "")
+        """Take a node's kubelet version from its Node, which may be of any shape."""
+        info = as_map(as_map(node.get("status")).get("nodeInfo"))
+        name, version = str(as_map(node.get("metadata")).get("name")), str(info.get("kubeletVersion") or "")
+        self.nodes += 1
         if not version:
             self.unknown_nodes[name] = "it reports no kubelet version"
         elif (problem := unsupported_version(version)) is not None:
