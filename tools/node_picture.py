@@ -10,16 +10,16 @@ from tools.pictures import PICTURES
 
 WIDTH, HEIGHT = 960, 300
 LEFT, RIGHT = 120, 940
-STEPS = (
-    (120, "check the node,", "prove every hash"),
-    (290, "stop the", "kubelet"),
-    (370, "rewrite", "hashes"),
-    (450, "restart the", "runtime"),
-    (540, "read", "back"),
-    (610, "swap the", "binary"),
-    (690, "start the", "kubelet"),
-    (780, "verify, for", "a minute"),
-    (880, "done"),
+STEPS: tuple[tuple[int, tuple[str, ...]], ...] = (
+    (120, ("check the node,", "prove every hash")),
+    (290, ("stop the", "kubelet")),
+    (370, ("rewrite", "hashes")),
+    (450, ("restart the", "runtime")),
+    (540, ("read", "back")),
+    (610, ("swap the", "binary")),
+    (690, ("start the", "kubelet")),
+    (780, ("verify, for", "a minute")),
+    (880, ("done",)),
 )
 """Where each step begins, and its name."""
 STOPPED, STARTED, VERIFIED = 290, 690, 880
@@ -55,7 +55,7 @@ def picture(colours: dict[str, str]) -> str:
 
 
 def _steps(colours: dict[str, str]) -> Iterator[Element]:
-    for number, (at, *words) in enumerate(STEPS):
+    for number, (at, words) in enumerate(STEPS):
         yield element("line", x1=at, x2=at, y1=20, y2=214, stroke=colours["line"])
         for line, text in enumerate(words):
             weight = "600" if number == len(STEPS) - 1 else "400"

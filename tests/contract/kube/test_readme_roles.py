@@ -49,8 +49,8 @@ def person(api_server: ApiServer) -> Iterator[str]:
 def test_every_command_of_readme_and_every_command_of_ours(
     api_server: ApiServer, person: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = (block.text for block in blocks(README) if block.said == "first-node.yaml")
-    (commands,) = (block.text for block in blocks(README) if block.said == "first-node")
+    (example,) = (block.text for block in blocks("README.md") if block.said == "first-node.yaml")
+    (commands,) = (block.text for block in blocks("README.md") if block.said == "first-node")
     name, node = f"first-{uuid.uuid4().hex[:8]}", f"node-{uuid.uuid4().hex[:8]}"
     body = yaml.safe_load(example)
     body["metadata"]["name"], body["spec"]["nodes"]["names"] = name, [node]

@@ -15,9 +15,9 @@ def test_the_picture_of_readme_is_the_one_that_is_drawn(tmp_path: Path) -> None:
 
 
 def test_steps_are_drawn_in_the_order_of_a_run() -> None:
-    drawn = [words[0].split()[0] for _, *words in STEPS[1:-1]]
+    drawn = [words[0].split()[0] for _, words in STEPS[1:-1]]
     in_run = [step.value.split("-")[0] for step in Step if step is not Step.SWAP_FILES]
 
-    assert [at for at, *_ in STEPS] == sorted(at for at, *_ in STEPS)
+    assert [at for at, _ in STEPS] == sorted(at for at, _ in STEPS)
     assert drawn[-1] == "verify,"
     assert [name for name in in_run if name in drawn] == drawn[:-1]
