@@ -163,7 +163,6 @@ checks: venv ## Generate docs/generated/preflight.md from the checks
 
 pictures: venv ## Record the pictures of README.md from the tour's cluster
 	@$(BIN)/python -m tools.pictures
-	@$(BIN)/python -m tools.node_picture
 
 history: venv ## Generate docs/generated/kubelet-history.md from the tables of what changed between kubelets
 	$(BIN)/python -m tools.generate_history

@@ -1,12 +1,10 @@
-"""Draw the way of one node for README.md: `python -m tools.node_picture`. Widths are not to scale."""
+"""The way of one node, as a picture for README.md. Widths are not to scale."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.etree.ElementTree import Element
 
 from nodeupgrade.cli.pages.elements import element
-from tools.pictures import PICTURES
 
 WIDTH, HEIGHT = 960, 300
 LEFT, RIGHT = 120, 940
@@ -91,13 +89,3 @@ def _way_back(colours: dict[str, str]) -> Iterator[Element]:
     yield element("path", d=arrow, fill="none", stroke=colours["bad"], stroke_width=2)
     said = "anything wrong, a crash or a power cut: every step is undone, and the old kubelet runs again"
     yield element("text", said, x=(before + after) / 2, y=266, fill=colours["bad"], text_anchor="middle")
-
-
-def draw(directory: Path = PICTURES) -> None:
-    """Write it for light and dark pages."""
-    for suffix, colours in COLOURS.items():
-        (directory / f"node{suffix}.svg").write_text(picture(colours), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    draw()
