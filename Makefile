@@ -173,9 +173,10 @@ history: venv ## Generate docs/generated/kubelet-history.md from the tables of w
 proto-check: venv
 	$(BIN)/python tools/generate_protobuf.py --check
 
-lock: venv ## Resolve pyproject.toml into the two lock files (UPGRADE=--upgrade for newer versions)
-	$(BIN)/uv pip compile pyproject.toml $(RESOLVE) -o requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --group dev $(RESOLVE) -o requirements-dev.lock
+lock: venv ## Resolve pyproject.toml into the lock files (UPGRADE=--upgrade for newer versions)
+	$(BIN)/uv pip compile pyproject.toml --extra operator $(RESOLVE) -o requirements.lock
+	$(BIN)/uv pip compile pyproject.toml --constraint requirements.lock $(RESOLVE) -o requirements-cli.lock
+	$(BIN)/uv pip compile pyproject.toml --extra operator --group dev $(RESOLVE) -o requirements-dev.lock
 RESOLVE = --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --quiet $(UPGRADE)
 
 clean: ## Remove what the commands above left in the checkout (not the lab's cache)

@@ -1,4 +1,6 @@
-"""Record what the command line prints on the tour's cluster as pictures for README.md: `python -m tools.pictures`.
+"""Write the pictures of README.md and the pages: `python -m tools.pictures`.
+
+They are what the command line prints on the tour's cluster, and the way of one node.
 
 Each picture is for a light page; the one with ``-dark`` in its name shows the same on a dark one.
 """
@@ -20,7 +22,7 @@ from rich.text import Text
 from nodeupgrade.api.printer_columns import KINDS
 from nodeupgrade.cli.main import main as program
 from nodeupgrade.cluster.kube_api import UPGRADES
-from tools import kubectl_get
+from tools import kubectl_get, node_picture
 from tools.tour.cluster import TourCluster
 from tools.tour.show import NAME, ROLLOUT
 
@@ -56,11 +58,12 @@ def record() -> Mapping[str, str]:
     asyncio.run(_pass_time(cluster))
     status = Screen("kubectl get nodeupgrades", _got(cluster)), _printed(cluster, f"status {NAME}")
     screens = {"plan": (plan,), "status": status, "failures": (_printed(cluster, f"failures {NAME}"),)}
-    return {
+    recorded = {
         f"{name}{suffix}": _picture(f"{name}{suffix}", shown, theme)
         for name, shown in screens.items()
         for suffix, theme in THEMES.items()
     }
+    return recorded | {f"node{suffix}": node_picture.picture(node_picture.COLOURS[suffix]) for suffix in THEMES}
 
 
 async def _pass_time(cluster: TourCluster) -> None:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 LOCK = CHECKOUT / "requirements.lock"
+COMMAND_LINE_LOCK = CHECKOUT / "requirements-cli.lock"
+"""The part of it that the command line needs."""
 DEPENDENCIES = "dependencies"
 """Directory of the locked wheels below that of our own, as the Containerfile expects."""
 
@@ -24,11 +26,11 @@ _GLIBC_OF_WHEELS = ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
 _TIMEOUT_SECONDS = 900
 
 
-def dependencies(destination: Path, *, python: str, machine: str) -> None:
-    """Download the wheels of requirements.lock for one Python (`3.13`) and machine (`x86_64`)."""
+def dependencies(destination: Path, *, python: str, machine: str, lock: Path = LOCK) -> None:
+    """Download the wheels of a lock file for one Python (`3.13`) and machine (`x86_64`)."""
     platforms = [f"--platform={glibc}_{machine}" for glibc in _GLIBC_OF_WHEELS]
     target = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *platforms]
-    _pip("download", "--require-hashes", f"--requirement={LOCK}", f"--dest={destination}", *target)
+    _pip("download", "--require-hashes", f"--requirement={lock}", f"--dest={destination}", *target)
 
 
 def our_own(destination: Path) -> None:

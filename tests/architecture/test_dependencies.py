@@ -1,18 +1,23 @@
 """Declared dependencies are exactly the imported ones: nothing unused, and nothing that only happens to be there."""
 
 import ast
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.architecture.test_the_house import SOURCE_ROOT, tracked
 from tests.builders.checkout import CHECKOUT
 
+FILES = CHECKOUT / "tests/golden/cli/files"
+PINNED = re.compile(r"^([\w.-]+)==(\S+)", re.MULTILINE)
 DATA = {"tzdata"}
 """Distributions without a module to import: the standard library's zoneinfo reads tzdata where a system has none."""
 
@@ -22,8 +27,23 @@ def normalized(name: str) -> str:
 
 
 def declared() -> set[str]:
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return {normalized(re.split(r"[^\w.-]", requirement, maxsplit=1)[0]) for requirement in project["dependencies"]}
+    return {*command_line(), *of_the_operator()}
+
+
+def command_line() -> set[str]:
+    return names(project()["dependencies"])
+
+
+def of_the_operator() -> set[str]:
+    return names(project()["optional-dependencies"]["operator"])
+
+
+def project() -> dict[str, Any]:
+    return dict(tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
+
+
+def names(requirements: list[str]) -> set[str]:
+    return {normalized(re.split(r"[^\w.-]", requirement, maxsplit=1)[0]) for requirement in requirements}
 
 
 def imported_by(source: str) -> Iterator[str]:
@@ -52,8 +72,49 @@ def test_declared_dependencies_are_exactly_the_imported_ones() -> None:
     assert declared() - DATA - provided == set()
 
 
+ALL_COMMANDS = "from nodeupgrade.cli.main import COMMANDS; [each.load() for of in COMMANDS.values() for each in of]"
+CONNECTED = "from nodeupgrade.cluster.connect import connect; connect(request_seconds=1.0)"
+
+
+def test_the_command_line_needs_nothing_of_the_extra() -> None:
+    """All commands are loaded, used without a cluster, and connected to one, where the extra is not installed."""
+    owned = {
+        name for name, owners in packages_distributions().items() if {*map(normalized, owners)} & of_the_operator()
+    }
+    used = (
+        "main(['lint', 'fine.yaml'], standalone_mode=False)",
+        *(
+            f"main(['{command}', '--pods', 'mixed.yaml', {versions}], standalone_mode=False)"
+            for command, versions in (
+                ("explain", "'--from', '1.30', '--to', '1.31'"),
+                ("hash", "'--kubelet-version', '1.31'"),
+            )
+        ),
+    )
+    lines = (f"import sys; sys.modules.update(dict.fromkeys({sorted(owned)!r}))", ALL_COMMANDS, CONNECTED,
+             "from nodeupgrade.cli.main import main", *used)  # fmt: skip
+    argv = [sys.executable, "-c", "\n".join(lines)]
+
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60, cwd=FILES, env=os.environ)
+
+    assert {"kubernetes", "aiohttp", "grpc", "kopf"} <= owned
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_lock_of_the_command_line_is_a_part_of_the_other() -> None:
+    """What the plugin of kubectl holds was resolved for the image."""
+    locked = [
+        set(PINNED.findall((CHECKOUT / name).read_text("utf-8")))
+        for name in ("requirements-cli.lock", "requirements.lock")
+    ]
+
+    assert locked[0] < locked[1]
+    assert command_line() <= {normalized(name) for name, _ in locked[0]}
+    assert of_the_operator() & {normalized(name) for name, _ in locked[0]} == set()
+
+
 @pytest.mark.parametrize(
-    ("source", "names"),
+    ("source", "found"),
     [
         ("import aiohttp.web, os", ["aiohttp", "os"]),
         ("from google.protobuf import message", ["google"]),
@@ -61,5 +122,5 @@ def test_declared_dependencies_are_exactly_the_imported_ones() -> None:
         ("def late() -> None:\n    import rich", ["rich"]),
     ],
 )
-def test_imports_are_found(source: str, names: list[str]) -> None:
-    assert list(imported_by(source)) == names
+def test_imports_are_found(source: str, found: list[str]) -> None:
+    assert list(imported_by(source)) == found

@@ -45,6 +45,14 @@ LOOKING = {
     ],
     "status-documents.txt": [f"status {ROLLOUT} -o json", "status kubelet-1-30-14 -o yaml"],
     "failures.txt": [f"failures {ROLLOUT}", f"failures {ROLLOUT} -o json", "failures kubelet-1-30-14"],
+    "report.txt": [
+        f"report {ROLLOUT} -o markdown",
+        "report kubelet-1-30-14 -o markdown",
+        "report kubelet-1-34-plan -o markdown",
+        "report kubelet-new -o markdown",
+        "report kubelet-1-33",
+        f"report {ROLLOUT} -o pdf",
+    ],
     "evidence.txt": [
         "evidence web-c-1",
         "evidence web-a-1",
@@ -77,6 +85,8 @@ LOOKING = {
         "explain --to 1.31 --pods mixed.yaml",
         "explain --from 1.30 --to 1.31 --pods mixed.yaml",
         "explain --from 1.30 --to 1.31 --pods mixed.yaml -o table --fail-on-restart",
+        "explain --to 1.31 --pods with-nodes.yaml",
+        "explain --to 1.31 --pods with-nodes.yaml -o text",
         "explain --from 1.28 --to 1.31 --to 1.34 --pods mixed.yaml",
         "explain --from 1.28 --to 1.31 --to 1.34 --pods mixed.yaml -o json",
         "explain --from 1.30 --to 1.31 --pods fine.yaml",

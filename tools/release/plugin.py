@@ -1,4 +1,4 @@
-"""Packs the command line as a plugin of kubectl, for krew: all locked wheels, unpacked, for several Pythons."""
+"""Packs the command line as a plugin of kubectl, for krew: what it needs, unpacked, for several Pythons."""
 
 import hashlib
 import io
@@ -53,7 +53,8 @@ def archive(destination: Path, own: Path, *, machine: str) -> Path:
     _unpack(own, "lib/any", files)
     for python in PYTHONS:
         with tempfile.TemporaryDirectory(prefix="nodeupgrade-plugin-") as directory:
-            wheels.dependencies(Path(directory), python=python, machine=MACHINES[machine])
+            lock = wheels.COMMAND_LINE_LOCK
+            wheels.dependencies(Path(directory), python=python, machine=MACHINES[machine], lock=lock)
             for wheel in sorted(Path(directory).glob("*.whl")):
                 # What fits every Python is there once.
                 _unpack(wheel, "lib/any" if wheel.stem.endswith("-none-any") else f"lib/{python}", files)

@@ -16,6 +16,7 @@ COMMANDS = {
         ),
         Lazy("explain-node", "node", "Show everything that is known about one node."),
         Lazy("evidence", "node", "Show the proof of what was done to a node."),
+        Lazy("report", "report", "Print a rollout as one page to hand over, such as in a change ticket."),
         Lazy("hashes", "census", "Count running containers by the kubelet whose hash they carry."),
     ),
     "Steer": (

@@ -64,13 +64,13 @@ async def reconcile_for_ever(
             announce(done.upgrade)
         if done.over:
             queues.over(name)
-        _log_actions(name, done.actions)
+        log_result(name, done)
         return min(LONGEST_REST_SECONDS, REST * done.cost), requeue_after(done)
 
     async def reconcile_node(key: NodeKey, seconds: Callable[[], float]) -> tuple[float, float | None]:
         done = await nodes.reconcile(*key)
         metrics.node_reconciled(done, seconds())
-        _log_actions(key.rollout, done.actions)
+        log_result(key.rollout, done)
         return 0.0, requeue_after(done)
 
     async with asyncio.TaskGroup() as group:
@@ -185,6 +185,14 @@ def requeue_after(done: Result) -> float | None:
     else:
         rest = IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
     return rest if done.wait_over_in is None else min(rest, done.wait_over_in)
+
+
+def log_result(name: str, done: Result) -> None:
+    """Log what was carried out, and what was not: it was refused, or rests on what has changed. It is decided again."""
+    _log_actions(name, done.applied)
+    carried_out = {id(action) for action in done.applied}
+    for action in (each for each in done.actions if id(each) not in carried_out):
+        _log.info("action_deferred", action=action.log_event, upgrade=name, node=getattr(action, "node", None))
 
 
 def _log_actions(name: str, actions: tuple[NodeAction, ...]) -> None:

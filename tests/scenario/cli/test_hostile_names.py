@@ -153,6 +153,7 @@ LINES: dict[str, list[list[str]]] = {
     "failures": [[ROLLOUT], [f"kubelet-1-34-plan{EVIL}"]],
     "explain-node": [[NODE], [f"web-b-1{EVIL}"], [f"db-6{EVIL}", "--upgrade", f"kubelet-1-34-plan{EVIL}"], [EVIL]],
     "evidence": [[NODE], [f"web-c-1{EVIL}"], [f"cache-1{EVIL}"], [EVIL]],
+    "report": [[ROLLOUT], [ROLLOUT, "-o", "markdown"], [f"kubelet-1-30-14{EVIL}"], [f"kubelet-1-34-plan{EVIL}"]],
     "hashes": [["--fleet"], [NODE, f"web-c-1{EVIL}"], [EVIL]],
     "check": [[], ["--node", NODE], ["--node", EVIL]],
     "new": [["v1.33.13", "--image", f"registry.example/kubelet{EVIL}", "--node", NODE],
@@ -211,7 +212,8 @@ def test_no_control_character_reaches_a_terminal(command: str, output: str) -> N
     assert command in LINES, f"give a command line for {command} in this test"
     called = main.get_command(click.Context(main), command)
     assert called is not None
-    with_output = any("--output" in each.opts for each in called.params)
+    formats = [each.type for each in called.params if "--output" in each.opts]
+    with_output = any(isinstance(each, click.Choice) and output in each.choices for each in formats)
     shown = ""
     for line, cluster in product(LINES[command], (world, unreadable_world) if output == "text" else (world,)):
         printed = run(cluster(), [command, *line, *(["-o", output] if with_output and output != "text" else [])])

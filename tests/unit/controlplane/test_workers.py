@@ -5,13 +5,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from structlog.testing import capture_logs
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UnavailableError
 from nodeupgrade.controlplane.metrics.collector import Metrics
-from nodeupgrade.controlplane.workers import CONFLICT_SECONDS, IDLE_SECONDS, VERIFYING_SECONDS, requeue_after, work
-from nodeupgrade.fleet.actions import Hold, ReleaseTask, Wait
+from nodeupgrade.controlplane.workers import (
+    CONFLICT_SECONDS,
+    IDLE_SECONDS,
+    VERIFYING_SECONDS,
+    log_result,
+    requeue_after,
+    work,
+)
+from nodeupgrade.fleet.actions import Hold, Refuse, ReleaseTask, Skip, Wait
 from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS
 from nodeupgrade.fleet.controllers.queue import LONGEST_BACKOFF_SECONDS, WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
@@ -34,6 +42,20 @@ def test_pace() -> None:
     known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
     assert requeue_after(Result(actions=(known,), in_flight=flying, wait_over_in=3.5)) == 3.5
     assert requeue_after(Result(actions=(verifying, known), in_flight=flying, wait_over_in=3.5)) == VERIFYING_SECONDS
+
+
+def test_only_what_was_carried_out_is_logged_as_done() -> None:
+    refused = Refuse(node=NODE, reason=Reason.PROGRESSING, message="m")
+    skipped = Skip(reason=Reason.PROGRESSING, message="m")
+
+    with capture_logs() as lines:
+        log_result("up", Result(actions=(HOLD, refused, skipped), applied=(HOLD, refused)))
+
+    assert [(line["event"], line.get("action")) for line in lines] == [
+        (HOLD.log_event, None),
+        (refused.log_event, None),
+        ("action_deferred", skipped.log_event),
+    ]
 
 
 class Worker:

@@ -1,8 +1,10 @@
 """`nodeupgrade explain`: what a plain kubelet swap would restart, in a cluster or in the pods of a file."""
 
 import asyncio
+import gc
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 import click
@@ -46,6 +48,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
     "nodeupgrade explain --to 1.31 --to 1.34 -o markdown > restarts.md",
     "nodeupgrade explain --to 1.34 --fail-on-restart && echo nothing restarts",
     "kubectl get pods -A -o json | nodeupgrade explain --from 1.30 --to 1.33 --pods -",
+    "kubectl get nodes,pods -A -o json | nodeupgrade explain --to 1.34 --pods -",
     "helm template . | nodeupgrade explain --from 1.30 --to 1.33 --pods - --fail-on-restart",
     "nodeupgrade explain --from 1.30 --to 1.33 --pods pods.json -o json | jq .restarts",
 )
@@ -64,7 +67,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
     cls=Once,
     callback=_started,
     metavar="VERSION",
-    help="Kubelet version that runs now, with --pods; in a cluster, each node says its own.",
+    help="Kubelet version that runs now, with --pods; Nodes in the file, or in a cluster, say their own.",
 )
 @click.option(
     "--pods",
@@ -101,15 +104,16 @@ def explain_command(
 
     The exit code is 1 if something could not be examined and, with --fail-on-restart, if a container would restart.
     """
+    if started is None and list(targets) != sorted(targets):
+        raise click.UsageError("give the versions of --to in the order of the steps, oldest first")
     if stream is None:
         counts = _of_cluster(connection, targets, started, output)
     else:
-        if started is None:
-            raise click.UsageError("--pods needs --from, the kubelet version that runs now")
-        if (output or "text") in EACH and len(targets) == 1:
+        if started is not None and (output or "text") in EACH and len(targets) == 1:
             return _list_each(stream, started, targets[0], output or "text", fail_on_restart=fail_on_restart)
-        if output in EACH:
-            raise click.UsageError(f"-o {output} with --pods takes one --to; use table, csv or markdown for steps")
+        if output in {"text", "yaml"} or (output in EACH and started is not None):
+            others = ", ".join(each for each in SUMMARIES if each != output)
+            raise click.UsageError(f"-o {output} with --pods takes one --from and one --to; or use {others}")
         counts = _of_file(stream, started, targets)
     _print(counts, output or "table")
     return NO if counts.incomplete or (fail_on_restart and counts.restarts) else OK
@@ -125,9 +129,18 @@ def _of_cluster(
         raise click.UsageError("--from goes with --pods; in a cluster, each node says its own version")
     if output in {"text", "yaml"}:
         raise click.UsageError(f"-o {output} goes with --pods; use {', '.join(SUMMARIES)}")
-    if list(targets) != sorted(targets):
-        raise click.UsageError("give the versions of --to in the order of the steps, oldest first")
-    return connection.run(lambda _world, kube: _counted(kube, targets))
+    with _cycles_ignored():
+        return connection.run(lambda _world, kube: _counted(kube, targets))
+
+
+@contextmanager
+def _cycles_ignored() -> Iterator[None]:
+    """Have Python search for no cycles: pods have none, and the search in pages of 500 takes most of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 async def _counted(kube: KubeApi, targets: Sequence[KubeletVersion]) -> RestartCounts:
@@ -166,9 +179,19 @@ async def _ahead(pages: AsyncIterator[Page]) -> AsyncIterator[Page]:
         coming.cancel()
 
 
-def _of_file(stream: TextIO, started: KubeletVersion, targets: Sequence[KubeletVersion]) -> RestartCounts:
+def _of_file(stream: TextIO, started: KubeletVersion | None, targets: Sequence[KubeletVersion]) -> RestartCounts:
+    """Count the pods of a file; without ``started``, its Nodes come first and say their versions.
+
+    Of a workload's template nobody knows the node, so it is passed over then.
+    """
     counts = RestartCounts(targets, started)
-    for name, pod in named_pods(stream, "explain", templates=True):
+    known, on_node = started is not None, counts.add_node if started is None else None
+    for name, pod in named_pods(stream, "explain", templates=known, on_node=on_node):
+        if not known and not counts.nodes:
+            raise click.UsageError(
+                "--pods needs --from, the kubelet version that runs now, or the Nodes before their pods, as from: "
+                "kubectl get nodes,pods --all-namespaces -o json"
+            )
         counts.templates += bool(name.kind)
         counts.add_pod(dict(pod), subject_of(dict(pod), kind=name.kind))
     return counts

@@ -92,11 +92,13 @@ class PodName:
         return named
 
 
-def named_pods(stream: TextIO, wanted: str, *, templates: bool = False) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
+def named_pods(
+    stream: TextIO, wanted: str, *, templates: bool = False, on_node: Callable[[Json], None] | None = None
+) -> Iterator[tuple[PodName, Mapping[str, Any]]]:
     """Read pods with their names, and pass over what is none; an input without any is an error.
 
     With ``templates``, workloads count as the pods that they would create, unless such a pod is in the input: they come
-    last. ``wanted`` says what the command does, as a verb.
+    last. ``wanted`` says what the command does, as a verb. ``on_node`` is called with each Node.
     """
     found, passed_over, owners = 0, Counter[str](), set[str]()
     later: dict[str, tuple[PodName, Json]] = {}
@@ -112,6 +114,8 @@ def named_pods(stream: TextIO, wanted: str, *, templates: bool = False) -> Itera
             if templates:
                 owners.add(subject_of(body).workload)
             yield name, body
+        elif kind == "Node" and on_node is not None:
+            on_node(body)
         elif templates and (template := template_of(body)) is not None:
             known = replace(name, kind=kind)
             later[f"{kind} {name.namespace or 'default'}/{name.name}"] = known, template

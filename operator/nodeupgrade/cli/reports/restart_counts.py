@@ -3,6 +3,7 @@
 Counts are kept, and no pods: memory grows with nodes, workloads and reasons.
 """
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -19,8 +20,8 @@ from nodeupgrade.kubelethash import HashError, KubeletVersion
 _ADMITTED = re.compile(r'"kube-api-access-[a-z0-9]{5}"')
 """The volume that the API server adds to a pod: the hash depends on its name; whether the hash changes does not."""
 
-_KINDS_OF_PODS = 2000
-"""How many kinds of pods are remembered; pods of one workload are of one kind, and mostly follow each other."""
+_KINDS_OF_PODS = 20_000
+"""How many kinds of pods are remembered; pods of one workload are of one kind."""
 
 PROBLEMS_KEPT = 100
 """How many pods that could not be examined are named."""
@@ -107,14 +108,14 @@ class RestartCounts:
 
     def __init__(self, targets: Sequence[KubeletVersion], started: KubeletVersion | None = None) -> None:
         self.steps = tuple(StepCounts(to=target) for target in targets)
-        self.pods = self.static = self.templates = 0
+        self.nodes = self.pods = self.static = self.templates = 0
         self.unknown_nodes: dict[str, str] = {}  # why a node's pods are not examined
         self.newer_nodes: dict[str, str] = {}  # versions of nodes that are newer than the last target
         self.problems: list[str] = []  # the first pods that could not be examined, with the cause
         self.failed = 0  # how many pods could not be examined
         self.astray = 0  # pods on a node that no Node object describes
         self._paths: dict[str, Path] = {}
-        self._forecasts: dict[tuple[str, Path], tuple[PodForecast, ...]] = {}
+        self._forecasts: dict[tuple[bytes, Path], tuple[PodForecast, ...]] = {}
         self._everywhere = None if started is None else tuple(enumerate((started, *targets[:-1])))
 
     @property
@@ -128,9 +129,10 @@ class RestartCounts:
         return bool(self.failed or self.unknown_nodes or self.astray)
 
     def add_node(self, node: Json) -> None:
-        """Take a node's kubelet version from its Node."""
-        info = (node.get("status") or {}).get("nodeInfo") or {}
-        name, version = str(node["metadata"]["name"]), str(info.get("kubeletVersion") or "")
+        """Take a node's kubelet version from its Node, which may be of any shape."""
+        info = as_map(as_map(node.get("status")).get("nodeInfo"))
+        name, version = str(as_map(node.get("metadata")).get("name")), str(info.get("kubeletVersion") or "")
+        self.nodes += 1
         if not version:
             self.unknown_nodes[name] = "it reports no kubelet version"
         elif (problem := unsupported_version(version)) is not None:
@@ -171,7 +173,7 @@ class RestartCounts:
 
     def _forecast(self, pod: Json, path: Path) -> tuple[PodForecast, ...]:
         """Forecast each step; once for all pods that differ in nothing that could matter."""
-        kind = _ADMITTED.sub('""', _kind_of(pod)), path
+        kind = _kind_of(pod), path
         if (known := self._forecasts.get(kind)) is None:
             known = tuple(pod_forecast(pod, before, self.steps[number].to) for number, before in path)
             if len(self._forecasts) >= _KINDS_OF_PODS:
@@ -202,8 +204,8 @@ def subject_of(pod: Json, kind: str = "") -> Subject:
     )
 
 
-def _kind_of(pod: Json) -> str:
-    """Return everything in a pod that a forecast depends on, as text."""
+def _kind_of(pod: Json) -> bytes:
+    """Return the digest of everything in a pod that a forecast depends on."""
     spec, status = as_map(pod.get("spec")), as_map(pod.get("status"))
     states = [
         [each.get("name"), "running" in as_map(each.get("state"))] if isinstance(each, dict) else each
@@ -214,4 +216,5 @@ def _kind_of(pod: Json) -> str:
     mirror = CONFIG_MIRROR in as_map(as_map(pod.get("metadata")).get("annotations"))
     of_spec = [spec.get(key) for key in ("initContainers", "containers", "resources")]
     # What JSON has no form for comes from YAML only, and differs in its text.
-    return json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
+    text = json.dumps([of_spec, states, bool(status), status.get("qosClass"), mirror], default=repr)
+    return hashlib.sha256(_ADMITTED.sub('""', text).encode()).digest()

@@ -2,7 +2,6 @@
 
 import csv as csv_format
 import io
-import re
 from collections.abc import Iterator, Mapping
 
 from rich.console import RenderableType, group
@@ -13,6 +12,7 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.reports.restart_counts import Count, RestartCounts, StepCounts
 from nodeupgrade.cli.screens.formatting import FAINT, Columns, heading
+from nodeupgrade.cli.screens.markdown import escaped, markdown_table
 from nodeupgrade.findings.finding import named
 from nodeupgrade.kubelethash import KubeletVersion
 
@@ -20,7 +20,6 @@ SHOWN = 10
 """Entries of a group that people see; CSV and JSON have all of them."""
 
 _FORMULA = ("=", "+", "-", "@")
-_MARKS = re.compile(r"([\\`*_\[\]<>|#~])")
 _CSV = ("to", "from", "node", "namespace", "workload", "reason", "containers", "pods")
 
 
@@ -178,29 +177,18 @@ def markdown(counts: RestartCounts) -> str:
 
 
 def _markdown(counts: RestartCounts) -> Iterator[str]:
-    yield f"**{_escaped(_headline(counts))}**"
+    yield f"**{escaped(_headline(counts))}**"
     yield ""
-    yield from _markdown_table(("To", "From (nodes)", "Nodes", "Containers", "Restart", "Pods"), _rows(counts))
+    yield from markdown_table(("To", "From (nodes)", "Nodes", "Containers", "Restart", "Pods"), _rows(counts))
     for step in counts.steps:
         for name, entries in _groups(step):
             if most := _most(entries):
                 yield f"\n### To {_target(step.to)}, by {name}\n"
                 rows = ((str(count.restarts), str(count.pods), label) for label, count in most[:SHOWN])
-                yield from _markdown_table(("Restart", "Pods", name.capitalize()), rows)
+                yield from markdown_table(("Restart", "Pods", name.capitalize()), rows)
                 if len(most) > SHOWN:
                     yield f"\nand {len(most) - SHOWN} more"
     for title, lines in (("Not examined", unexamined(counts)), ("What this cannot show", unseen(counts))):
-        if listed := [f"- {_escaped(line)}" for line in lines]:
+        if listed := [f"- {escaped(line)}" for line in lines]:
             yield f"\n### {title}\n"
             yield from listed
-
-
-def _markdown_table(headings: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(headings)} |"
-    yield f"|{'---|' * len(headings)}"
-    for row in rows:
-        yield f"| {' | '.join(map(_escaped, row))} |"
-
-
-def _escaped(text: str) -> str:
-    return _MARKS.sub(r"\\\1", printable(text))

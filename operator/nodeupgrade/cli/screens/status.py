@@ -145,7 +145,7 @@ def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
 
 def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[str, str | Text]]:
     upgrade, status, totals = seen.upgrade, seen.status, seen.status.containers
-    yield "Nodes", Text.assemble(_progress(status.counts), f"  {_counts(status.counts)}")
+    yield "Nodes", Text.assemble(_progress(status.counts), f"  {counts_in_words(status.counts)}")
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
     if upgrade.paused_by_annotation:
@@ -176,7 +176,8 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
 
 
-def _counts(counts: Counts) -> str:
+def counts_in_words(counts: Counts) -> str:
+    """Return the numbers of nodes that are not zero."""
     numbers = (
         (counts.succeeded, "succeeded"),
         (counts.skipped, "skipped"),

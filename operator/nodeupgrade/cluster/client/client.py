@@ -8,12 +8,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.client.login import log_in
+from nodeupgrade.cluster.client.kubectl import Kubectl
 from nodeupgrade.cluster.client.paths import event, has_index, path, selectors
 from nodeupgrade.cluster.client.refusals import AheadError
-from nodeupgrade.cluster.client.transport import Patience, Session, Transport
 from nodeupgrade.cluster.kube_api import (
     ACCESS_REVIEWS,
     PODS,
@@ -28,6 +28,9 @@ from nodeupgrade.cluster.kube_api import (
 )
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.text import integer
+
+if TYPE_CHECKING:
+    from nodeupgrade.cluster.client.transport import Patience, Session, Transport
 
 PAGE_SIZE = 500
 """Objects per page of a list, so that the size of an answer does not grow with the fleet."""
@@ -54,7 +57,7 @@ class KubeClient(TypedKube):
     Use it as ``async with KubeClient.open() as kube``; see ``log_in`` for the identity that it uses.
     """
 
-    def __init__(self, transport: Transport, page_size: int | None = None) -> None:
+    def __init__(self, transport: "Transport", page_size: int | None = None) -> None:
         self._transport, self._page_size = transport, page_size
         self._few, self._counted_at = False, -COUNTED_SECONDS
         self._asking: asyncio.Future[str] | None = None
@@ -65,7 +68,7 @@ class KubeClient(TypedKube):
         cls,
         kubeconfig: Path | None = None,
         context: str | None = None,
-        patience: Patience | None = None,
+        patience: "Patience | None" = None,
         answered: Callable[[str, str], None] = lambda _verb, _code: None,
         impersonated: str | None = None,
         *,
@@ -79,13 +82,23 @@ class KubeClient(TypedKube):
         Raises:
             NoClusterError: There is no usable kubeconfig.
         """
+        # Here, so that a client by kubectl needs no library.
+        from nodeupgrade.cluster.client.login import log_in  # noqa: PLC0415
+        from nodeupgrade.cluster.client.transport import Patience, Transport  # noqa: PLC0415
+
         transport = Transport(await log_in(kubeconfig, context, impersonated), patience or Patience(), answered)
         try:
             yield cls(transport, page_size)
         finally:
             await transport.close()
 
-    def session(self) -> Session:
+    @classmethod
+    @asynccontextmanager
+    async def by_kubectl(cls, kubectl: Kubectl) -> "AsyncIterator[KubeClient]":
+        """Let kubectl send requests; to watch, and to write what no command of a person writes, it is no use."""
+        yield cls(cast("Transport", kubectl))
+
+    def session(self) -> "Session":
         """Open a session with the same login, for a library that does its own HTTP. The client closes it."""
         return self._transport.session()
 

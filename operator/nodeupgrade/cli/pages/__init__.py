@@ -1,0 +1,1 @@
+"""Pages to hand over: a rollout as HTML or Markdown."""
