@@ -15,6 +15,7 @@ from e2e import pods
 from e2e.cluster import Object
 from e2e.faults.fault import EITHER, UP, Fault
 from e2e.faults.run import FaultRun, Harm
+from e2e.lab import LabError
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.pods import NAMESPACE, STAY
@@ -55,32 +56,44 @@ def job(run: FaultRun) -> Iterator[None]:
     yield from noisy("job", pods.container("job", "sleep 14"), wait=1, spec=_NEVER)(run)
 
 
-def stream(run: FaultRun) -> Iterator[None]:
-    """Have a pod come every 1.5 s that lives for 6 s, as CI runners and CronJobs do; all the time, during the run."""
-    run.free.add(f"{NAMESPACE}/short-")
-    over = threading.Event()
+def streaming(every: float) -> Harm:
+    """Have a pod come every so many seconds that lives for 6 s, as CI runners and Spark make them, during the run."""
 
-    def come_and_go() -> None:
-        began = time.monotonic()
-        for number in itertools.count():
-            if over.wait(max(0.0, began + 1.5 * number - time.monotonic())):
-                return
-            run.cluster.lab.apply(_pod(run, f"short-{number}", pods.container("main", "sleep 6"), **_NEVER))
+    def harm(run: FaultRun) -> Iterator[None]:
+        run.free.add(f"{NAMESPACE}/short-")
+        over, api = threading.Event(), run.cluster.lab.api
 
-    coming = threading.Thread(target=come_and_go)
-    coming.start()
-    time.sleep(9)
-    try:
-        yield
-        yield
-    finally:
-        over.set()
-        coming.join()
-    marks = {(r.step, r.mark): r.monotonic for r in run.journal().records}
-    looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
-    if {looked, stopping} <= marks.keys():
-        run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
-    run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+        def come_and_go() -> None:
+            began = time.monotonic()
+            for number in itertools.count():
+                if over.wait(max(0.0, began + every * number - time.monotonic())):
+                    return
+                main, metadata = pods.container("main", "sleep 6"), {"labels": SHORT}
+                short = _pod(run, f"short-{number}", main, metadata=metadata, **_NEVER)
+                with contextlib.suppress(LabError):  # of an API server that a fault has stopped, too
+                    api.create("pods", short, namespace=NAMESPACE)
+                    if number >= _SHORT_KEPT:
+                        api.delete("pods", f"short-{number - _SHORT_KEPT}", namespace=NAMESPACE)
+
+        coming = threading.Thread(target=come_and_go)
+        coming.start()
+        time.sleep(9)
+        try:
+            yield
+            yield
+        finally:
+            over.set()
+            coming.join()
+        marks = {(r.step, r.mark): r.monotonic for r in run.journal().records}
+        looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
+        if {looked, stopping} <= marks.keys():
+            run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
+        run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+        labels = ",".join(f"{key}={value}" for key, value in SHORT.items())
+        run.cluster.lab.kubectl("delete", "pods", "-n", NAMESPACE, "-l", labels, "--wait=true", timeout=180)
+        pods.wait_removed(run.cluster, "short-")
+
+    return harm
 
 
 def terminating(run: FaultRun) -> Iterator[None]:
@@ -149,7 +162,7 @@ def ephemeral(run: FaultRun) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _again_and_again(act: Callable[[], object], *, seconds: float) -> Iterator[None]:
+def again_and_again(act: Callable[[], object], *, seconds: float) -> Iterator[None]:
     """Act beside what the context does, with pauses, until it ends."""
     over = threading.Event()
 
@@ -176,7 +189,7 @@ def churn(run: FaultRun) -> Iterator[None]:
         run.cluster.lab.apply(_pod(run, f"churn-{next(numbers)}", short, restartPolicy="Never"))
 
     try:
-        with _again_and_again(create, seconds=1):
+        with again_and_again(create, seconds=1):
             time.sleep(5)
             yield
             yield
@@ -202,7 +215,7 @@ def rollout(run: FaultRun) -> Iterator[None]:
     })  # fmt: skip
     restart = ("rollout", "restart", "-n", NAMESPACE, "deployment/rolling")
     try:
-        with _again_and_again(lambda: lab.kubectl(*restart, check=False), seconds=1.5):
+        with again_and_again(lambda: lab.kubectl(*restart, check=False), seconds=1.5):
             time.sleep(5)
             yield
             yield
@@ -211,6 +224,9 @@ def rollout(run: FaultRun) -> Iterator[None]:
         pods.wait_removed(run.cluster, "rolling-")  # or the next run's oracle sees them go
 
 
+SHORT = {"app": "short"}
+_SHORT_KEPT = 20
+"""How many pods of a stream are there at once, most of them completed."""
 _NEVER: Object = {"restartPolicy": "Never"}
 _INIT: Object = {"initContainers": [pods.container("init-container", "sleep 3600")]}
 _PULL: Object = {"name": "main", "image": "nodeupgrade.test/absent:1", "imagePullPolicy": "Never"}
@@ -224,7 +240,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("noise/job", job, ANY),
     Fault("noise/completed", noisy("done", pods.container("main", "exit 0"), spec=_NEVER), UP),
     Fault("noise/failed", noisy("failed", pods.container("main", "exit 1"), spec=_NEVER), UP),
-    Fault("noise/stream", stream, UP),
+    Fault("noise/stream", streaming(1.5), UP),
     Fault("noise/terminating", terminating, ANY),
     Fault("noise/terminating-long", terminating_long, UP),
     Fault("noise/finalizer", finalizer, ANY),
