@@ -179,7 +179,7 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
 
 def _wave_waits(rollout: RolloutView, index: int, decision: StartDecision) -> str:
     own, ahead = rollout.waves[index], rollout.waves[rollout.position.index]
-    left = sum(each.blocks for each in ahead.members)
+    left = sum(each.holds_wave for each in ahead.members)
     before = f"wave {own.name} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
     if own.terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, own.name) is None:
         before += ", and needs approval"
