@@ -9,6 +9,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import Any
 
 from e2e import pods
@@ -57,23 +58,22 @@ def job(run: FaultRun) -> Iterator[None]:
 
 
 def streaming(every: float) -> Harm:
-    """Have a pod come every so many seconds that lives for 6 s, as CI runners and Spark make them, during the run."""
+    """Have a pod come every so many seconds that lives for 6 s, as CI runners and Spark make them, during the run.
+
+    A node that cannot keep up gets no more than would be there if it could.
+    """
+    most = ceil(_SHORT_SECONDS / every)
 
     def harm(run: FaultRun) -> Iterator[None]:
         run.free.add(f"{NAMESPACE}/short-")
-        over, api = threading.Event(), run.cluster.lab.api
+        over, began, names = threading.Event(), time.monotonic(), itertools.count()
 
         def come_and_go() -> None:
-            began = time.monotonic()
-            for number in itertools.count():
-                if over.wait(max(0.0, began + every * number - time.monotonic())):
+            for tick in itertools.count():
+                if over.wait(max(0.0, began + every * tick - time.monotonic())):
                     return
-                main, metadata = pods.container("main", "sleep 6"), {"labels": SHORT}
-                short = _pod(run, f"short-{number}", main, metadata=metadata, **_NEVER)
                 with contextlib.suppress(LabError):  # of an API server that a fault has stopped, too
-                    api.create("pods", short, namespace=NAMESPACE)
-                    if number >= _SHORT_KEPT:
-                        api.delete("pods", f"short-{number - _SHORT_KEPT}", namespace=NAMESPACE)
+                    _one_comes(run, names, most)
 
         coming = threading.Thread(target=come_and_go)
         coming.start()
@@ -84,16 +84,29 @@ def streaming(every: float) -> Harm:
         finally:
             over.set()
             coming.join()
+        run.notes.append(f"a pod every {(time.monotonic() - began) / next(names):.1f} s")
         marks = {(r.step, r.mark): r.monotonic for r in run.journal().records}
         looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
         if {looked, stopping} <= marks.keys():
             run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
         run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
-        labels = ",".join(f"{key}={value}" for key, value in SHORT.items())
-        run.cluster.lab.kubectl("delete", "pods", "-n", NAMESPACE, "-l", labels, "--wait=true", timeout=180)
+        run.cluster.lab.kubectl("delete", "pods", "-n", NAMESPACE, "-l", _SHORT, "--wait=true", timeout=180)
         pods.wait_removed(run.cluster, "short-")
 
     return harm
+
+
+def _one_comes(run: FaultRun, names: Iterator[int], most: int) -> None:
+    """Create a short-lived pod unless there are ``most``, and delete those that have ended."""
+    api = run.cluster.lab.api
+    there = api.list("pods", namespace=NAMESPACE, labels=_SHORT)
+    ended = [pod for pod in there if pod["status"].get("phase") in {"Succeeded", "Failed"}]
+    for pod in ended:
+        if "deletionTimestamp" not in pod["metadata"]:
+            api.delete("pods", pod["metadata"]["name"], namespace=NAMESPACE)
+    if len(there) - len(ended) < most:
+        main, metadata = pods.container("main", f"sleep {_SHORT_SECONDS}"), {"labels": {"app": "short"}}
+        api.create("pods", _pod(run, f"short-{next(names)}", main, metadata=metadata, **_NEVER), namespace=NAMESPACE)
 
 
 def terminating(run: FaultRun) -> Iterator[None]:
@@ -224,9 +237,7 @@ def rollout(run: FaultRun) -> Iterator[None]:
         pods.wait_removed(run.cluster, "rolling-")  # or the next run's oracle sees them go
 
 
-SHORT = {"app": "short"}
-_SHORT_KEPT = 20
-"""How many pods of a stream are there at once, most of them completed."""
+_SHORT, _SHORT_SECONDS = "app=short", 6
 _NEVER: Object = {"restartPolicy": "Never"}
 _INIT: Object = {"initContainers": [pods.container("init-container", "sleep 3600")]}
 _PULL: Object = {"name": "main", "image": "nodeupgrade.test/absent:1", "imagePullPolicy": "Never"}

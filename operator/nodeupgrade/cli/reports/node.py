@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
+from nodeupgrade.cli.reports.account import account
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.fleet.decide.admission import accept
@@ -87,6 +88,7 @@ class NodeReport:
             "upgrade": None if self.upgrade is None else self.upgrade.name,
             "seat": to_json(self.membership),
             "task": None if task is None else {"spec": to_json(task.spec), "status": to_json(task.reported)},
+            "seconds": {} if task is None else dict(account(task)),
             "recordedContainers": self.recorded,
             "events": to_json(self.events),
         }
