@@ -253,7 +253,9 @@ async def test_reports_of_the_kubelet_are_heard_within_the_settle_period() -> No
     version = (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"]
     await scene.operator.reconcile("to-1-33")
     assert (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"] == version
+    await scene.kube.merge(GUARD, GUARD_NAME, {"data": {"node-0": None}})  # somebody does
     await until(scene, "Succeeded")
+    assert "node_node-0" not in await parameters(scene)
     over = scene.now
     while (await task(scene)).spec.verdict is None:
         await scene.step()
@@ -304,6 +306,19 @@ async def test_after_an_early_end_the_old_kubelet_is_heard_although_nobody_saw_t
     while (await task(scene)).spec.verdict is None:
         await scene.step()
     assert timedelta(seconds=15) <= scene.now - over < timedelta(seconds=20)
+
+
+async def test_a_guard_does_not_end_early_where_the_node_still_shows_the_kubelet_that_was_rolled_back() -> None:
+    scene = await settling(Part.ROLL_BACK)
+    await shows_new_kubelet(scene)
+    body = await scene.kube.get(TASKS, "node-0")
+    undone = [{**step, "result": "Undone"} for step in body["status"]["steps"]]
+    await scene.kube.replace_status(TASKS, "node-0", {**body["status"], "phase": "RollingBack", "steps": undone})
+    await scene.operator.reconcile("to-1-33")
+    narrowed = await parameters(scene)
+    scene.now += timedelta(seconds=25)
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == narrowed
 
 
 async def test_a_guard_that_cannot_be_ended_is_waited_for() -> None:
