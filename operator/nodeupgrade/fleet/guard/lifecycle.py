@@ -122,7 +122,7 @@ def _ended_early(parameters: GuardParameters, task: Task, node: NodeView, now: d
     """
     runs_by, exposure = task.spec.guard.kubelet_runs_by, task.reported.guard.exposure_seconds
     ends = node_guard_end(parameters, task.name)
-    if runs_by is None or ends is None or now >= ends or not exposure or now < runs_by + timedelta(seconds=exposure):
+    if runs_by is None or ends is None or now >= ends or not 0 < exposure <= (now - runs_by).total_seconds():
         return None
     shown = node.ready and node.kubelet_version == task.spec.to_version
     changes = node_ended(task.name, now)
