@@ -60,9 +60,9 @@ def job(run: FaultRun) -> Iterator[None]:
 def streaming(every: float) -> Harm:
     """Have a pod come every so many seconds that lives for 6 s, as CI runners and Spark make them, during the run.
 
-    A node that cannot keep up gets no more than would be there if it could.
+    A node that cannot keep up gets no more than twice as many as would be there if it could.
     """
-    most = ceil(_SHORT_SECONDS / every)
+    most = 2 * ceil(_SHORT_SECONDS / every)
 
     def harm(run: FaultRun) -> Iterator[None]:
         run.free.add(f"{NAMESPACE}/short-")
