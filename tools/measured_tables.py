@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mean
 from typing import Any, TypeAlias
 
 from tools.plots import Bar, Point, Theme, bars, points
@@ -12,6 +13,8 @@ Rows: TypeAlias = Sequence[Row]
 NONE = "–"
 OUTCOMES = ("Succeeded", "RolledBack", "Refused", "Failed")
 IDEAL = "of the ideal"
+QUIET = "quiet"
+"""The node on which nothing happens besides, with which busy ones are compared."""
 RUNTIMES = {"containerd": "containerd", "crio": "CRI-O", "docker": "Docker"}
 """How the lab and people call them."""
 
@@ -51,10 +54,10 @@ def _median(row: Row, field: str) -> str:
     return NONE if found is None else " / ".join(f"{each:.2f}" for each in found.values())
 
 
-def _range(values: Sequence[float]) -> str:
+def _range(values: Sequence[float], digits: int = 1) -> str:
     if not values:
         return NONE
-    least, most = f"{min(values):.1f}", f"{max(values):.1f}"
+    least, most = f"{min(values):.{digits}f}", f"{max(values):.{digits}f}"
     return least if least == most else f"{least} to {most}"
 
 
@@ -194,6 +197,39 @@ def _kubeadm(rows: Rows) -> Iterator[Sequence[str]]:
         )
 
 
+def _busy(rows: Rows) -> Iterator[Sequence[str]]:
+    yield "pods", "what happens besides", "ended", "attempts", "kubelet down, s", "of the quiet node's", "load"
+    for size, shape in dict.fromkeys((row["pods"], row["shape"]) for row in rows):
+        downs = {
+            each: [row["kubelet_down_seconds"] for row in rows if (row["pods"], row["shape"]) == (size, each)]
+            for each in (QUIET, shape)
+        }
+        of = [row for row in rows if (row["pods"], row["shape"]) == (size, shape)]
+        yield (
+            str(size),
+            shape,
+            _counted(of),
+            _range([row["attempts"] for row in of], 0),
+            _range(downs[shape], 2),
+            f"{mean(downs[shape]) / mean(downs[QUIET]):.2f} ×",
+            _range([row["load"] for row in of], 0),
+        )
+
+
+def _seconds(rows: Rows) -> Iterator[Sequence[str]]:
+    parts = list(dict.fromkeys(part for row in rows for part in row["seconds"]))
+    yield "version", "to", "load", *parts, "in all"
+    for row in rows:
+        seconds = row["seconds"]
+        yield (
+            row["version"],
+            row["to"],
+            str(row["load"]),
+            *(_cell(seconds.get(part)) for part in parts),
+            f"{sum(seconds.values()):.1f}",
+        )
+
+
 def _layouts(rows: Rows) -> Iterator[Sequence[str]]:
     yield "layout", "source", "20 pods", "disturbed", "40 pods", "disturbed", "a plain swap restarted"
     for row in rows:
@@ -274,6 +310,8 @@ TABLES = (
     Table(name="version-pairs", shown=_pairs),
     Table(name="kubelet-down", shown=_down, plot=_plot_down, described="seconds without a healthy kubelet over pods"),
     Table(name="kubelet-down-steps", shown=_steps),
+    Table(name="busy", shown=_busy),
+    Table(name="node-seconds", shown=_seconds),
     Table(
         name="runtime-calls",
         shown=_columns(("what", "what"), ("at load 5, ms", "load_5_ms"), ("at load 13 to 21, ms", "load_13_to_21_ms")),

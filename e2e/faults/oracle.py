@@ -56,7 +56,7 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
 
 
 def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:
-    after = run.cluster.node.settled(quiet=3, limit=90)
+    after = run.cluster.node.settled(quiet=3, limit=90, but=run.free)
     version = run.version_after
     if not reboots:
         found = [d for d in disturbed(run.before, after) if not run.may_change(d.pod)]

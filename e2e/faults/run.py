@@ -61,7 +61,7 @@ class FaultRun:
 
     def begin(self, **spec: object) -> None:
         """Record the node's state, and apply the NodeUpgrade."""
-        self.before = self.cluster.node.settled(quiet=2, limit=60)
+        self.before = self.cluster.node.settled(quiet=2, limit=60, but=self.free)
         for container in self.before.running():
             self.known.setdefault((container.id, self.old), container.served_hash)
         self.runs_before = {path.name for path in self.runs()}

@@ -72,6 +72,7 @@ def _at_work(state: State, node: str, task: Json, own: str) -> Iterator[Deed]:
             yield Deed(f"the agent on {node} stops", lambda store, _: _end(store, node, "Failed", "Aborted"))
         else:
             yield Deed(f"the agent on {node} hands over", lambda store, ghost: _begin(store, ghost, task))
+            yield Deed(f"the agent on {node} refuses for now", lambda store, _: _refuse(store, node), 1, "refuse")
     else:
         yield from _host_deeds(state, node, task)
 
@@ -121,6 +122,10 @@ def _fall_back(store: Store, ghost: Json, node: str, phase: str, task: Json | No
     ghost["host"] = {**ghost["host"], node: ""}
     if task is not None:
         _end(store, node, phase, "KubeletDidNotStart")
+
+
+def _refuse(store: Store, node: str) -> None:
+    report(store, node, phase="Refused", reason="PodInTransition", finishedAt=timestamp(store.utcnow()))
 
 
 def _end(store: Store, node: str, phase: str, reason: str) -> None:

@@ -9,12 +9,14 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import Any
 
 from e2e import pods
 from e2e.cluster import Object
 from e2e.faults.fault import EITHER, UP, Fault
 from e2e.faults.run import FaultRun, Harm
+from e2e.lab import LabError
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.pods import NAMESPACE, STAY
@@ -55,32 +57,56 @@ def job(run: FaultRun) -> Iterator[None]:
     yield from noisy("job", pods.container("job", "sleep 14"), wait=1, spec=_NEVER)(run)
 
 
-def stream(run: FaultRun) -> Iterator[None]:
-    """Have a pod come every 1.5 s that lives for 6 s, as CI runners and CronJobs do; all the time, during the run."""
-    run.free.add(f"{NAMESPACE}/short-")
-    over = threading.Event()
+def streaming(every: float) -> Harm:
+    """Have a pod come every so many seconds that lives for 6 s, as CI runners and Spark make them, during the run.
 
-    def come_and_go() -> None:
-        began = time.monotonic()
-        for number in itertools.count():
-            if over.wait(max(0.0, began + 1.5 * number - time.monotonic())):
-                return
-            run.cluster.lab.apply(_pod(run, f"short-{number}", pods.container("main", "sleep 6"), **_NEVER))
+    A node that cannot keep up gets no more than twice as many as would be there if it could.
+    """
+    most = 2 * ceil(_SHORT_SECONDS / every)
 
-    coming = threading.Thread(target=come_and_go)
-    coming.start()
-    time.sleep(9)
-    try:
-        yield
-        yield
-    finally:
-        over.set()
-        coming.join()
-    marks = {(r.step, r.mark): r.monotonic for r in run.journal().records}
-    looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
-    if {looked, stopping} <= marks.keys():
-        run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
-    run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+    def harm(run: FaultRun) -> Iterator[None]:
+        run.free.add(f"{NAMESPACE}/short-")
+        over, began, names = threading.Event(), time.monotonic(), itertools.count()
+
+        def come_and_go() -> None:
+            for tick in itertools.count():
+                if over.wait(max(0.0, began + every * tick - time.monotonic())):
+                    return
+                with contextlib.suppress(LabError):  # of an API server that a fault has stopped, too
+                    _one_comes(run, names, most)
+
+        coming = threading.Thread(target=come_and_go)
+        coming.start()
+        time.sleep(9)
+        try:
+            yield
+            yield
+        finally:
+            over.set()
+            coming.join()
+        run.notes.append(f"a pod every {(time.monotonic() - began) / next(names):.1f} s")
+        marks = {(r.step, r.mark): r.monotonic for r in run.journal().records}
+        looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
+        if {looked, stopping} <= marks.keys():
+            run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
+        run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+        run.cluster.lab.kubectl("delete", "pods", "-n", NAMESPACE, "-l", _SHORT, "--wait=true", timeout=180)
+        pods.wait_removed(run.cluster, "short-")
+
+    return harm
+
+
+def _one_comes(run: FaultRun, names: Iterator[int], most: int) -> None:
+    """Create a short-lived pod unless there are ``most``, and delete those that have ended."""
+    api = run.cluster.lab.api
+    there = api.list("pods", namespace=NAMESPACE, labels=_SHORT)
+    ended = [pod for pod in there if pod["status"].get("phase") in {"Succeeded", "Failed"}]
+    for pod in ended:
+        if "deletionTimestamp" not in pod["metadata"]:
+            api.delete("pods", pod["metadata"]["name"], namespace=NAMESPACE)
+    if len(there) - len(ended) < most:
+        main, metadata = pods.container("main", f"sleep {_SHORT_SECONDS}"), {"labels": {"app": "short"}}
+        api.create("pods", _pod(run, f"short-{next(names)}", main, metadata=metadata, **_NEVER), namespace=NAMESPACE)
 
 
 def terminating(run: FaultRun) -> Iterator[None]:
@@ -149,7 +175,7 @@ def ephemeral(run: FaultRun) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _again_and_again(act: Callable[[], object], *, seconds: float) -> Iterator[None]:
+def again_and_again(act: Callable[[], object], *, seconds: float) -> Iterator[None]:
     """Act beside what the context does, with pauses, until it ends."""
     over = threading.Event()
 
@@ -176,7 +202,7 @@ def churn(run: FaultRun) -> Iterator[None]:
         run.cluster.lab.apply(_pod(run, f"churn-{next(numbers)}", short, restartPolicy="Never"))
 
     try:
-        with _again_and_again(create, seconds=1):
+        with again_and_again(create, seconds=1):
             time.sleep(5)
             yield
             yield
@@ -202,7 +228,7 @@ def rollout(run: FaultRun) -> Iterator[None]:
     })  # fmt: skip
     restart = ("rollout", "restart", "-n", NAMESPACE, "deployment/rolling")
     try:
-        with _again_and_again(lambda: lab.kubectl(*restart, check=False), seconds=1.5):
+        with again_and_again(lambda: lab.kubectl(*restart, check=False), seconds=1.5):
             time.sleep(5)
             yield
             yield
@@ -211,6 +237,7 @@ def rollout(run: FaultRun) -> Iterator[None]:
         pods.wait_removed(run.cluster, "rolling-")  # or the next run's oracle sees them go
 
 
+_SHORT, _SHORT_SECONDS = "app=short", 6
 _NEVER: Object = {"restartPolicy": "Never"}
 _INIT: Object = {"initContainers": [pods.container("init-container", "sleep 3600")]}
 _PULL: Object = {"name": "main", "image": "nodeupgrade.test/absent:1", "imagePullPolicy": "Never"}
@@ -224,7 +251,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("noise/job", job, ANY),
     Fault("noise/completed", noisy("done", pods.container("main", "exit 0"), spec=_NEVER), UP),
     Fault("noise/failed", noisy("failed", pods.container("main", "exit 1"), spec=_NEVER), UP),
-    Fault("noise/stream", stream, UP),
+    Fault("noise/stream", streaming(1.5), UP),
     Fault("noise/terminating", terminating, ANY),
     Fault("noise/terminating-long", terminating_long, UP),
     Fault("noise/finalizer", finalizer, ANY),

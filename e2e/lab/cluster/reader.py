@@ -1,6 +1,6 @@
 """Read objects from a lab's API server as its administrator: what kubectl would print, without starting a kubectl.
 
-For questions that tests ask again and again, since a start of kubectl takes a tenth of a second of a processor.
+For what tests ask, or write, again and again, since a start of kubectl takes a tenth of a second of a processor.
 """
 
 import ctypes
@@ -82,6 +82,24 @@ class Reader:
         items: list[Object] = self._read(f"{path(resource, namespace)}?{query}", timeout)["items"]
         return items
 
+    def create(self, resource: str, body: Object, *, namespace: str, timeout: float = 60) -> None:
+        """Create an object.
+
+        Raises:
+            LabError: the API server refuses, or does not answer within ``timeout`` seconds (times ``patience``).
+        """
+        _expect(http.HTTPStatus.CREATED, where := path(resource, namespace), self._answer(where, timeout, "POST", body))
+
+    def delete(self, resource: str, name: str, *, namespace: str, timeout: float = 60) -> None:
+        """Delete an object, and let it end as its grace period says.
+
+        Raises:
+            LabError: there is none, the API server refuses, or does not answer within ``timeout`` seconds (times
+                ``patience``).
+        """
+        where = path(resource, namespace, name)
+        _expect(http.HTTPStatus.OK, where, self._answer(where, timeout, "DELETE"))
+
     def ready(self, timeout: float = 10) -> bool:
         """Report whether the API server says that it is ready."""
         return self._answer("/readyz", timeout) == (http.HTTPStatus.OK, b"ok")
@@ -90,20 +108,22 @@ class Reader:
         deadline = time.monotonic() + timeout * patience()
         while (answer := self._answer(where, timeout))[0] in BUSY and time.monotonic() < deadline:
             time.sleep(AGAIN_SECONDS)
-        status, body = answer
-        if status != http.HTTPStatus.OK:
-            raise LabError(f"the API server answered {status} to {where}: {body.decode(errors='replace')[:2000]}")
-        found: Object = json.loads(body)
+        found: Object = json.loads(_expect(http.HTTPStatus.OK, where, answer))
         return found
 
-    def _answer(self, where: str, timeout: float) -> tuple[int, bytes]:
+    def _answer(self, where: str, timeout: float, method: str = "GET", body: Object | None = None) -> tuple[int, bytes]:
+        sent, headers = None, {"Accept": "application/json"}
+        if body is not None:
+            sent, headers = json.dumps(body), {**headers, "Content-Type": "application/json"}
         try:
             with closing(self._connection(timeout * patience())) as connection:
-                connection.request("GET", where, headers={"Accept": "application/json"})
+                connection.request(method, where, body=sent, headers=headers)
                 answer = connection.getresponse()
                 return answer.status, answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise LabError(f"cannot read {where} from the API server: {str(error) or type(error).__name__}") from error
+            raise LabError(
+                f"cannot {method} {where} at the API server: {str(error) or type(error).__name__}"
+            ) from error
 
     def _connection(self, timeout: float) -> http.client.HTTPSConnection:
         files = self.authority.directory
@@ -115,6 +135,13 @@ class Reader:
         connected = _connected(self.namespace, (host, port), timeout)
         connection.sock = trust.wrap_socket(connected, server_hostname=host)
         return connection
+
+
+def _expect(wanted: int, where: str, answer: tuple[int, bytes]) -> bytes:
+    status, body = answer
+    if status != wanted:
+        raise LabError(f"the API server answered {status} to {where}: {body.decode(errors='replace')[:2000]}")
+    return body
 
 
 def path(resource: str, namespace: str = "", name: str = "") -> str:

@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import time
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -291,10 +292,11 @@ class Node:
         """Wait until the kubelet is healthy."""
         wait_until(f"a healthy kubelet on node {self.name}", self.kubelet_healthy, timeout=timeout, interval=0.2)
 
-    def settled(self, *, quiet: float = 10, limit: float = 180) -> NodeSnapshot:
+    def settled(self, *, quiet: float = 10, limit: float = 180, but: Collection[str] = ()) -> NodeSnapshot:
         """Wait until nothing has changed for ``quiet`` seconds and return that snapshot.
 
-        After ``limit`` seconds (times ``patience``) it is returned in any case.
+        Pods whose ``namespace/name`` has one of the prefixes ``but`` may change. After ``limit`` seconds (times
+        ``patience``) it is returned in any case.
         """
         limit *= patience()
         began = unchanged_since = time.monotonic()
@@ -302,7 +304,7 @@ class Node:
         while (now := time.monotonic()) - unchanged_since < quiet and now - began < limit:
             time.sleep(0.5)
             fresh = self.snapshot()
-            if compare(latest, fresh, hashes=True):
+            if any(not each.pod.startswith(tuple(but)) for each in compare(latest, fresh, hashes=True)):
                 unchanged_since, latest = time.monotonic(), fresh
         return latest
 

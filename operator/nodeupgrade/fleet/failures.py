@@ -13,7 +13,7 @@ from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, 
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import PastRun
+from nodeupgrade.api.task.spec import PastRun, RunVerdict
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.findings.finding import PASSING
@@ -25,23 +25,47 @@ RECORDED = FAILURES | {Verdict.REFUSED}
 """Verdicts that stay on record until a retry."""
 
 DELAYS = (timedelta(minutes=2), timedelta(minutes=5), timedelta(minutes=15))
-"""Delay after each refusal in a row; after the last one, a person must request a retry."""
+"""Delay after each refusal in a row; after further ones, the last of these."""
+
+LAST_LOOKS = 3
+"""How often in a row a node that lingers is refused after the last verdict on another node, until it is given up."""
 
 
-def next_look(task: Task) -> datetime | None:
+def next_look(task: Task, judged: datetime | None) -> datetime | None:
     """Return when to retry a node that its agent refused; None if that is left to a person.
 
-    The agent itself has already retried for a minute. The result depends only on the task and its history.
+    The agent itself has already retried for a minute. A verdict that is itself such a refusal extends no other node's
+    looks, so nodes that are never quiet do not keep each other waiting.
+
+    Args:
+        task: The node's task.
+        judged: When the rollout last reached a verdict that no second look replaces; None if it has reached none.
     """
-    verdict = task.verdict
-    if verdict is None or verdict.outcome is not Verdict.REFUSED or verdict.decided_at is None:
+    verdict, earlier = task.verdict, _refusals_before(task)
+    if verdict is None or verdict.decided_at is None or not may_pass(verdict):
         return None
+    times = (verdict.decided_at, *(run.time for run in earlier))
+    since = sum(judged is None or time is None or time > judged for time in times)
+    if lingers(task) and since >= LAST_LOOKS:
+        return None
+    return verdict.decided_at + DELAYS[min(len(earlier), len(DELAYS) - 1)]
+
+
+def lingers(task: Task) -> bool:
+    """Report whether a node was refused so often in a row that its wave waits for it no longer."""
+    return task.verdict is not None and may_pass(task.verdict) and len(_refusals_before(task)) >= len(DELAYS)
+
+
+def may_pass(verdict: RunVerdict) -> bool:
+    """Report whether a verdict is a refusal for a reason that often resolves by itself."""
+    return verdict.outcome is Verdict.REFUSED and verdict.reason in PASSING
+
+
+def _refusals_before(task: Task) -> tuple[PastRun, ...]:
+    """Return the refusals in a row before the last run, the latest first."""
     own = (task.spec.upgrade_ref.name, task.spec.to_version, Verdict.REFUSED)
-    in_a_row = takewhile(lambda run: (run.upgrade, run.to_version, run.result) == own, reversed(task.spec.history))
-    earlier = sum(1 for _ in in_a_row)
-    if verdict.reason not in PASSING or earlier >= len(DELAYS):
-        return None
-    return verdict.decided_at + DELAYS[earlier]
+    runs = reversed(task.spec.history)
+    return tuple(takewhile(lambda run: (run.upgrade, run.to_version, run.result) == own, runs))
 
 
 _SERIOUSNESS = (Verdict.ROLLBACK_FAILED, Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.REFUSED)

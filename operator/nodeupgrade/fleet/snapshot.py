@@ -194,6 +194,13 @@ class FleetSnapshot:
         retry = self.upgrade.status.last_handled_retry if self.retried is None else self.retried
         return failures.failures_of(self.upgrade.status, self.own_tasks, retry)
 
+    @cached_property
+    def last_judged(self) -> datetime | None:
+        """When the rollout last reached a verdict on an upgrade that no second look replaces; None if it has not."""
+        verdicts = (task.verdict for task in self.own_tasks if task.kind is RunKind.UPGRADE)
+        lasting = (verdict for verdict in verdicts if verdict is not None and not failures.may_pass(verdict))
+        return max((each.decided_at for each in lasting if each.decided_at is not None), default=None)
+
     @property
     def own_tasks(self) -> tuple[Task, ...]:
         """The tasks of this rollout, whatever has become of their Nodes."""

@@ -12,7 +12,6 @@ import yaml
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import Json, timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ForbiddenError, NotFoundError, Resource
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.fleet.actions import (
@@ -143,10 +142,11 @@ class Player:
             moments += [status.next_window] if status.next_window else []
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)
+            fleet = await self.scene.operator.gather(applied.name)
+            looks = (next_look(task, fleet.last_judged) for task in fleet.own_tasks)
+            moments += [again for again in looks if again is not None]
         nodes = map(view_node, await self.scene.kube.list(NODES))
         moments += [node.ready_changed + PATIENCE for node in nodes if node.ready_changed and not node.ready]
-        tasks = map(parse_task, await self.scene.kube.list(TASKS))
-        moments += [again for task in tasks if (again := next_look(task)) is not None]
         later = [moment - self.scene.now for moment in moments if moment > self.scene.now]
         return min([*later, IDLE]) if self.busy or not later else min(later)
 

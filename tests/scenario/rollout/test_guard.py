@@ -218,6 +218,115 @@ async def test_a_node_is_judged_by_what_its_kubelet_says_unguarded(looks: str) -
     assert (scene.now - over > timedelta(seconds=12)) == (looks != "no guard")
 
 
+async def settling(part: Part, exposure: int = 20) -> Scene:
+    """Go on until a new kubelet is being watched that may need so many seconds to probe every pod."""
+    scene = await stage(Scene(parts={"node-0": part}), verify={"settle": "60s", "kubeletDownBudget": "40s"})
+    await until(scene, "Verifying")
+    body = await scene.kube.get(TASKS, "node-0")
+    body["status"]["guard"]["exposureSeconds"] = exposure
+    await scene.kube.replace_status(TASKS, "node-0", body["status"])
+    return scene
+
+
+async def shows_new_kubelet(scene: Scene, *, ready: bool = True) -> None:
+    status = (await scene.node("node-0"))["status"]
+    status["nodeInfo"]["kubeletVersion"] = "v1.33.13"
+    status["conditions"] = [{"type": "Ready", "status": str(ready)}]
+    await scene.kube.replace_status(NODES, "node-0", status)
+
+
+async def wait_with_guard_ended(scene: Scene) -> dict[str, str]:
+    """Let the settle period go on until the guard of the Node has ended; return the parameters before that."""
+    await shows_new_kubelet(scene)
+    await scene.operator.reconcile("to-1-33")
+    narrowed = await parameters(scene)
+    scene.now += timedelta(seconds=25)
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == {"node-0": narrowed["node-0"], "lifted_node-0": timestamp(scene.now)}
+    return narrowed
+
+
+async def test_reports_of_the_kubelet_are_heard_within_the_settle_period() -> None:
+    scene = await settling(Part.SUCCEED)
+    await wait_with_guard_ended(scene)
+    scene.now += timedelta(seconds=15)
+    version = (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"]
+    await scene.operator.reconcile("to-1-33")
+    assert (await scene.kube.get(GUARD, GUARD_NAME))["metadata"]["resourceVersion"] == version
+    await scene.kube.merge(GUARD, GUARD_NAME, {"data": {"node-0": None}})  # somebody does
+    await until(scene, "Succeeded")
+    assert "node_node-0" not in await parameters(scene)
+    over = scene.now
+    while (await task(scene)).spec.verdict is None:
+        await scene.step()
+    assert scene.now - over < timedelta(seconds=3)
+    await scene.finish(patience=3)
+    assert await parameters(scene) == {}
+
+
+@pytest.mark.parametrize(
+    ("exposure", "seconds", "shown", "ready"),
+    [
+        (20, 25, False, True),
+        (20, 25, True, False),
+        (20, 18, True, True),
+        (0, 25, True, True),
+        (2**63 - 1, 25, True, True),
+    ],
+    ids=["old version", "not Ready", "too early", "unknown exposure", "no end"],
+)
+async def test_a_guard_that_protects_something_does_not_end_early(
+    exposure: int, seconds: int, shown: bool, ready: bool
+) -> None:
+    scene = await settling(Part.SUCCEED, exposure)
+    if shown:
+        await shows_new_kubelet(scene, ready=ready)
+    await scene.operator.reconcile("to-1-33")
+    narrowed = await parameters(scene)
+    scene.now += timedelta(seconds=seconds)
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == narrowed
+
+
+async def test_after_an_early_end_a_rollback_is_guarded_all_the_same_and_no_longer_than_before() -> None:
+    scene = await settling(Part.ROLL_BACK)
+    narrowed = await wait_with_guard_ended(scene)
+    await scene.fleet.tick()
+    assert (await task(scene)).reported.phase == "RollingBack"
+    await scene.operator.reconcile("to-1-33")
+    again = {"node-0": timestamp(scene.now + timedelta(seconds=40)), "node_node-0": narrowed["node_node-0"]}
+    assert await parameters(scene) == again
+    scene.now = datetime.fromisoformat(narrowed["node_node-0"])
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == again
+
+
+async def test_after_an_early_end_the_old_kubelet_is_heard_although_nobody_saw_the_rollback() -> None:
+    scene = await settling(Part.ROLL_BACK)
+    await wait_with_guard_ended(scene)
+    scene.now += timedelta(seconds=16)
+    for _ in range(2):
+        await scene.fleet.tick()
+    over = scene.now
+    assert (await task(scene)).reported.phase == "RolledBack"
+    while (await task(scene)).spec.verdict is None:
+        await scene.step()
+    assert timedelta(seconds=15) <= scene.now - over < timedelta(seconds=20)
+
+
+async def test_a_guard_does_not_end_early_where_the_node_still_shows_the_kubelet_that_was_rolled_back() -> None:
+    scene = await settling(Part.ROLL_BACK)
+    await shows_new_kubelet(scene)
+    body = await scene.kube.get(TASKS, "node-0")
+    undone = [{**step, "result": "Undone"} for step in body["status"]["steps"]]
+    await scene.kube.replace_status(TASKS, "node-0", {**body["status"], "phase": "RollingBack", "steps": undone})
+    await scene.operator.reconcile("to-1-33")
+    narrowed = await parameters(scene)
+    scene.now += timedelta(seconds=25)
+    await scene.operator.reconcile("to-1-33")
+    assert await parameters(scene) == narrowed
+
+
 async def test_a_guard_that_cannot_be_ended_is_waited_for() -> None:
     scene = await stage(Scene(), verify={"settle": "10s", "kubeletDownBudget": "30s"})
     await until(scene, "Succeeded")

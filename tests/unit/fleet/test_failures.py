@@ -11,7 +11,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, PastRun, RunVerdict, TaskArt
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import NodeName, RunId, Verdict
 from nodeupgrade.findings.finding import PASSING
-from nodeupgrade.fleet.failures import DELAYS, next_look
+from nodeupgrade.fleet.failures import DELAYS, LAST_LOOKS, lingers, next_look
 
 DECIDED = datetime(2026, 1, 1, tzinfo=UTC)
 REFUSED = PastRun(upgrade="to-1-33", from_version="v1.30.14", to_version="v1.33.13", result=Verdict.REFUSED)
@@ -35,19 +35,30 @@ def refused(reason: Reason, *history: PastRun, outcome: Verdict = Verdict.REFUSE
 
 @pytest.mark.parametrize("reason", Reason)
 def test_only_for_reasons_that_pass(reason: Reason) -> None:
-    assert next_look(refused(reason)) == (DECIDED + DELAYS[0] if reason in PASSING else None)
+    assert next_look(refused(reason), None) == (DECIDED + DELAYS[0] if reason in PASSING else None)
 
 
 @pytest.mark.parametrize("outcome", sorted(set(Verdict) - {Verdict.REFUSED}))
 def test_only_after_a_refusal(outcome: Verdict) -> None:
-    assert next_look(refused(Reason.POD_IN_TRANSITION, outcome=outcome)) is None
+    assert next_look(refused(Reason.POD_IN_TRANSITION, outcome=outcome), None) is None
 
 
-def test_ever_more_rarely_and_then_no_more() -> None:
-    looks = [next_look(refused(Reason.POD_IN_TRANSITION, *[REFUSED] * earlier)) for earlier in range(len(DELAYS) + 1)]
+def test_a_node_alone_ever_more_rarely_and_then_no_more() -> None:
+    tasks = [refused(Reason.POD_IN_TRANSITION, *[REFUSED] * earlier) for earlier in range(len(DELAYS) + 1)]
 
-    assert looks == [*(DECIDED + delay for delay in DELAYS), None]
+    assert [next_look(task, None) for task in tasks] == [*(DECIDED + delay for delay in DELAYS), None]
+    assert [lingers(task) for task in tasks] == [*[False] * len(DELAYS), True]
     assert sum(DELAYS, timedelta()) == timedelta(minutes=22)
+
+
+@pytest.mark.parametrize("since", range(6))
+def test_as_long_as_others_are_judged_and_then_three_more_times(since: int) -> None:
+    """Of six refusals in a row, an hour apart, so many came after the last verdict on another node."""
+    judged = DECIDED - timedelta(hours=since - 0.5)
+    earlier = (replace(REFUSED, time=DECIDED - timedelta(hours=hours)) for hours in range(5, 0, -1))
+    look = next_look(refused(Reason.INVENTORY_CHANGED, *earlier), judged)
+
+    assert look == (DECIDED + DELAYS[-1] if since < LAST_LOOKS else None)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +73,4 @@ def test_ever_more_rarely_and_then_no_more() -> None:
 def test_only_refusals_in_a_row_count(between: PastRun) -> None:
     history = (REFUSED, REFUSED, between, REFUSED)
 
-    assert next_look(refused(Reason.POD_IN_TRANSITION, *history)) == DECIDED + DELAYS[1]
+    assert next_look(refused(Reason.POD_IN_TRANSITION, *history), None) == DECIDED + DELAYS[1]

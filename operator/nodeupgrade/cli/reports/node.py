@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType
 from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
+from nodeupgrade.cli.reports.account import account
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.fleet.decide.admission import accept
@@ -87,6 +88,7 @@ class NodeReport:
             "upgrade": None if self.upgrade is None else self.upgrade.name,
             "seat": to_json(self.membership),
             "task": None if task is None else {"spec": to_json(task.spec), "status": to_json(task.reported)},
+            "seconds": {} if task is None else dict(account(task)),
             "recordedContainers": self.recorded,
             "events": to_json(self.events),
         }
@@ -179,7 +181,7 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
 
 def _wave_waits(rollout: RolloutView, index: int, decision: StartDecision) -> str:
     own, ahead = rollout.waves[index], rollout.waves[rollout.position.index]
-    left = sum(each.blocks for each in ahead.members)
+    left = sum(each.holds_wave for each in ahead.members)
     before = f"wave {own.name} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
     if own.terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, own.name) is None:
         before += ", and needs approval"

@@ -16,6 +16,7 @@ from nodeupgrade.api.task.status import KubeletBinary, KubeletPackage, StepResul
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text, stacked
+from nodeupgrade.cli.reports.account import account
 from nodeupgrade.cli.screens.formatting import (
     BAD,
     BUSY,
@@ -55,6 +56,7 @@ def document(task: Task) -> Json:
         "artifact": spec["artifact"],
         "cordon": spec["cordon"],
         "report": {**to_json(task.reported), "steps": steps},
+        "seconds": dict(account(task)),
         "verdict": to_json(task.verdict),
         "history": spec["history"],
         "journal": journal(task) if steps else None,
@@ -172,6 +174,9 @@ def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
         ended = f", ended {to_the_second(report.finished_at)}" if report.finished_at else ""
         took = lasting((report.finished_at or now) - report.started_at)
         yield "Started", f"{to_the_second(report.started_at)}{ended} ({took})"
+    if parts := account(task):
+        shares = ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts.items())
+        yield "Seconds", f"{shares}; {sum(parts.values()):.1f} in all"
     yield "Cordon", _cordon(task)
 
 

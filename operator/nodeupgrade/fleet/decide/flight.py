@@ -74,7 +74,7 @@ def _remaining(fleet: FleetSnapshot, flight: InFlight) -> tuple[NodeAction, ...]
         return _begin(fleet, flight, node, task)
     if task.reported.phase.terminal:
         return (_verify(flight, node, task),)
-    return (_accompany(fleet, flight, task),)
+    return (_accompany(fleet, flight, node, task),)
 
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
@@ -101,7 +101,7 @@ def called_off(upgrade: Upgrade) -> Finding | None:
     return None
 
 
-def _accompany(fleet: FleetSnapshot, flight: InFlight, task: Task) -> NodeAction:
+def _accompany(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -> NodeAction:
     """Return the next action for a run that is not over: for its hooks, its agent or its guard."""
     stop, now = called_off(flight.upgrade), flight.now
     may_begin = stop is None and not task.is_late(now)
@@ -110,7 +110,8 @@ def _accompany(fleet: FleetSnapshot, flight: InFlight, task: Task) -> NodeAction
     action = next_agent_action(task, flight.agents, stop, now)
     if not isinstance(action, Wait):
         return action
-    return lifecycle.next_guard_action(task, flight.guard, flight.guard_obstacle, fleet.busy, now) or action
+    guard, obstacle = flight.guard, flight.guard_obstacle
+    return lifecycle.next_guard_action(task, node, guard, obstacle, busy=fleet.busy, now=now) or action
 
 
 def _replaced(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:

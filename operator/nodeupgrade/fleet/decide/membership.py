@@ -177,8 +177,9 @@ def node_state(
         return member(place=Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
         planning = spec.action is RolloutAction.PLAN
+        member = partial(member, lingers=failures.lingers(task))
         continues = not planning and spec.action is not RolloutAction.ABORT and not fleet.upgrade.finished
-        if continues and node is not None and (again := failures.next_look(task)) is not None:
+        if continues and node is not None and (again := failures.next_look(task, fleet.last_judged)) is not None:
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
             return member(place=Place.REFUSED, reason=verdict.reason, message=message, again=again)
         if task.kind is RunKind.UPGRADE or (planning and verdict.outcome is not Verdict.PRECHECKED):

@@ -53,6 +53,7 @@ class NodeState:
     view: NodeView | None = None  # the Node; None if it does not exist
     record: NodeFailure | None = None  # the failure of this very Node that is on record; None if there is none
     again: datetime | None = None  # when a node that its agent REFUSED is retried automatically
+    lingers: bool = False  # whether its agent has refused it so often in a row that its wave waits for it no longer
     needs_claim: bool = False  # whether it is to be upgraded and no task of the rollout holds it
     candidate: Candidate | None = field(default=None, repr=False, compare=False)  # None if it needed no check
     # the verdict on its upgrade, known even while the node still holds its slot; None for prechecks
@@ -95,7 +96,12 @@ class NodeState:
         return already or self.outcome is Verdict.SUCCEEDED
 
     @property
-    def blocks(self) -> bool:
+    def holds_wave(self) -> bool:
         """Whether its wave cannot complete while the node is in this state."""
+        return self.blocks and not self.lingers
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the rollout cannot end while the node is in this state."""
         waits = self.again is not None or (self.place is Place.REFUSED and self.reason in WAITED_FOR)
         return waits or self.place in {Place.PENDING, Place.HELD, Place.IN_FLIGHT, Place.CHECKED}

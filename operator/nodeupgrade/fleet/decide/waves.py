@@ -32,7 +32,7 @@ class WaveRoster:
     @property
     def over(self) -> bool:
         """Whether each of its nodes is finished, skipped or permanently refused."""
-        return not any(member.blocks for member in self.members)
+        return not any(member.holds_wave for member in self.members)
 
     @property
     def begun(self) -> bool:
@@ -42,8 +42,12 @@ class WaveRoster:
 
     @property
     def last_verdict(self) -> datetime | None:
-        """When the last of its nodes was finished, as far as that is known; None if none was."""
-        verdicts = (member.task.verdict for member in self.members if member.task is not None)
+        """When the last of its nodes was finished, as far as that is known; None if none was.
+
+        Nodes that are refused again and again are not touched, and prolong no soak.
+        """
+        tasks = (member.task for member in self.members if not member.lingers)
+        verdicts = (task.verdict for task in tasks if task is not None)
         decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
         decided += [failure.time for failure in self.departed if failure.time is not None]
         decided += [] if self.before is None or self.before.completed_at is None else [self.before.completed_at]
@@ -165,7 +169,7 @@ def _running(opened: Sequence[WaveRoster], index: int) -> WavePosition:
     pending = tuple(member for member in members if member.place is Place.PENDING)
     if pending:
         return WavePosition(index=index, pending=pending)
-    blocking = [member for member in members if member.place in {Place.REFUSED, Place.HELD} and member.blocks]
+    blocking = [member for member in members if member.place in {Place.REFUSED, Place.HELD} and member.holds_wave]
     if not blocking:
         return WavePosition(index=index)
     more = f" (and {counted(len(blocking) - 1, 'more node')})" if len(blocking) > 1 else ""

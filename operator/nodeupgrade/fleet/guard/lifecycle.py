@@ -15,6 +15,7 @@ from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.fleet.actions import DeclineGuard, GuardParameters, LiftGuard, NarrowGuard, NodeAction, RaiseGuard
 from nodeupgrade.fleet.guard.requirement import (
     HANDOVER,
@@ -24,7 +25,9 @@ from nodeupgrade.fleet.guard.requirement import (
     entries,
     is_over,
     keys_of,
+    node_ended,
     node_guard_end,
+    own_entry,
     parse_time,
     whole_seconds,
 )
@@ -34,12 +37,19 @@ LIFTING = timedelta(minutes=2)
 
 
 def next_guard_action(
-    task: Task, parameters: GuardParameters | None, obstacle: str | None, busy: Iterable[NodeName], now: datetime
+    task: Task,
+    node: NodeView,
+    parameters: GuardParameters | None,
+    obstacle: str | None,
+    *,
+    busy: Iterable[NodeName],
+    now: datetime,
 ) -> NodeAction | None:
     """Return the next action for the guard of a node in flight, or None.
 
     Args:
         task: The node's task.
+        node: The Node as the API server shows it.
         parameters: The ConfigMap; None if it does not exist or was not read.
         obstacle: Why nodes cannot be guarded; None if they can.
         busy: The nodes in flight of any rollout, whose entries stay.
@@ -54,7 +64,7 @@ def next_guard_action(
         return restored
     if _kubelet_runs(task.reported):
         running = whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
-        return _narrowed(parameters, task, running) if running < runs_by else None
+        return _narrowed(parameters, task, running) if running < runs_by else _ended_early(parameters, task, node, now)
     return _prolonged(parameters, task, whole_seconds(now) + _budget(task), now) if runs_by <= now else None
 
 
@@ -90,12 +100,41 @@ def lift(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftG
 def end(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftGuard | None:
     """Return the action that ends a node's guard before its verdict, so that the kubelet can report the real status.
 
-    The time at which it ended stays on record until the verdict, see ``reports_by``.
+    The time at which it ended stays on record until the verdict, see ``reports_by``. After an early end and a rollback,
+    it is the old kubelet that has to report.
     """
-    if parameters is None or (ends := node_guard_end(parameters, task.name)) is None or now >= ends + STATUS_REPORT:
+    if parameters is None:
+        return None
+    ends = node_guard_end(parameters, task.name)
+    rolled_back = task.reported.phase is not TaskPhase.SUCCEEDED
+    again = rolled_back and _has_ended(parameters, task) and task.name in parameters.data
+    if not again and (ends is None or now >= ends + STATUS_REPORT):
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
     return _lifted(parameters, task, ended(task.name, now), message)
+
+
+def _ended_early(parameters: GuardParameters, task: Task, node: NodeView, now: datetime) -> LiftGuard | None:
+    """End the guard of the Node once it protects nothing any more, so that the kubelet's reports are heard meanwhile.
+
+    By then the new kubelet has reported the Node Ready: a report that makes it not Ready is denied as a whole, version
+    included. And it can have probed every pod; their own guards end by themselves.
+    """
+    runs_by, exposure = task.spec.guard.kubelet_runs_by, task.reported.guard.exposure_seconds
+    ends = node_guard_end(parameters, task.name)
+    if runs_by is None or ends is None or now >= ends or not 0 < exposure <= (now - runs_by).total_seconds():
+        return None
+    shown = node.ready and node.kubelet_version == task.spec.to_version
+    changes = node_ended(task.name, now)
+    if not shown or not changes or task.reported.phase is not TaskPhase.VERIFYING:
+        return None
+    message = f"the new kubelet of node {task.name} has reported and probed; the node's guard ends"
+    return _lifted(parameters, task, changes, message)
+
+
+def _has_ended(parameters: GuardParameters, task: Task) -> bool:
+    """Report whether the guard of the Node has ended before its time."""
+    return LIFTED_KEY + task.name in parameters.data
 
 
 def _lifted(parameters: GuardParameters, task: Task, changes: Mapping[str, str | None], message: str) -> LiftGuard:
@@ -136,7 +175,8 @@ def _answer(
 def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
     """Return the action that restores removed entries, or None if they exist or have expired."""
     written = entries(task.name, runs_by, task.spec.verify)
-    if task.name in parameters.data or now >= max(map(datetime.fromisoformat, written.values())):
+    over = now >= max(map(datetime.fromisoformat, written.values()))
+    if task.name in parameters.data or _has_ended(parameters, task) or over:
         return None
     return RaiseGuard(
         task=task,
@@ -151,7 +191,8 @@ def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: d
 def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
     """Extend the guard of the pods because no kubelet runs yet, but only while the Node itself is guarded.
 
-    The guard of the Node is never extended, so a node side that stops reporting cannot keep a guard forever.
+    The guard of the Node is never extended, so a node side that stops reporting cannot keep a guard forever. One that
+    was ended early is raised again for a rollback, until the end that it had.
     """
     match task.reported.phase:
         case TaskPhase.RUNNING:
@@ -160,13 +201,18 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
             because = "rolls back to its old kubelet"
         case _:
             return None
+    changes: dict[str, str | None] = {task.name: timestamp(runs_by)}
     end = node_guard_end(parameters, task.name)
+    if _has_ended(parameters, task) and (before := task.spec.guard.kubelet_runs_by) is not None:
+        own = own_entry(task.name, before, task.spec.verify)
+        end = max(map(datetime.fromisoformat, own.values()), default=None)
+        changes |= {**own, LIFTED_KEY + task.name: None}
     if end is None or end <= now:
         return None
     return RaiseGuard(
         task=task,
         parameters=parameters,
-        changes={task.name: timestamp(runs_by)},
+        changes=changes,
         grant=replace(task.spec.guard, kubelet_runs_by=runs_by),
         reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} {because}; {_until(runs_by)}",

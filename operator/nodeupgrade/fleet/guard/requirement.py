@@ -6,7 +6,7 @@ lists. It has up to three keys for a node, each with a time as its value:
 - ``<node>``: when the new kubelet runs at the latest; from then on, each pod stays guarded for as long as its probes
   need.
 - ``node_<node>``: when the guard of the Node itself ends.
-- ``lifted_<node>``: when both were removed; the policies do not read it.
+- ``lifted_<node>``: when the latter was removed; the policies do not read it.
 """
 
 from collections.abc import Collection
@@ -52,8 +52,13 @@ def entries(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[s
     The Node's own guard also covers a rollback after the settle period. If the node's name leaves no room for the
     prefix, the Node itself stays unguarded.
     """
-    own = {_NODE_KEY + node: timestamp(runs_by + verify.settle + verify.kubelet_down_budget + TWO_STATUS_REPORTS)}
-    return {node: timestamp(runs_by), **{key: value for key, value in own.items() if len(key) <= NAME_LENGTH}}
+    return {node: timestamp(runs_by), **own_entry(node, runs_by, verify)}
+
+
+def own_entry(node: NodeName, runs_by: datetime, verify: VerifySettings) -> dict[str, str]:
+    """Return the entry that guards the Node itself."""
+    ends = timestamp(runs_by + verify.settle + verify.kubelet_down_budget + TWO_STATUS_REPORTS)
+    return {_NODE_KEY + node: ends} if len(_NODE_KEY + node) <= NAME_LENGTH else {}
 
 
 def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
@@ -61,8 +66,17 @@ def ended(node: NodeName, now: datetime) -> dict[str, str | None]:
 
     A node whose name leaves no room for the record has none, and its verdict does not wait.
     """
-    since = {LIFTED_KEY + node: timestamp(now)} if len(LIFTED_KEY + node) <= NAME_LENGTH else {}
-    return {node: None, _NODE_KEY + node: None, **since}
+    return {node: None, _NODE_KEY + node: None, **_record(node, now)}
+
+
+def node_ended(node: NodeName, now: datetime) -> dict[str, str | None]:
+    """Return the changes that end the guard of the Node itself and record when; none if there is no room for that."""
+    record = _record(node, now)
+    return {_NODE_KEY + node: None, **record} if record else {}
+
+
+def _record(node: NodeName, now: datetime) -> dict[str, str]:
+    return {LIFTED_KEY + node: timestamp(now)} if len(LIFTED_KEY + node) <= NAME_LENGTH else {}
 
 
 def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import pytest
 
 from e2e.lab.cluster import reader
 from e2e.lab.cluster.pki import Authority
-from e2e.lab.cluster.reader import Reader, path
+from e2e.lab.cluster.reader import Object, Reader, path
 from e2e.lab.errors import LabError
 
 
@@ -31,7 +31,7 @@ class Served(Reader):
 
     answers: ClassVar[list[tuple[int, bytes]]] = []
 
-    def _answer(self, where: str, timeout: float) -> tuple[int, bytes]:
+    def _answer(self, where: str, timeout: float, method: str = "GET", body: Object | None = None) -> tuple[int, bytes]:
         return self.answers.pop(0)
 
 
