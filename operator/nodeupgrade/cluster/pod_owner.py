@@ -1,7 +1,8 @@
 """The owner of a pod, as far as the pod itself shows it: a workload, its manifest (a static pod), or none."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.pods import Pod
@@ -21,7 +22,7 @@ def owner_in(pod: Json, namespace: str, name: str, *, static: bool) -> str:
     if static:
         return f"static pod {namespace}/{name}"
     metadata = _map(pod.get("metadata"))
-    controller = _controller(metadata)
+    controller = controller_in(metadata)
     if controller is None:
         return f"bare pod {namespace}/{name}"
     kind, name = str(controller.get("kind") or "owner"), str(controller.get("name") or "")
@@ -42,10 +43,11 @@ def with_owners(findings: Iterable[Finding], pods: Iterable[Pod]) -> tuple[Findi
 
 def controller_of(pod: Pod) -> Json | None:
     """Return the reference to the controller that would recreate a pod; ``None`` if it has none."""
-    return _controller(pod.metadata)
+    return controller_in(pod.metadata)
 
 
-def _controller(metadata: Json) -> Json | None:
+def controller_in(metadata: Mapping[str, Any]) -> Json | None:
+    """Return the reference to the controller in metadata of any shape; ``None`` if there is none."""
     owners = metadata.get("ownerReferences")
     references = [each for each in owners if isinstance(each, dict)] if isinstance(owners, list) else []
     return next((each for each in references if each.get("controller") is True), None)

@@ -118,6 +118,17 @@ async def test_a_guard_is_not_narrowed_to_before_the_start_if_the_operators_cloc
         assert (await parameters(scene))["node-0"] == started
 
 
+async def test_pods_of_a_node_on_which_the_kubelet_starts_slowly_stay_guarded_as_much_longer() -> None:
+    scene = await stage(Scene())
+    await until(scene, "Verifying")
+    body = await scene.kube.get(TASKS, "node-0")
+    [start] = [step for step in body["status"]["steps"] if step["name"] == Step.START_KUBELET]
+    start["startedAt"], start["finishedAt"] = (timestamp(scene.now - timedelta(seconds=ago)) for ago in (9, 2))
+    await scene.kube.replace_status(TASKS, "node-0", body["status"])
+    await scene.operator.reconcile("to-1-33")
+    assert (await parameters(scene))["node-0"] == timestamp(scene.now + timedelta(seconds=7))
+
+
 @pytest.mark.parametrize("phase", ["Running", "Verifying"])
 async def test_a_guard_that_somebody_took_away_is_raised_again_as_it_was(phase: str) -> None:
     scene = await stage(Scene())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.pod_owner import controller_in
 
 _SPEC_TEMPLATE = ("spec", "template")
 _PLACES: Mapping[str, tuple[frozenset[str], tuple[str, ...]]] = {
@@ -27,15 +28,10 @@ def template_of(body: Mapping[str, Any]) -> Json | None:
     group, separator, _ = str(body.get("apiVersion") or "").rpartition("/")
     groups, path = _PLACES.get(str(body.get("kind")), (frozenset[str](), ()))
     metadata = body.get("metadata")
-    if (group if separator else "") not in groups or not isinstance(metadata, Mapping) or _is_owned(metadata):
+    if (group if separator else "") not in groups or not isinstance(metadata, Mapping) or controller_in(metadata):
         return None
     found: Any = body
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     name = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
     return {"metadata": name, "spec": found.get("spec") if isinstance(found, Mapping) else None}
-
-
-def _is_owned(metadata: Mapping[str, Any]) -> bool:
-    owners = metadata.get("ownerReferences")
-    return isinstance(owners, list) and any(isinstance(each, Mapping) and each.get("controller") for each in owners)

@@ -63,7 +63,7 @@ def next_guard_action(
     if (restored := _restored(parameters, task, runs_by, now)) is not None:
         return restored
     if _kubelet_runs(task.reported):
-        running = whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now))
+        running = whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now) + _start_took(task.reported))
         return _narrowed(parameters, task, running) if running < runs_by else _ended_early(parameters, task, node, now)
     return _prolonged(parameters, task, whole_seconds(now) + _budget(task), now) if runs_by <= now else None
 
@@ -256,3 +256,10 @@ def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
     """Return when the kubelet was started by the node's clock: if ours is slow, the guard must not end early."""
     ends = [step.finished_at for step in status.steps if step.name in {Step.STOP_KUBELET, Step.START_KUBELET}]
     return max(filter(None, ends), default=None)
+
+
+def _start_took(status: TaskStatus) -> timedelta:
+    """Return how long the kubelet took to start: a busy node is as late with its first probes."""
+    ran = [step for step in status.steps if step.name == Step.START_KUBELET and step.result is StepResult.DONE]
+    times = [(step.started_at, step.finished_at) for step in ran]
+    return max((end - began for began, end in times if began and end), default=timedelta())
