@@ -110,7 +110,7 @@ async def test_a_guard_is_not_narrowed_to_before_the_start_if_the_operators_cloc
     started = timestamp(scene.now + timedelta(seconds=9))
     body = await scene.kube.get(TASKS, "node-0")
     [start] = [step for step in body["status"]["steps"] if step["name"] == Step.START_KUBELET]
-    start["finishedAt"] = started
+    start["startedAt"] = start["finishedAt"] = started
     await scene.kube.replace_status(TASKS, "node-0", body["status"])
     for _ in range(3):
         scene.now += timedelta(milliseconds=400)
