@@ -83,7 +83,7 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
 RELOAD = "delete the pod first, and find out what removed it (a `systemctl daemon-reload` may, kubernetes #128397)"
 
 
-@check(Reason.POD_CGROUP_WOULD_CHANGE, Hazard.CGROUP_CONTROLLER_MISSING)
+@check(Reason.POD_CGROUP_WOULD_CHANGE, Reason.POD_IN_TRANSITION, Hazard.CGROUP_CONTROLLER_MISSING)
 def pods_have_their_controllers(facts: NodeFacts) -> Iterator[Found]:
     """Every running pod has a cgroup with all controllers that kubelets need; a starting one kills other pods.
 
@@ -100,6 +100,9 @@ def pods_have_their_controllers(facts: NodeFacts) -> Iterator[Found]:
         )
         return
     for pod, missing in cgroups.incomplete.items():
+        if pod in cgroups.ended:
+            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=pod, detail="it ended while the node was examined")
+            continue
         detail = f"its cgroup lacks {', '.join(missing)}, so that any kubelet that starts would kill it"
         yield Finding(reason=Reason.POD_CGROUP_WOULD_CHANGE, subject=pod, detail=detail, remedy=RELOAD)
 

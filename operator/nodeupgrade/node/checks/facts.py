@@ -114,6 +114,8 @@ class PodCgroups:
     exists: bool  # whether it is there
     # by pod, what its cgroup lacks: controllers, or hierarchies in which it does not exist
     incomplete: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # those of them that have ended since the runtime was asked: none of the processes that it named is there any more
+    ended: frozenset[str] = frozenset()
     complete: ExpectedCgroups = ExpectedCgroups()  # those that lack nothing
     # memory that all pods together may use now, in bytes; None if there is no limit or it is unknown
     limit: int | None = None

@@ -12,6 +12,7 @@ from nodeupgrade.node.checks.facts import NodeFacts, PodCgroups
 from nodeupgrade.node.host import pod_cgroups as places
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import mounts as mounts_in
+from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import lines, number, trimmed, words
 
@@ -59,10 +60,12 @@ def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | 
     )
     incomplete = find_incomplete(files, expected)
     limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
+    ended = {uid for uid in incomplete if not any(_is_there(files, each) for each in _processes(facts.inventory, uid))}
     return PodCgroups(
         base=f"/{base}",
         exists=True,
         incomplete={str(ref): incomplete[ref.uid] for ref in pods if ref.uid in incomplete},
+        ended=frozenset(str(ref) for ref in pods if ref.uid in ended),
         complete=replace(expected, places={u: place for u, place in expected.places.items() if u not in incomplete}),
         limit=limit,
         used=used,
@@ -80,6 +83,16 @@ def find_incomplete(files: FilesView, expected: places.ExpectedCgroups) -> dict[
         if missing:
             found[uid] = tuple(sorted(missing))
     return found
+
+
+def _processes(inventory: Inventory, uid: PodUid) -> Iterator[Process]:
+    """Yield the processes of a pod that the runtime has named."""
+    instances = (*inventory.sandboxes, *inventory.containers)
+    yield from (each.process for each in instances if each.pod.uid == uid and each.process is not None)
+
+
+def _is_there(files: FilesView, process: Process) -> bool:
+    return files.read(PurePosixPath(f"/proc/{process.pid}/stat")) is not None
 
 
 def _hierarchies(table: str) -> Iterator[tuple[str, PurePosixPath]]:

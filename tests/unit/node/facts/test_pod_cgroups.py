@@ -50,6 +50,15 @@ def test_a_controller_that_a_pod_lacks_is_found() -> None:
     assert found.complete.places == {}, "what was incomplete before is not lost in the run"
 
 
+def test_a_pod_that_has_ended_meanwhile_is_told_from_one_that_lost_its_cgroup() -> None:
+    process = next(container.process for container in known().inventory.containers)
+    assert process is not None
+    gone = {path: data for path, data in FILES.items() if POD not in path}
+
+    assert cgroups(gone).ended == {"default/web"}
+    assert cgroups({**gone, f"/proc/{process.pid}/stat": b"1 (pause) S 1"}).ended == frozenset()
+
+
 def test_a_controller_that_the_node_lacks_is_none_that_pods_need() -> None:
     few = b"cpu memory pids"
 
