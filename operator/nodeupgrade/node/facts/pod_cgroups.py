@@ -60,7 +60,7 @@ def pod_cgroups(files: FilesView, table: str, facts: NodeFacts) -> PodCgroups | 
     )
     incomplete = find_incomplete(files, expected)
     limit, used = _memory(files, memory / base, unified=facts.readiness.cgroup_v2)
-    ended = {uid for uid in incomplete if not any(_is_there(files, each) for each in _processes(facts.inventory, uid))}
+    ended = {uid for uid in incomplete if _has_ended(files, facts.inventory, uid)}
     return PodCgroups(
         base=f"/{base}",
         exists=True,
@@ -85,10 +85,17 @@ def find_incomplete(files: FilesView, expected: places.ExpectedCgroups) -> dict[
     return found
 
 
+def _has_ended(files: FilesView, inventory: Inventory, uid: PodUid) -> bool:
+    """Report whether the runtime has named processes of a pod, and none of them is there any more."""
+    processes = tuple(_processes(inventory, uid))
+    return bool(processes) and not any(_is_there(files, process) for process in processes)
+
+
 def _processes(inventory: Inventory, uid: PodUid) -> Iterator[Process]:
     """Yield the processes of a pod that the runtime has named."""
-    instances = (*inventory.sandboxes, *inventory.containers)
-    yield from (each.process for each in instances if each.pod.uid == uid and each.process is not None)
+    sandboxes = (each.process for each in inventory.sandboxes if each.pod.uid == uid)
+    containers = (each.process for each in inventory.containers if each.pod.uid == uid)
+    yield from (process for process in (*sandboxes, *containers) if process is not None)
 
 
 def _is_there(files: FilesView, process: Process) -> bool:
