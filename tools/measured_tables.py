@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import mean
 from typing import Any, TypeAlias
 
 from tools.plots import Bar, Point, Theme, bars, points
@@ -13,8 +12,6 @@ Rows: TypeAlias = Sequence[Row]
 NONE = "–"
 OUTCOMES = ("Succeeded", "RolledBack", "Refused", "Failed")
 IDEAL = "of the ideal"
-QUIET = "quiet"
-"""The node on which nothing happens besides, with which busy ones are compared."""
 RUNTIMES = {"containerd": "containerd", "crio": "CRI-O", "docker": "Docker"}
 """How the lab and people call them."""
 
@@ -198,20 +195,16 @@ def _kubeadm(rows: Rows) -> Iterator[Sequence[str]]:
 
 
 def _busy(rows: Rows) -> Iterator[Sequence[str]]:
-    yield "pods", "what happens besides", "ended", "attempts", "kubelet down, s", "of the quiet node's", "load"
+    yield "pods", "what happens besides", "ended", "attempts", "refused before", "kubelet down, s", "load"
     for size, shape in dict.fromkeys((row["pods"], row["shape"]) for row in rows):
-        downs = {
-            each: [row["kubelet_down_seconds"] for row in rows if (row["pods"], row["shape"]) == (size, each)]
-            for each in (QUIET, shape)
-        }
         of = [row for row in rows if (row["pods"], row["shape"]) == (size, shape)]
         yield (
             str(size),
             shape,
             _counted(of),
             _range([row["attempts"] for row in of], 0),
-            _range(downs[shape], 2),
-            f"{mean(downs[shape]) / mean(downs[QUIET]):.2f} ×",
+            str(sum(row["refused"] for row in of)),
+            _range([row["kubelet_down_seconds"] for row in of], 2),
             _range([row["load"] for row in of], 0),
         )
 
@@ -224,7 +217,7 @@ def _seconds(rows: Rows) -> Iterator[Sequence[str]]:
         yield (
             row["version"],
             row["to"],
-            str(row["load"]),
+            _cell(row.get("load")),
             *(_cell(seconds.get(part)) for part in parts),
             f"{sum(seconds.values()):.1f}",
         )
