@@ -159,10 +159,8 @@ def test_what_people_and_pods_do_goes_on_under_the_shield(cluster: Cluster) -> N
 
     assert conditions({"status": status})["Succeeded"]["status"] == "True", (status, task)
     assert task["shield"]["state"] == "Raised"
-    assert sorted(task["containers"]["endedList"]) == [
-        f"{NAMESPACE}/{CRASHES}/main",
-        f"{NAMESPACE}/{DELETED}/main",
-    ]
+    assert task["containers"]["endedList"] == [f"{NAMESPACE}/{CRASHES}/main"]
+    assert task["containers"]["ownerChanges"] == [{"name": f"{NAMESPACE}/{DELETED}", "change": "PodDeleted"}]
     after = cluster.wait_settled()
     theirs = {c.id for c in before.containers if c.pod in {f"{NAMESPACE}/{CRASHES}", f"{NAMESPACE}/{DELETED}"}}
     assert {d.id for d in disturbed(before, after)} & {c.id for c in before.running()} == theirs

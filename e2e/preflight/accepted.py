@@ -76,6 +76,7 @@ def _complaints(row: Row, accepted: Accepted, status: Object, pods: set[str]) ->
         yield f"lost as well: {', '.join(sorted(unexpected))}"
     counts = status.get("containers", {})
     named = {path.rpartition("/")[0] for key in ("restartedList", "endedList") for path in counts.get(key, ())}
+    named |= {"/".join(each["name"].split("/")[:2]) for each in counts.get("ownerChanges", ())}
     if unnamed := {pod for pod in pods if pod not in named}:
         yield f"lost, and not named: {', '.join(sorted(unnamed))}"
 
