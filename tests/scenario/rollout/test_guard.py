@@ -118,15 +118,38 @@ async def test_a_guard_is_not_narrowed_to_before_the_start_if_the_operators_cloc
         assert (await parameters(scene))["node-0"] == started
 
 
-async def test_pods_of_a_node_on_which_the_kubelet_starts_slowly_stay_guarded_as_much_longer() -> None:
+async def starts(began: str, ended: str) -> Scene:
+    """A node whose agent reports these times of the kubelet's start; the operator has looked at it since."""
     scene = await stage(Scene())
     await until(scene, "Verifying")
     body = await scene.kube.get(TASKS, "node-0")
     [start] = [step for step in body["status"]["steps"] if step["name"] == Step.START_KUBELET]
-    start["startedAt"], start["finishedAt"] = (timestamp(scene.now - timedelta(seconds=ago)) for ago in (9, 2))
+    start["startedAt"], start["finishedAt"] = began, ended
     await scene.kube.replace_status(TASKS, "node-0", body["status"])
     await scene.operator.reconcile("to-1-33")
+    return scene
+
+
+async def test_pods_of_a_node_on_which_the_kubelet_starts_slowly_stay_guarded_as_much_longer() -> None:
+    scene = await starts("2026-01-01T00:00:02Z", "2026-01-01T00:00:09Z")
     assert (await parameters(scene))["node-0"] == timestamp(scene.now + timedelta(seconds=7))
+
+
+@pytest.mark.parametrize(
+    ("began", "ended", "narrowed"),
+    [
+        ("2026-01-01T00:00:09Z", "2026-01-01T00:00:02Z", True),
+        ("0001-01-01T00:00:00Z", "2026-01-01T00:00:09Z", False),
+        ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z", False),
+        ("9999-12-31T23:59:58Z", "9999-12-31T23:59:59.999Z", False),
+    ],
+)
+async def test_no_times_that_a_node_reports_end_a_guard_early_or_stop_the_rollout(
+    began: str, ended: str, narrowed: bool
+) -> None:
+    scene = await starts(began, ended)
+    until_then = (await parameters(scene))["node-0"]
+    assert until_then == timestamp(scene.now) if narrowed else until_then > timestamp(scene.now)
 
 
 @pytest.mark.parametrize("phase", ["Running", "Verifying"])

@@ -63,7 +63,7 @@ def next_guard_action(
     if (restored := _restored(parameters, task, runs_by, now)) is not None:
         return restored
     if _kubelet_runs(task.reported):
-        running = whole_seconds(max(now, _by_the_nodes_clock(task.reported) or now) + _start_took(task.reported))
+        running = _running_since(task.reported, runs_by, now)
         return _narrowed(parameters, task, running) if running < runs_by else _ended_early(parameters, task, node, now)
     return _prolonged(parameters, task, whole_seconds(now) + _budget(task), now) if runs_by <= now else None
 
@@ -258,8 +258,19 @@ def _by_the_nodes_clock(status: TaskStatus) -> datetime | None:
     return max(filter(None, ends), default=None)
 
 
+def _running_since(status: TaskStatus, runs_by: datetime, now: datetime) -> datetime:
+    """Return from when each pod's time to be probed counts; ``runs_by`` if that is not earlier.
+
+    By as much as the kubelet took to start, a busy node is late with its first probes. A node may report any times:
+    nothing is added that could be out of range.
+    """
+    moment = max(now, _by_the_nodes_clock(status) or now)
+    took = _start_took(status)
+    return whole_seconds(moment + took) if took < runs_by - moment else runs_by
+
+
 def _start_took(status: TaskStatus) -> timedelta:
-    """Return how long the kubelet took to start: a busy node is as late with its first probes."""
-    ran = [step for step in status.steps if step.name == Step.START_KUBELET and step.result is StepResult.DONE]
-    times = [(step.started_at, step.finished_at) for step in ran]
-    return max((end - began for began, end in times if began and end), default=timedelta())
+    """Return how long the kubelet took to start, by the node's clock; zero if that went back."""
+    started = (step for step in status.steps if step.name == Step.START_KUBELET and step.result is StepResult.DONE)
+    times = ((step.started_at, step.finished_at) for step in started)
+    return max((end - began for began, end in times if began and end and began < end), default=timedelta())
