@@ -64,14 +64,7 @@ def with_clients(lab: Lab, pods: int, *, slowest: int = 30) -> Cluster:
 
 
 def swap(
-    cluster: Cluster,
-    version: str,
-    guard: str,
-    *,
-    pods: int,
-    artifact: Object | None = None,
-    settle: str = "4s",
-    **spec: object,
+    cluster: Cluster, version: str, guard: str, *, pods: int, artifact: Object | None = None, **spec: object
 ) -> Swap:
     """Upgrade, and watch the traffic until the run is over and all pods are Ready.
 
@@ -81,14 +74,13 @@ def swap(
         guard: ``spec.verify.readinessGuard``.
         pods: How many pods it has.
         artifact: What to install as that version; by default, the version itself.
-        settle: ``spec.verify.settle``.
         spec: Further fields of the NodeUpgrade.
     """
     old = cluster.kubelet_version()
     cluster.wait_settled()
     name = f"{guard}-to-{version}".lower().replace(".", "-")
     down = Version.parse(version).release < Version.parse(old).release
-    verify = {"settle": settle, "readinessGuard": guard}
+    verify = {"settle": "4s", "readinessGuard": guard}
     with traffic.watching(cluster.lab, port=probed.PORT) as watch:
         wanted: dict[str, object] = {"allowDowngrade": down, "verify": verify, **spec}
         cluster.apply(name, version, artifact or cluster.pre_staged(version), **wanted)

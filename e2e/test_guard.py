@@ -72,8 +72,9 @@ def test_with_the_guard_nobody_notices(cluster: Cluster) -> None:
 
 
 def test_nor_the_other_way_and_a_container_that_crashes_meanwhile_is_reported_at_once(cluster: Cluster) -> None:
+    verify = {"settle": "30s", "readinessGuard": "Require"}
     with Crash(cluster, after=8) as crash:
-        found = clients.swap(cluster, NEW, "Require", pods=PODS, settle="30s")
+        found = clients.swap(cluster, NEW, "Require", pods=PODS, verify=verify)
 
     assert asnode.DENIED in crash.objection
     print(f"seen by the kubelet after {crash.seen_after} s, by everybody {crash.unready_after} s later")

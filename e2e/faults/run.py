@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from e2e import packages
-from e2e.cluster import AGENT, BUDGET, Cluster, Object, conditions
+from e2e.cluster import AGENT, Cluster, Object, conditions
 from e2e.faults.files import FileState
 from e2e.lab import LabError
 from e2e.lab.cluster import deploy
@@ -28,7 +28,7 @@ EXECUTOR = "nodeupgrade-executor.service"
 RUNS = Path("var/lib/nodeupgrade/runs")
 MANIFESTS = "etc/kubernetes/manifests"
 SETTLE = "4s"
-VERIFY: Object = {"settle": SETTLE, **BUDGET}
+VERIFY: Object = {"settle": SETTLE}
 FAILPOINTS_DROP_IN = f"/usr/local/lib/systemd/system/{EXECUTOR}.d/failpoints.conf"
 LOOK_SECONDS = 0.0005
 END_SECONDS = 420.0

@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections.abc import Iterator
 
-from e2e.cluster import BUDGET
 from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.run import SETTLE, FaultRun, Harm
 from e2e.lab import LabError, naming
@@ -19,7 +18,7 @@ from nodeupgrade.node.journal.journal import Mark
 WAITS_SECONDS = 45.0
 """Longer than a Node stays Ready without its Lease, and than any settle period of these runs."""
 DEADLINE: dict[str, object] = {"timeouts": {"node": "2m"}}
-IMPATIENT: dict[str, object] = {"verify": {"settle": SETTLE, "nodeReadyTimeout": "15s", **BUDGET}}
+IMPATIENT: dict[str, object] = {"verify": {"settle": SETTLE, "nodeReadyTimeout": "15s"}}
 SERVER, NOBODY = f"https://{naming.CONTROL_PLANE_ADDRESS}:{naming.API_PORT}", "https://127.0.0.1:1"
 
 

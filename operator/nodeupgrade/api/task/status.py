@@ -189,9 +189,6 @@ class OwnedChange:
         return f"{self.name} ({self.change.words})"
 
 
-OWNER_CHANGES = Field(max_items=limits.CONTAINERS_LISTED)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCounts:
     """Containers of the node, by what happened to them."""
@@ -216,7 +213,7 @@ class ContainerCounts:
     ] = ()
     owner_changes: Annotated[
         tuple[OwnedChange, ...],
-        OWNER_CHANGES,
+        Field(max_items=limits.CONTAINERS_LISTED),
         "The first few changes that owners made during the run, by the API or by a manifest of a static pod.",
     ] = ()
     readiness_flaps: Annotated[

@@ -12,9 +12,9 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.cli.reports.overview import Overview, overview
+from nodeupgrade.fleet.failures import RECORDED
 
 WAITING, NOT_STARTED = "Waiting", "NotStarted"
-FAILED = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED, Verdict.REFUSED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class NodeRecord:
     @property
     def failed(self) -> bool:
         """Whether the node was refused, rolled back or failed."""
-        return self.state in FAILED
+        return self.state in RECORDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
