@@ -57,7 +57,7 @@ lint-imports: venv
 test-fast: venv ## Run the tests that need neither root nor a node (five minutes on two idle cores)
 	$(PYTEST) -n auto -m "not real and not e2e and not slow" tests
 
-test-whole: venv ## Try every interruption, failure, power cut and edit, of which the other tests try a part (a quarter of an hour)
+test-whole: venv ## Try every interruption, failure, power cut and edit, of which the other tests try a part (eleven minutes)
 	NODEUPGRADE_WHOLE=1 $(PYTEST) -n auto --timeout=1800 -m "not e2e and not slow" tests/crash tests/scenario tests/contract/kube
 
 test: venv ## Run everything this machine can run; says what it skips and why
