@@ -183,6 +183,8 @@ def shown(fleet: Fleet) -> str:
     for number, row in enumerate(tasks[1:], 1):
         row[0] = re.sub(r"node\d+$", f"node{number}", row[0])
         row[-1] = re.sub(r"(?<=-)node\d+", "node…", row[-1])
+        # On a busy machine, the operator that was killed may not be back yet when its own node is planned.
+        row[:] = [re.sub(r"; ended before[^;,]*/operator(?=,|;|$)", "", cell) for cell in row]
     return f"{steady(rollouts)}\n\n{steady(tasks)}\n"
 
 

@@ -44,21 +44,36 @@ class Row:
     down: str
     notes: str
     complaints: Sequence[str]  # what is not as it must be; empty if it went well
+    containers: int = 0  # that ran before, and ``sandboxes``
+    sandboxes: int = 0
+    disturbed: Sequence[str] = ()  # ``namespace/name`` of the pod of each instance that did not survive
 
 
-def upgrade_under(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str]) -> Row:
-    """Upgrade the cluster's node, inject a fault, and judge the outcome."""
+def upgrade_under(
+    cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str], *, to: str | None = None, all_change: bool = True
+) -> Row:
+    """Upgrade the cluster's node, inject a fault, and judge the outcome.
+
+    Args:
+        cluster: what has the node.
+        fault: what happens to the run.
+        known: all hashes seen so far, as ``FaultRun`` has them.
+        to: the version of the kubelet; by default, the other one of the runtime's ``eras``.
+        all_change: whether every container has another hash in that version.
+    """
     old, (first, second) = cluster.kubelet_version(), cluster.node.runtime.eras
-    run = FaultRun(cluster, _name(fault), old, second if old == first else first, known)
+    new = to or (second if old == first else first)
+    run = FaultRun(cluster, _name(fault), old, new, known, all_change=all_change)
     harm = fault.harm(run)
     began = time.monotonic()
-    ended, down, complaints = "", "", []
+    ended, down, complaints, disturbed = "", "", list[str](), list[str]()
     try:
         next(harm)
         run.begin(**fault.spec)
         next(harm)
         ended = run.wait_end()
-        complaints = oracle.complaints(run, ended, fault.ends_on(cluster.node.runtime.name), reboots=fault.reboots)
+        found = oracle.judged(run, ended, fault.ends_on(cluster.node.runtime.name), reboots=fault.reboots)
+        complaints, disturbed = found.complaints, found.disturbed
         status = cluster.task()["status"]
         down = str(status.get("kubelet", {}).get("downSeconds", ""))
         if ended != "Succeeded":
@@ -68,7 +83,17 @@ def upgrade_under(cluster: Cluster, fault: Fault, known: dict[tuple[str, str], s
     finally:
         complaints += _put_back(harm, run)
     seconds = time.monotonic() - began
-    return Row(fault.name, ended or "?", round(seconds, 1), down, "; ".join(run.notes), complaints)
+    return Row(
+        fault=fault.name,
+        ended=ended or "?",
+        seconds=round(seconds, 1),
+        down=down,
+        notes="; ".join(run.notes),
+        complaints=complaints,
+        containers=len(run.before.running()),
+        sandboxes=sum(sandbox.running for sandbox in run.before.sandboxes),
+        disturbed=disturbed,
+    )
 
 
 def _put_back(harm: Iterator[None], run: FaultRun) -> list[str]:

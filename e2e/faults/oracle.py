@@ -4,6 +4,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.cluster import disturbed
@@ -11,6 +12,7 @@ from e2e.faults import along
 from e2e.faults.run import FaultRun
 from e2e.lab import LabError
 from e2e.lab.nodes.node import Node
+from e2e.lab.oracle.snapshot import NodeSnapshot
 from e2e.lab.process import wait_until
 
 LEFT_OVER = (
@@ -26,9 +28,22 @@ LEFT_OVER = (
 )  # fmt: skip
 
 
-def complaints(run: FaultRun, phase: str, expected: frozenset[str], *, reboots: bool) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is not as it must be after a run."""
+
+    complaints: list[str]
+    disturbed: list[str]  # ``namespace/name`` of the pod of each instance that did not survive
+
+
+def judged(run: FaultRun, phase: str, expected: frozenset[str], *, reboots: bool) -> Judgement:
     """List everything that is not as it must be after the run."""
-    return [*_about_the_node(run, phase, expected), *_about_containers(run, reboots=reboots)]
+    about_the_node = [*_about_the_node(run, phase, expected)]
+    after = run.cluster.node.settled(quiet=3, limit=90, but=run.free)
+    found = [] if reboots else [d for d in disturbed(run.before, after) if not run.may_change(d.pod)]
+    pods = {difference.id: difference.pod for difference in found}
+    lost = [f"{len(pods)} instances disturbed, first: {found[0]}"] if found else []
+    return Judgement([*about_the_node, *lost, *_about_hashes(run, after)], [*pods.values()])
 
 
 def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iterator[str]:
@@ -55,13 +70,8 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     yield from along.wrong(run)
 
 
-def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:
-    after = run.cluster.node.settled(quiet=3, limit=90, but=run.free)
+def _about_hashes(run: FaultRun, after: NodeSnapshot) -> Iterator[str]:
     version = run.version_after
-    if not reboots:
-        found = [d for d in disturbed(run.before, after) if not run.may_change(d.pod)]
-        if found:
-            yield f"{len({d.id for d in found})} instances disturbed, first: {found[0]}"
     for container in after.running():
         if run.may_change(container.pod):
             continue
@@ -71,7 +81,7 @@ def _about_containers(run: FaultRun, *, reboots: bool) -> Iterator[str]:
         if known != container.served_hash:
             yield f"{container.pod}/{container.name} serves {container.served_hash}, {known} is that of {version}"
         other = run.known.get((container.id, run.old if version == run.new else run.new))
-        if known == other and container.name not in run.uncompared:
+        if run.all_change and known == other and container.name not in run.uncompared:
             yield f"{container.pod}/{container.name} serves the same hash in both eras"
 
 

@@ -36,6 +36,8 @@ ASK_SECONDS = 60.0
 TURN_BACK = at(Step.LOWER_SHIELD, When.ANNOUNCED)
 """A run that fails here rolls back every step."""
 
+NOTHING = NodeSnapshot(node="", containers=(), sandboxes=())
+
 
 @dataclass
 class FaultRun:
@@ -49,11 +51,12 @@ class FaultRun:
     free: set[str] = field(default_factory=set)  # prefixes of ``namespace/name`` of pods that may change by themselves
     # names of containers whose hash no kubelet compares, so that it does not change
     uncompared: set[str] = field(default_factory=set)
+    all_change: bool = True  # whether every container has another hash in the new version
     notes: list[str] = field(default_factory=list)  # observations during the run, for the table
     files: list[Object] = field(default_factory=list)  # ``spec.files``, and what was there before by path
     files_before: dict[str, FileState | None] = field(default_factory=dict)
     packaged: bool = False  # whether the kubelet belongs to a package that the run is to hold
-    before: NodeSnapshot = field(init=False)
+    before: NodeSnapshot = NOTHING  # what ran when the NodeUpgrade was applied
     runs_before: set[str] = field(default_factory=set)
     manifests_before: dict[str, bytes] = field(init=False)
 

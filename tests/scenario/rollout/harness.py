@@ -69,6 +69,7 @@ class Scene:
         self.fleet = FleetSimulator(self.kube, NAMESPACE, parts=self.parts, pods_lost=self.pods_lost)
         self.operator = self.new_operator()
         self._said: set[str] = set()
+        self._lost: set[str] = set()  # nodes that still have the cordon of a run that could not be rolled back
 
     def copy(self) -> "Scene":
         """The same cluster as it is now, with an operator that knows nothing yet; neither sees what the other does."""
@@ -81,7 +82,7 @@ class Scene:
             self.fleet, kube=other.kube, parts=other.parts, pods_lost=other.pods_lost,
             rejected=dict(self.fleet.rejected), hooks=dict(self.fleet.hooks),
         )  # fmt: skip
-        other._said = set(self._said)
+        other._said, other._lost = set(self._said), set(self._lost)
         return other
 
     async def install_guard(self) -> None:
@@ -206,7 +207,9 @@ class Scene:
         lost |= {each.node for each in upgrade.status.failures if each.outcome is Verdict.ROLLBACK_FAILED}
         nodes = await self.kube.list(NODES)
         touched = {n["metadata"]["name"] for n in nodes if _cordoned_by(n) == upgrade.uid}
-        assert touched <= flying | lost, f"{touched - flying} cordoned without a slot"
+        # Whoever deletes such a task has repaired the node: a retry begins with its cordon as it is.
+        self._lost = (self._lost | lost) & touched
+        assert touched <= flying | self._lost, f"{touched - flying} cordoned without a slot"
         self.highest_in_flight = max(self.highest_in_flight, len(flying))
         check_status(upgrade)
 

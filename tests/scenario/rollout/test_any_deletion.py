@@ -126,7 +126,12 @@ class Trial:
         """One step, and what must be true after it."""
         visible = await self.visible()
         await self.scene.step()
-        status = (await self.scene.upgrade()).status
+        upgrade = await self.scene.upgrade()
+        status = upgrade.status
+        if upgrade.retry_requested:  # which resets tasks one by one
+            begun = {task.spec.node_uid for task in await self.tasks() if task.verdict is None}
+            self.failed = {uid: name for uid, name in self.failed.items() if uid not in begun}
+            visible = {uid: name for uid, name in visible.items() if uid not in begun}
         if status.last_handled_retry != self.handled:
             self.handled = status.last_handled_retry
             self.failed = {uid: name for uid, name in visible.items() if name in status.flying}
