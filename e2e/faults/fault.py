@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from e2e.cluster import Cluster
+from e2e.cluster import Cluster, Object
 from e2e.faults import oracle
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
@@ -50,7 +50,13 @@ class Row:
 
 
 def upgrade_under(
-    cluster: Cluster, fault: Fault, known: dict[tuple[str, str], str], *, to: str | None = None, all_change: bool = True
+    cluster: Cluster,
+    fault: Fault,
+    known: dict[tuple[str, str], str],
+    *,
+    to: str | None = None,
+    artifact: Object | None = None,
+    all_change: bool = True,
 ) -> Row:
     """Upgrade the cluster's node, inject a fault, and judge the outcome.
 
@@ -59,6 +65,7 @@ def upgrade_under(
         fault: what happens to the run.
         known: all hashes seen so far, as ``FaultRun`` has them.
         to: the version of the kubelet; by default, the other one of the runtime's ``eras``.
+        artifact: that kubelet, as a NodeUpgrade names it; by default, a file on the node.
         all_change: whether every container has another hash in that version.
     """
     old, (first, second) = cluster.kubelet_version(), cluster.node.runtime.eras
@@ -69,7 +76,7 @@ def upgrade_under(
     ended, down, complaints, disturbed = "", "", list[str](), list[str]()
     try:
         next(harm)
-        run.begin(**fault.spec)
+        run.begin(artifact, **fault.spec)
         next(harm)
         ended = run.wait_end()
         found = oracle.judged(run, ended, fault.ends_on(cluster.node.runtime.name), reboots=fault.reboots)

@@ -62,8 +62,8 @@ class FaultRun:
 
     # ── observing ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def begin(self, **spec: object) -> None:
-        """Record the node's state, and apply the NodeUpgrade."""
+    def begin(self, artifact: Object | None = None, /, **spec: object) -> None:
+        """Record the node's state, and apply the NodeUpgrade; by default, its kubelet is on the node already."""
         self.before = self.cluster.node.settled(quiet=2, limit=60, but=self.free)
         for container in self.before.running():
             self.known.setdefault((container.id, self.old), container.served_hash)
@@ -72,7 +72,7 @@ class FaultRun:
         wanted = {"allowDowngrade": True, "skewPolicy": "Warn", "verify": VERIFY, **self._accepted()} | spec
         wanted |= {"files": self.files} if self.files else {}
         wanted |= packages.HOLD if self.packaged else {}
-        self.cluster.apply(self.name, self.new, self.cluster.pre_staged(self.new), **wanted)
+        self.cluster.apply(self.name, self.new, artifact or self.cluster.pre_staged(self.new), **wanted)
 
     def _accepted(self) -> Object:
         """Accept a version of CRI-O that no run on a real node is known of; nothing where there are such runs."""

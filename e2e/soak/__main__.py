@@ -165,8 +165,7 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
     old, ran = cluster.kubelet_version(), _runs(cluster)
     new = drawn.pair.new if old == drawn.pair.old else drawn.pair.old
     with _artifact(cluster, swap.source, new) as artifact:
-        fault = _fault(swap, artifact)
-        row = upgrade_under(cluster, fault, known, to=new, all_change=drawn.pair.all_change)
+        row = upgrade_under(cluster, _fault(swap), known, to=new, artifact=artifact, all_change=drawn.pair.all_change)
     return Line(
         seed=drawn.seed,
         swap=swap.number,
@@ -199,13 +198,12 @@ def _artifact(cluster: Cluster, source: str, version: str) -> AbstractContextMan
     return nullcontext(cluster.image(version) if source == "image" else cluster.pre_staged(version))
 
 
-def _fault(swap: DrawnSwap, artifact: Object) -> Fault:
+def _fault(swap: DrawnSwap) -> Fault:
     """Return what happens to a swap as one fault: what was drawn, besides what always happens on its node."""
     shape = SHAPES[swap.shape]
     if swap.fault is not None:
-        spec = {"artifact": artifact, **swap.fault.spec}
-        return replace(swap.fault, harm=_together(shape, swap.fault.harm), spec=spec)
-    spec = {"artifact": artifact, "verify": {"settle": swap.settle, "shield": swap.shield}}
+        return replace(swap.fault, harm=_together(shape, swap.fault.harm))
+    spec: Object = {"verify": {"settle": swap.settle, "shield": swap.shield}}
     harm = carrying(shape) if swap.files else shape
     return Fault(f"soak/{swap.number}", harm, UP if swap.shape == "quiet" else ENDS_BUSY, spec=spec)
 
