@@ -57,6 +57,7 @@ def upgrade_under(
     to: str | None = None,
     artifact: Object | None = None,
     all_change: bool = True,
+    stays: frozenset[str] = frozenset(),
 ) -> Row:
     """Upgrade the cluster's node, inject a fault, and judge the outcome.
 
@@ -67,10 +68,11 @@ def upgrade_under(
         to: the version of the kubelet; by default, the other one of the runtime's ``eras``.
         artifact: that kubelet, as a NodeUpgrade names it; by default, a file on the node.
         all_change: whether every container has another hash in that version.
+        stays: what that version leaves behind and needs, as the oracle calls it.
     """
     old, (first, second) = cluster.kubelet_version(), cluster.node.runtime.eras
     new = to or (second if old == first else first)
-    run = FaultRun(cluster, _name(fault), old, new, known, all_change=all_change)
+    run = FaultRun(cluster, _name(fault), old, new, known, all_change=all_change, stays=stays)
     harm = fault.harm(run)
     began = time.monotonic()
     ended, down, complaints, disturbed = "", "", list[str](), list[str]()

@@ -36,6 +36,11 @@ class Judgement:
     disturbed: list[str]  # ``namespace/name`` of the pod of each instance that did not survive
 
 
+REMEMBERED = "a drop-in that systemd remembers"
+FLAGS_LEFT_OUT = frozenset({"/etc/systemd/system/kubelet.service.d/90-nodeupgrade.conf", REMEMBERED})
+"""What stays where a kubelet has to start without a flag of the one before."""
+
+
 def judged(run: FaultRun, phase: str, expected: frozenset[str], *, reboots: bool) -> Judgement:
     """List everything that is not as it must be after the run."""
     about_the_node = [*_about_the_node(run, phase, expected)]
@@ -63,7 +68,7 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     runtime = run.cluster.node.runtime
     if runtime.serves_its_socket and (owner := listener(run.cluster.node)) != runtime.daemon:
         yield f"{owner or 'nobody'} listens at the runtime's path"
-    if left := left_over(run.cluster.node):
+    if left := [each for each in left_over(run.cluster.node) if version != run.new or each not in run.stays]:
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
         yield "static pod manifests are not what they were"
@@ -109,6 +114,6 @@ def left_over(node: Node) -> list[str]:
     units = [line.split()[0] for line in node.exec(*asked).stdout.splitlines() if line.split()]
     properties = "--property=DropInPaths,LoadState,ExecStart,NeedDaemonReload"
     shown = node.exec("systemctl", "show", "kubelet", node.runtime.unit, properties).stdout
-    remembered = ["a drop-in that systemd remembers"] if "nodeupgrade" in shown else []
+    remembered = [REMEMBERED] if "nodeupgrade" in shown else []
     unread = ["a unit file that systemd has not read"] if "NeedDaemonReload=yes" in shown else []
     return [*files, *units, *remembered, *unread]

@@ -163,7 +163,6 @@ def _not_running(lab: Lab, names: list[str]) -> list[str]:
 
 def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple[str, str], str], count: int) -> Line:
     old, ran = cluster.kubelet_version(), _runs(cluster)
-    new = drawn.pair.new if old == drawn.pair.old else drawn.pair.old
     with _artifact(cluster, swap.source, new) as artifact:
         row = upgrade_under(cluster, _fault(swap), known, to=new, artifact=artifact, all_change=drawn.pair.all_change)
     return Line(

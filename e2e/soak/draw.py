@@ -30,15 +30,16 @@ class Pair:
     new: str
     all_change: bool  # whether every container's hash does
     weight: int
+    flags: bool = False  # whether the newer one starts without a flag that the older one needs
 
 
 PAIRS = (
     Pair(runtime="containerd", old="1.30.14", new="1.33.13", all_change=True, weight=6),
     Pair(runtime="containerd", old="1.30.14", new="1.34.4", all_change=True, weight=3),
     Pair(runtime="containerd", old="1.33.13", new="1.34.4", all_change=False, weight=3),
-    Pair(runtime="containerd", old="1.20.15", new="1.33.13", all_change=True, weight=3),
-    Pair(runtime="containerd", old="1.20.15", new="1.30.14", all_change=False, weight=2),
-    Pair(runtime="containerd", old="1.17.17", new="1.30.14", all_change=False, weight=1),
+    Pair(runtime="containerd", old="1.20.15", new="1.33.13", all_change=True, weight=3, flags=True),
+    Pair(runtime="containerd", old="1.20.15", new="1.30.14", all_change=False, weight=2, flags=True),
+    Pair(runtime="containerd", old="1.17.17", new="1.30.14", all_change=False, weight=1, flags=True),
     Pair(runtime="docker", old="1.15.0", new="1.17.17", all_change=True, weight=3),
     Pair(runtime="docker", old="1.17.17", new="1.20.15", all_change=False, weight=2),
 )

@@ -44,6 +44,7 @@ ENDED = RunReport(
     message="",
     down_seconds=0.9,
     baseline=2,
+    same=2,
     rewritten=2,
     restarted=0,
     listed=(),

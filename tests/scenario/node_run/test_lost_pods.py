@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.journal.journal import Mark, Outcome, Record, parse
 from nodeupgrade.node.node import LEASE_KEEPER
 from nodeupgrade.node.run.report import RunReport
-from tests.doubles.node import Behaviour, Crash, supervise
+from nodeupgrade.node.task_status.run_status import run_status
+from tests.doubles.node import Behaviour, Crash, plan_for, pod_json, supervise
 from tests.scenario.node_run.test_node_run import START, Story, story
 
 HOUR = 3600.0
@@ -205,3 +208,25 @@ def test_a_runtime_that_has_ended_and_that_systemd_has_given_up_is_started() -> 
     assert well_again(it, report)
     assert "services.start containerd.service" in it.node.calls.effects
     assert held(it) == []
+
+
+def test_pods_whose_containers_crash_are_lost_besides_the_containers_that_ran() -> None:
+    """More instances restart then than containers ran; what the node reports is valid all the same."""
+    it = story(more=tuple(pod_json(f"loop-{number}", "main") for number in range(9)))
+    for container in it.node.inventory().containers:
+        if container.pod.name.startswith("loop-"):
+            it.node.runtime.end(container.id, 1)
+    it.plan = plan_for(it.node, "v1.33.13")
+    ran = len(tuple(it.plan.baseline.running()))
+
+    def reboot() -> None:
+        raise Crash(reboot=True)
+
+    it.node.calls.before(RESTART, reboot)
+    report = supervise(it.node, it.plan)
+
+    assert report is not None
+    assert (report.rebooted, report.baseline, report.same) == (True, ran, 0)
+    assert report.restarted > ran
+    status = run_status("run", it.plan, parse(it.node.journal.data)[0])
+    assert from_json(ContainerCounts, to_json(status.containers)) == status.containers

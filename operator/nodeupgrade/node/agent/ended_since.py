@@ -43,15 +43,15 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
     except NodeUpgradeError as error:
         log.info("ended_containers_unknown", error=str(error))
         return status
-    before = status.containers
-    ended = affected((*before.ended_list, *(each.label for each in seen.ended)))
-    known = () if report is None else report.changed
-    new = sum(label not in before.ended_list for label in ended)
-    new += sum(label not in known for label in affected(each.label for each in seen.changed))
+    if report is None:
+        return status
+    before, ended = status.containers, tuple(each.label for each in seen.ended)
+    known = {*report.ended, *report.ended_before, *report.changed, *report.recreated, *report.listed}
+    gone = {*ended, *(each.label for each in seen.changed)} - known
     containers = replace(
         before,
-        ended_list=ended[:CONTAINERS_LISTED],
+        ended_list=affected((*before.ended_list, *ended))[:CONTAINERS_LISTED],
         owner_changes=tuple(dict.fromkeys((*before.owner_changes, *changes)))[:CONTAINERS_LISTED],
-        unchanged=before.unchanged - new,
+        unchanged=max(0, before.unchanged - len(gone & {each.label for each in in_effect.baseline.running()})),
     )
     return replace(status, containers=containers)

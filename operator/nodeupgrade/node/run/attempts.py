@@ -28,10 +28,13 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
     listed = dict.fromkeys(label for report in over for label in report.listed)
     ended = dict.fromkeys(label for report in over for label in report.ended)
     changes = dict.fromkeys(change for report in over for change in report.owner_changes)
+    restarted = len(listed) + sum(report.restarted - len(report.listed) for report in over)
+    before = restarted - last.restarted + sum(label not in last.ended for label in ended if label not in listed)
     return replace(
         last,
         down_seconds=_down_seconds(journals, reports),
-        restarted=len(listed) + sum(report.restarted - len(report.listed) for report in over),
+        same=max(0, last.same - before),
+        restarted=restarted,
         listed=tuple(listed)[:CONTAINERS_LISTED],
         ended=tuple(label for label in ended if label not in listed),
         owner_changes=tuple(changes)[:CONTAINERS_LISTED],

@@ -25,8 +25,11 @@ class RunReport:
     # a reboot or a rescue without the executor makes the figure meaningless
     down_seconds: float | None
     baseline: int  # number of containers that ran before
+    same: int  # how many of these are the instances that they were
     rewritten: int  # number of containers whose stored hash was rewritten
-    restarted: int  # number of instances that changed, as far as was observed
+    # number of instances that changed, as far as was observed; also sandboxes in which no container ran, so that they
+    # may be more than ``baseline``
+    restarted: int
     listed: tuple[str, ...]  # the first of them, as ``namespace/pod/container``, and sandboxes that changed
     rebooted: bool
     ended: tuple[str, ...] = ()  # those that ended by themselves, or with their pod, during the settle period
@@ -37,11 +40,6 @@ class RunReport:
     with_runtime: tuple[str, ...] = ()
     recreated: tuple[str, ...] = ()  # containers of static pods that were replaced on request
     looked: bool = True  # whether the runtime answered for this report; if not, it is unknown what restarted
-
-    @property
-    def same(self) -> int:
-        """Return how many containers are the instances that they were."""
-        return self.baseline - self.restarted - len(self.ended) - len(self.changed) - len(self.recreated)
 
 
 def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:

@@ -38,6 +38,11 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     calls = _let_through(node, plan, journal)
     final = _last_look(node, plan, finish.outcome, after_calls=bool(calls))
     labels = affected(each.label for each in final.seen.damage)
+    ended = affected(each.label for each in final.seen.ended)
+    changed = affected(each.label for each in final.seen.changed)
+    replaced = recreated(plan, final.inventory) if final.complete else ()
+    before = [container.label for container in plan.baseline.running()]
+    not_the_same = {*labels, *ended, *changed, *replaced}
     with_runtime = recorded_ended(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
@@ -45,16 +50,17 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         message=finish.why + _runtime_restarts(node, plan) + _calls_let_through(node, plan, calls),
         # The journal does not record when the rescue script started the kubelet.
         down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
-        baseline=sum(1 for _ in plan.baseline.running()),
+        baseline=len(before),
+        same=sum(label not in not_the_same for label in before),
         rewritten=len(plan.rewrites()) if finish.outcome is Outcome.UPGRADED else 0,
         restarted=len(labels),
         listed=labels[:CONTAINERS_LISTED],
-        ended=affected(each.label for each in final.seen.ended),
-        changed=affected(each.label for each in final.seen.changed),
+        ended=ended,
+        changed=changed,
         owner_changes=changes_by_owners(node, written, plan),
         ended_before=ended_before(written, journal),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
-        recreated=recreated(plan, final.inventory) if final.complete else (),
+        recreated=replaced,
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )

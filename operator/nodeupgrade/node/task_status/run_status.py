@@ -215,6 +215,8 @@ def _restarts(summary: RunReport) -> str | None:
     if not summary.listed and not summary.restarted:
         return None
     count = f"{summary.restarted} of {summary.baseline} containers restarted"
+    if summary.restarted > summary.baseline:  # pods without a running container have lost their sandboxes
+        count = f"{summary.restarted} containers and sandboxes restarted, {summary.baseline} containers ran before"
     return f"{count}, changed: {named(summary.listed, NAMED)}"
 
 

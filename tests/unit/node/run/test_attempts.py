@@ -18,6 +18,7 @@ TURNED_BACK = RunReport(
     message="2 containers changed",
     down_seconds=0.5,
     baseline=4,
+    same=4,
     rewritten=0,
     restarted=0,
     listed=(),

@@ -135,7 +135,7 @@ def test_a_run_under_way(seen: Journal, status: TaskStatus) -> None:
     assert run_status("run", PLAN, seen) == status
 
 
-LOST = replace(ENDED, restarted=1, listed=("default/web/nginx", "default/web (sandbox)"))
+LOST = replace(ENDED, same=1, restarted=1, listed=("default/web/nginx", "default/web (sandbox)"))
 
 NOT_KNOWN = "whether anything restarted is not known: the runtime did not answer at the end"
 LOST_TOLD = "1 of 2 containers restarted, changed: default/web/nginx, default/web (sandbox)"
@@ -161,7 +161,7 @@ ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
         f"rolled back to v1.30.14; nothing restarted. Cause: {CAUSE}",
     ),
     "rolled back too late": (
-        replace(BACK, restarted=1, listed=("default/web/nginx",)), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
+        replace(BACK, same=1, restarted=1, listed=("default/web/nginx",)), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
         f"rolled back to v1.30.14; 1 of 2 containers restarted, changed: default/web/nginx. Cause: {CAUSE}",
     ),
     "upgraded, and nobody could look": (
