@@ -21,6 +21,7 @@ from e2e.busy import SHAPES
 from e2e.cluster import Cluster, Object
 from e2e.faults.along import carrying
 from e2e.faults.fault import UP, Fault, upgrade_under
+from e2e.faults.oracle import FLAGS_LEFT_OUT
 from e2e.faults.run import RUNS, FaultRun, Harm
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries.versions import Version
@@ -163,8 +164,18 @@ def _not_running(lab: Lab, names: list[str]) -> list[str]:
 
 def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple[str, str], str], count: int) -> Line:
     old, ran = cluster.kubelet_version(), _runs(cluster)
+    pair = drawn.pair
+    new = pair.new if old == pair.old else pair.old
     with _artifact(cluster, swap.source, new) as artifact:
-        row = upgrade_under(cluster, _fault(swap), known, to=new, artifact=artifact, all_change=drawn.pair.all_change)
+        row = upgrade_under(
+            cluster,
+            _fault(swap),
+            known,
+            to=new,
+            artifact=artifact,
+            all_change=pair.all_change,
+            stays=FLAGS_LEFT_OUT if pair.flags else frozenset(),
+        )
     return Line(
         seed=drawn.seed,
         swap=swap.number,
