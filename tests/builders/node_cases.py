@@ -43,6 +43,7 @@ V = KubeletVersion.parse
 
 CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
 STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
+EXTENDED = Arguments(words=("--v=2", "--foo"), added=("--foo",))
 LINKED = unit("kubelet.service", program="/usr/local/bin/kubelet")
 RESIZED = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
 STARTING = {
@@ -184,6 +185,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     ),
     "flags that something gives it which is not there": (
         Reason.KUBELET_FLAGS_REJECTED, {"kubelet": kubelet(arguments=STRIPPED, started=None)},
+    ),
+    "a flag that it needs, which something else does not give it": (
+        Reason.KUBELET_FLAGS_REJECTED,
+        {"kubelet": kubelet(arguments=EXTENDED, started="/usr/local/bin/wrapper")},
     ),
     # the runtime
     "another runtime": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, name="cri-o")}),

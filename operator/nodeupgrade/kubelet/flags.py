@@ -1,9 +1,9 @@
-"""Adapts the kubelet's command line to versions that removed flags.
+"""Adapts the kubelet's command line to versions that removed flags, and back to those that need them.
 
 Some removed flags had long had no effect: with a remote runtime, for example, every kubelet ignored the dockershim's
 network flags, and since 1.27 every runtime is remote. Others are set to their default, or concern only metrics that the
 new version does not have. These are left out without asking, and reported. Any other flag that the new version rejects
-needs a person's decision.
+needs a person's decision. On the way back, a kubelet that has a dockershim is told again not to use it.
 """
 
 import re
@@ -102,16 +102,35 @@ class Flag:
     words: tuple[str, ...]
 
 
+REMOTE_RUNTIME = "--container-runtime=remote"
+"""Without it, kubelets before 1.24 ignore ``--container-runtime-endpoint`` and use their dockershim."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """A command line without its program, and the flags left out of it."""
+    """A command line without its program, and how it differs from that of the running kubelet."""
 
     words: tuple[str, ...]
-    removed: tuple[str, ...]
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> bool:
+        """Report whether it differs."""
+        return bool(self.removed or self.added)
 
 
-def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[str]) -> Arguments:
-    """Leave out flags that have no effect with ``target``, and those listed in ``remove``, with or without dashes."""
+def adapt(
+    words: tuple[str, ...], *, running: KubeletVersion | None, target: KubeletVersion, remove: Collection[str]
+) -> Arguments:
+    """Return the command line for another version.
+
+    Args:
+        words: the arguments of the running kubelet.
+        running: its version; ``None`` if unknown.
+        target: the other version; flags that have no effect with it are left out, and one that it needs is added.
+        remove: flags to be left out besides, with or without dashes.
+    """
     flags = tuple(parsed(words))
     remote = any(flag.name == "container-runtime" and flag.value == "remote" for flag in flags)
     listed = {canonical(name.lstrip("-").partition("=")[0]) for name in remove}
@@ -122,7 +141,15 @@ def adapt(words: tuple[str, ...], *, target: KubeletVersion, remove: Collection[
             removed.append(" ".join(flag.words))
         else:
             kept.extend(flag.words)
-    return Arguments(words=tuple(kept), removed=tuple(removed))
+    added = (REMOTE_RUNTIME,) if running is not None and _would_use_dockershim(flags, running, target) else ()
+    return Arguments(words=(*kept, *added), removed=tuple(removed), added=added)
+
+
+def _would_use_dockershim(flags: tuple[Flag, ...], running: KubeletVersion, target: KubeletVersion) -> bool:
+    """Report whether the running kubelet can have only a remote runtime, and the other one would not use it."""
+    names, removed = {flag.name for flag in flags}, history.DOCKERSHIM_REMOVED
+    remote = removed.applies_to(running) and "container-runtime-endpoint" in names
+    return remote and not removed.applies_to(target) and "container-runtime" not in names
 
 
 def complaint(output: str) -> str:
@@ -150,7 +177,7 @@ def drop_in(program: str, words: tuple[str, ...]) -> bytes:
     """Return a systemd drop-in that starts ``program`` with exactly these arguments."""
     line = command_line((program, *words))
     return (
-        "# Written by nodeupgrade: the flags that this kubelet version no longer knows are left out.\n"
+        "# Written by nodeupgrade: what this kubelet version does not know is left out, and what it needs is added.\n"
         "# Fold it into the unit's own configuration and remove it when convenient.\n"
         f"[Service]\nExecStart=\nExecStart={line}\n"
     ).encode(errors="surrogateescape")

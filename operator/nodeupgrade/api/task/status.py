@@ -277,6 +277,9 @@ class Preview:
     removed_flags: Annotated[
         tuple[Annotated[str, Field(max_length=128)], ...], "Kubelet flags that would be removed.", Field(max_items=64)
     ] = ()
+    added_flags: Annotated[
+        tuple[Annotated[str, Field(max_length=128)], ...], "Kubelet flags that would be added.", Field(max_items=64)
+    ] = ()
     files: Annotated[tuple[FileChange, ...], CHANGED_FILES, "Files that would be replaced."] = ()
     manifests: Annotated[
         tuple[StaticPodManifest, ...], MANIFESTS, "Static pod manifests that would set the UID of their pod."

@@ -230,6 +230,8 @@ def _previews(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
         yield "Replaced on request", Text(replaced, BUSY)
     flags = sorted({flag for preview in found for flag in preview.removed_flags})
     yield "Flags removed", ", ".join(flags) or "none"
+    if added := sorted({flag for preview in found for flag in preview.added_flags}):
+        yield "Flags added", ", ".join(added)
     files = Counter(file.path for preview in found for file in preview.files)
     yield from (("Files replaced", f"{path} on {counted(number, 'node')}") for path, number in files.items())
 

@@ -129,17 +129,22 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Found]:
 
 @check(Reason.KUBELET_FLAGS_REJECTED, Hazard.FLAG_REJECTED, acceptable=False)
 def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
-    """Where flags have to be removed, the unit starts the kubelet directly, so that a drop-in can remove them.
+    """Where flags have to be removed or added, the unit starts the kubelet directly, so that a drop-in can do it.
 
     A link to the kubelet is the kubelet.
     """
     kubelet = facts.kubelet
-    if kubelet.arguments.removed and (kubelet.started is None or kubelet.started != kubelet.program):
-        flags = ", ".join(kubelet.arguments.removed)
-        yield (
-            f"{flags} must be removed for {facts.target}, but unit {kubelet.unit.name} starts "
-            f"{kubelet.unit.program or '?'}, not {kubelet.program}; remove them where that program takes them from"
-        )
+    if kubelet.started is not None and kubelet.started == kubelet.program:
+        return
+    for flags, done, do in (
+        (kubelet.arguments.removed, "removed", "remove them where that program takes them from"),
+        (kubelet.arguments.added, "added", "add them where that program takes its flags from"),
+    ):
+        if flags:
+            yield (
+                f"{', '.join(flags)} must be {done} for {facts.target}, but unit {kubelet.unit.name} starts "
+                f"{kubelet.unit.program or '?'}, not {kubelet.program}; {do}"
+            )
 
 
 @check(Reason.INSUFFICIENT_SPACE, Hazard.DISK_FULL, acceptable=False)

@@ -296,12 +296,11 @@ def static_sources(static: StaticPods, pins: Pins) -> Iterator[StaticSource]:
 
 def _override(facts: NodeFacts) -> ArgumentsOverride | None:
     kubelet = facts.kubelet
-    if not kubelet.arguments.removed or kubelet.program is None:
+    if not kubelet.arguments.changed or kubelet.program is None:
         return None
     return ArgumentsOverride(
         path=f"/etc/systemd/system/{kubelet.unit.name}.d/{last_drop_in(kubelet.unit)}",
         content=drop_in(kubelet.unit.program, kubelet.arguments.words),  # the same name of it, should that be a link
-        removed=kubelet.arguments.removed,
     )
 
 

@@ -58,6 +58,7 @@ def preview(examination: Examination) -> Preview | None:
         manifests=planned_manifests(examination.pins),
         recreated_pods=tuple(sorted(map(str, examination.pins.recreated)))[:CONTAINERS_LISTED],
         removed_flags=examination.facts.kubelet.arguments.removed,
+        added_flags=examination.facts.kubelet.arguments.added,
         files=tuple(
             FileChange(path=each.new.path, before=each.before, after=each.new.digest) for each in changes_of(found)
         ),

@@ -264,22 +264,23 @@ def _real(files: FilesView, program: str) -> str | None:
 def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
     program = running.program
     found = request.replacement
-    current = None if program is None else version_of(node.kubelet, program)[0]
+    current = None if program is None else parse_version(version_of(node.kubelet, program)[0])
+    target, remove = request.spec.target, set(request.spec.kubelet.remove_flags)
     known = KubeletFacts(
         unit=running.unit,
         program=None if program is None else str(program),
         started=_real(node.files, running.unit.program),
         words=running.words,
-        current=parse_version(current),
+        current=current,
         since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
-        arguments=adapt(running.words, target=request.spec.target, remove=set(request.spec.kubelet.remove_flags)),
+        arguments=adapt(running.words, running=current, target=target, remove=remove),
         free_bytes=_free_beside(node.files, program),
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)
     version, output = version_of(node.kubelet, found.program)
-    arguments, status, complaint = accepted_arguments(node.kubelet, running.words, request, found.program)
+    arguments, status, complaint = accepted_arguments(node.kubelet, running.words, current, request, found.program)
     return replace(
         known,
         staged_version=version,

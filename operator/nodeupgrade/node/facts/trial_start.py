@@ -7,6 +7,7 @@ from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
 from nodeupgrade.kubelet.layout import config_directory
 from nodeupgrade.kubelet.trial_command import dry_run_arguments
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.facts.next_start import StartWithFiles
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.plan.request import RunRequest
@@ -18,12 +19,16 @@ OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
 
 
 def accepted_arguments(
-    kubelet: Kubelet, words: tuple[str, ...], request: RunRequest, program: PurePosixPath
+    kubelet: Kubelet,
+    words: tuple[str, ...],
+    running: KubeletVersion | None,
+    request: RunRequest,
+    program: PurePosixPath,
 ) -> tuple[Arguments, int, str]:
     """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
     remove, strips = set(request.spec.kubelet.remove_flags), request.spec.kubelet.flag_policy is FlagPolicy.STRIP
     for _ in range(STRIPPED_FLAGS_LIMIT):
-        arguments = adapt(words, target=request.spec.target, remove=remove)
+        arguments = adapt(words, running=running, target=request.spec.target, remove=remove)
         try:
             status, output = kubelet.version_output(program, arguments.words)
         except Transient as error:

@@ -110,11 +110,10 @@ class StaticPodPin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentsOverride:
-    """A systemd drop-in that starts the kubelet without flags that the new version no longer knows."""
+    """A systemd drop-in that starts the kubelet without flags that the new version does not know, or with one more."""
 
     path: str  # the drop-in file
     content: bytes  # its text
-    removed: tuple[str, ...]  # the flags left out, for messages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

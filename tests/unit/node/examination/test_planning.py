@@ -99,15 +99,15 @@ def test_a_sound_node_gets_a_plan_that_says_everything() -> None:
     assert (found.swap.arguments, found.pins, found.limits) == (None, (), REQUEST.limits)
 
 
-def test_flags_that_go_become_a_drop_in() -> None:
-    arguments = Arguments(words=("--v=2",), removed=("--container-runtime=remote",))
+@pytest.mark.parametrize("how", ["removed", "added"])
+def test_flags_that_go_or_come_become_a_drop_in(how: str) -> None:
+    arguments = replace(Arguments(words=("--v=2",)), **{how: ("--container-runtime=remote",)})
 
     override = planned(plan(facts(kubelet=kubelet(arguments=arguments)))).swap.arguments
 
     assert override is not None
     assert override.path == "/etc/systemd/system/kubelet.service.d/90-nodeupgrade.conf"
     assert override.content.endswith(b"ExecStart=/usr/bin/kubelet --v=2\n")
-    assert override.removed == arguments.removed
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,8 @@ ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
         f"rolled back to v1.30.14; nothing restarted. Cause: {CAUSE}",
     ),
     "rolled back too late": (
-        replace(BACK, same=1, restarted=1, listed=("default/web/nginx",)), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
+        replace(BACK, same=1, restarted=1, listed=("default/web/nginx",)),
+        TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
         f"rolled back to v1.30.14; 1 of 2 containers restarted, changed: default/web/nginx. Cause: {CAUSE}",
     ),
     "upgraded, and nobody could look": (
