@@ -14,7 +14,7 @@ FAULT_IN = 4
 SOURCES = ("preStaged", "preStaged", "image", "url")
 SETTLES = ("4s", "8s", "20s")
 CALM = ("quiet", "quiet", "crash loops")
-"""Shapes beside a fault, whose harm may need to see the run begin at once."""
+"""Shapes beside a fault, which may need to see the run begin at once; one that reboots waits until all pods run."""
 BUSY = ("quiet", "quiet", "crash loops", "one pod every 5 s", "one pod every 1.5 s", "a Deployment scaled up and down",
         "CronJobs each minute", "images patched in place")  # fmt: skip
 UNSUITED = ("operator/image", "api/cut-", "after/")
@@ -82,10 +82,11 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
     rng = random.Random(f"{of.seed}/{number}")  # noqa: S311
     faults = _faults(of.pair)
     fault = rng.choice(faults) if faults and rng.randrange(FAULT_IN) == 0 else None
+    calm = ("quiet",) if fault and fault.reboots else CALM
     busy = [shape for shape in BUSY if of.pair.runtime == "containerd" or shape != "images patched in place"]
     return DrawnSwap(
         number=number,
-        shape=rng.choice(CALM if fault else busy),
+        shape=rng.choice(calm if fault else busy),
         fault=fault,
         source="preStaged" if fault else rng.choice(SOURCES),
         settle="4s" if fault else rng.choice(SETTLES),
