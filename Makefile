@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
+.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e soak e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -68,6 +68,9 @@ e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes on
 
 e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (some six hours)
 	@$(BIN)/python -m e2e.faults --runtime $(RUNTIME)
+
+soak: setup ## Swap kubelets on real nodes drawn at random until something is not as it must be (SOAK="--seed 7 --nodes 3")
+	@$(BIN)/python -m e2e.soak $(SOAK)
 
 e2e-preflight: setup ## Make every hazard that preflight knows on a real node, and print what it says (an hour)
 	@$(BIN)/python -m e2e.preflight

@@ -1,5 +1,6 @@
 """The tables of docs/measured: which columns of the data are shown, and what is plotted."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -209,6 +210,24 @@ def _busy(rows: Rows) -> Iterator[Sequence[str]]:
         )
 
 
+def _soak(rows: Rows) -> Iterator[Sequence[str]]:
+    """Sum up; the bound is Poisson's upper one of 95 %, of swaps that lost something."""
+    yield "runtime", "swaps", "containers and sandboxes", "ended", "disturbed", "swaps that lost something"
+    for runtime in (*dict.fromkeys(row["runtime"] for row in rows), "all"):
+        of = [row for row in rows if runtime in {row["runtime"], "all"}]
+        lost = sum(bool(row.get("disturbed", ())) for row in of)
+        # For none of n, the bound is 3/n; for more it is not worth a library, and they are told one by one.
+        bound = f"0, below {min(1.0, -math.log(0.05) / len(of)):.2%} with 95 %" if not lost else str(lost)
+        yield (
+            RUNTIMES.get(runtime, runtime),
+            f"{len(of):,}, {sum(bool(row.get('fault')) for row in of):,} with a fault",
+            f"{sum(row['containers'] + row['sandboxes'] for row in of):,}",
+            _counted(of),
+            str(sum(len(row.get("disturbed", ())) for row in of)),
+            bound,
+        )
+
+
 def _seconds(rows: Rows) -> Iterator[Sequence[str]]:
     parts = list(dict.fromkeys(part for row in rows for part in row["seconds"]))
     yield "version", "to", "load", *parts, "in all"
@@ -304,6 +323,7 @@ TABLES = (
     Table(name="kubelet-down", shown=_down, plot=_plot_down, described="seconds without a healthy kubelet over pods"),
     Table(name="kubelet-down-steps", shown=_steps),
     Table(name="busy", shown=_busy),
+    Table(name="soak", shown=_soak),
     Table(name="node-seconds", shown=_seconds),
     Table(
         name="runtime-calls",

@@ -96,7 +96,8 @@ def main(
         numbers = range(1, swaps + 1) if only is None else (only,)
         chosen = [draw.swap(drawn, number) for number in numbers]
         for line in _soaked(drawn, chosen, name, first or drawn.pair.old, until):
-            text = json.dumps(asdict(line), ensure_ascii=False)
+            said = {name: value for name, value in asdict(line).items() if value not in ("", (), None, False)}
+            text = json.dumps(said, ensure_ascii=False)
             click.echo(text)
             if file is not None:
                 with file.open("a") as stream:
