@@ -68,7 +68,7 @@ def upgrade_under(
         to: the version of the kubelet; by default, the other one of the runtime's ``eras``.
         artifact: that kubelet, as a NodeUpgrade names it; by default, a file on the node.
         all_change: whether every container has another hash in that version.
-        stays: what that version leaves behind and needs, as the oracle calls it.
+        stays: what this run or an earlier one may leave behind, as the oracle calls it.
     """
     old, (first, second) = cluster.kubelet_version(), cluster.node.runtime.eras
     new = to or (second if old == first else first)

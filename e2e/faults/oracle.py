@@ -68,7 +68,7 @@ def _about_the_node(run: FaultRun, phase: str, expected: frozenset[str]) -> Iter
     runtime = run.cluster.node.runtime
     if runtime.serves_its_socket and (owner := listener(run.cluster.node)) != runtime.daemon:
         yield f"{owner or 'nobody'} listens at the runtime's path"
-    if left := [each for each in left_over(run.cluster.node) if version != run.new or each not in run.stays]:
+    if left := [each for each in left_over(run.cluster.node) if each not in run.stays]:
         yield f"left behind: {', '.join(left)}"
     if version == run.old and run.manifests() != run.manifests_before:
         yield "static pod manifests are not what they were"

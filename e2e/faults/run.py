@@ -52,7 +52,7 @@ class FaultRun:
     # names of containers whose hash no kubelet compares, so that it does not change
     uncompared: set[str] = field(default_factory=set)
     all_change: bool = True  # whether every container has another hash in the new version
-    stays: frozenset[str] = frozenset()  # what the new version leaves behind and needs
+    stays: frozenset[str] = frozenset()  # what may be left behind: an earlier run did, too
     notes: list[str] = field(default_factory=list)  # observations during the run, for the table
     files: list[Object] = field(default_factory=list)  # ``spec.files``, and what was there before by path
     files_before: dict[str, FileState | None] = field(default_factory=dict)
