@@ -13,6 +13,7 @@ from typing import Any
 
 from e2e.lab import Lab, naming
 from e2e.lab.binaries import components
+from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster import deploy, images
 from e2e.lab.nodes.node import Node
 from e2e.lab.oracle.snapshot import Difference, NodeSnapshot, compare
