@@ -158,14 +158,15 @@ def _naively(old: str, new: str, kind: Kind) -> str:
         after = node.settled(quiet=8)
         survivors = {c.id for c in after.running()}
         lost = [c for c in before.running() if c.id not in survivors]
-        return f"{len(lost)} of {len(before.running())}{_reason(node)}"
+        return f"{len(lost)} of {len(before.running())}{_reason(lab, node)}"
 
 
-def _reason(node: Node) -> str:
+def _reason(lab: Lab, node: Node) -> str:
     """Return how the kubelet explains the first restart, in its own words."""
-    journal = node.exec("journalctl", "--unit", "kubelet", "--output", "cat", timeout=120).stdout
-    told = re.search(r"[^\"]*(?:spec hash changed|definition changed)[^\"]*", journal)
-    return f": {told[0].strip()}" if told else ""
+    told = [event["message"] for event in lab.api.list("events", namespace=workload.NAMESPACE)]
+    told += node.exec("journalctl", "--unit", "kubelet", "--output", "cat", timeout=120).stdout.splitlines()
+    found = (re.search(r"Container (?:spec hash changed|\S+ definition changed).*", message) for message in told)
+    return next((f": {match[0]}" for match in found if match), "")
 
 
 @contextmanager

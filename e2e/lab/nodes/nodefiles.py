@@ -131,6 +131,8 @@ def kubelet_flags(node: str, addresses: naming.NodeAddresses, version: Version, 
         f"--hostname-override={node}",
         f"--node-ip={addresses.address}",
         *runtime.kubelet_flags(version),
+        # Why it restarts a container, which it cannot tell a current API server in Events.
+        *(["--v=2"] if version.release < (1, 16) else []),
     ]
     return f'KUBELET_FLAGS="{" ".join(flags)}"\n'
 
