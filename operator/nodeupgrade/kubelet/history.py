@@ -133,6 +133,12 @@ USER_NAMESPACES = MinorChange(
 USER_NAMESPACES_BY_DEFAULT = MinorChange(
     33, enhancement(127), "Pods may have user namespaces unless the feature gate is turned off."
 )
+PODS_VALIDATED = MinorChange(
+    5,
+    pull(53194),
+    "A pod that the kubelet's own validation rejects, as it does fields that came later, is ignored and ended.",
+    last=8,
+)
 GROUPS_POLICY_CHECKED = MinorChange(
     33,
     enhancement(3619),
