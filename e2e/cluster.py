@@ -56,7 +56,7 @@ class Cluster:
         workload.start(lab, workload.mixed_workload(pods, self.node.name, kubelet=kubelet, suffix=suffix))
         if static:
             self.node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
-        # A kubelet before 1.16 cannot create mirror pods on a current API server: only the runtime knows its static pod.
+        # Kubelets before 1.16 cannot create mirror pods on a current API server: only the runtime knows the static pod.
         mirrored = static and Version.parse(kubelet).release >= (1, 16)
         workload.wait_running(lab, count=pods + mirrored, node=self.node.name, timeout=600)
         if static:

@@ -38,6 +38,13 @@ class Edit:
 EDITS = (
     # An alphabet of 63 symbols, with which it generates code: from Go 1.22 on it panics, used or not.
     Edit("github.com/ugorji/go", ("1.7.0", "1.9.11", "1.12.10"), "0123456789__", "0123456789_-"),
+    # From Go 1.10 on net/http keeps a broken connection for ever unless its error is of this kind, as it later was.
+    Edit(
+        "golang.org/x/net", ("1.7.0", "1.9.11"),
+        'ErrNoCachedConn = errors.New("http2: no cached connection was available")',
+        'ErrNoCachedConn error = noCached{errors.New("http2: no cached connection was available")}\n\n'
+        "type noCached struct{ error }\n\nfunc (noCached) IsHTTP2NoCachedConnError() {}",
+    ),
     # Its next 49 commits are not served, of which the kubelet needs one: this function is public.
     Edit("github.com/opencontainers/runc", ("1.7.0",), "expandSlice", "ExpandSlice"),
     # The only version served names this module as it was called later; Go refuses both names side by side.
@@ -119,7 +126,14 @@ def _module_file(version: Version, found: dict[str, tuple[str, str]], replaces: 
     """Return `go.mod`; of Go 1.16, whose loop variables the code was written for."""
     requires = {path: _any_version(path) for path in replaces}
     requires |= {path: release for path, (target, release) in found.items() if target == path}
-    lines = ["module nodeupgrade.dev/lab/components", "", "go 1.16", "", "require (", f"\tk8s.io/kubernetes {version.tag}"]
+    lines = [
+        "module nodeupgrade.dev/lab/components",
+        "",
+        "go 1.16",
+        "",
+        "require (",
+        f"\tk8s.io/kubernetes {version.tag}",
+    ]
     lines += [f"\t{path} {release}" for path, release in sorted(requires.items())]
     lines += [")", "", "replace ("]
     lines += [f"\t{path} => {target}" for path, target in sorted(replaces.items())]

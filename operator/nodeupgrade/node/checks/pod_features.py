@@ -35,7 +35,10 @@ def pods_are_not_validated(facts: Admission) -> Iterator[Found]:
     """No pod came to a kubelet that does not validate pods before one that does: what that rejects is not foreseen."""
     if history.PODS_VALIDATED.begins_between(facts.current, facts.target):
         for pod in facts.admitted():
-            yield pod, f"kubelet {facts.target} validates it, and ends it if it has what came later; choose a later version"
+            yield (
+                pod,
+                f"kubelet {facts.target} validates it, and ends it if it has what came later; choose a later version",
+            )
 
 
 def _is_off(facts: Admission, gate: str, rejected: MinorChange) -> bool:

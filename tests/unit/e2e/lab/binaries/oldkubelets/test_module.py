@@ -46,7 +46,9 @@ def test_an_edit_that_changes_nothing_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "module").mkdir()
     (tmp_path / "other").mkdir()
     with pytest.raises(LabError, match="does not occur"):
-        lay_out(Version.parse("1.12.10"), tmp_path / "kubernetes", tmp_path / "module", lambda _name: tmp_path / "other")
+        lay_out(
+            Version.parse("1.12.10"), tmp_path / "kubernetes", tmp_path / "module", lambda _name: tmp_path / "other"
+        )
 
 
 def test_versions_that_are_not_recorded_are_refused_with_those_that_are() -> None:
