@@ -13,6 +13,7 @@ from typing import Any
 
 from e2e.lab import Lab, naming
 from e2e.lab.binaries import components
+from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster import deploy, images
 from e2e.lab.nodes.node import Node
 from e2e.lab.oracle.snapshot import Difference, NodeSnapshot, compare
@@ -55,8 +56,8 @@ class Cluster:
         workload.start(lab, workload.mixed_workload(pods, self.node.name, kubelet=kubelet, suffix=suffix))
         if static:
             self.node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
-        # A kubelet 1.15 cannot create mirror pods on a current API server: only the runtime knows its static pod.
-        mirrored = static and not kubelet.startswith("1.15.")
+        # Kubelets before 1.16 cannot create mirror pods on a current API server: only the runtime knows the static pod.
+        mirrored = static and Version.parse(kubelet).release >= (1, 16)
         workload.wait_running(lab, count=pods + mirrored, node=self.node.name, timeout=600)
         if static:
             wait_until("the static pod", lambda: self.runs("static-web") or None, timeout=120)

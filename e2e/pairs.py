@@ -5,6 +5,7 @@ its versions; by default, it covers all pairs that are known to matter. Run by h
 """
 
 import itertools
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from rich.table import Table
 from e2e.cluster import Cluster, Object, disturbed
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries.versions import Version
+from e2e.lab.nodes.node import Node
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES
 from e2e.lab.workloads import workload
@@ -48,7 +50,7 @@ class Row:
     down: str
     running: int
     disturbed: int  # instances that our upgrade disturbed, of ``running`` containers
-    naive: str  # containers that the naive swap restarted, of how many; empty if it was not tried
+    naive: str  # containers that the naive swap restarted, of how many, and why; empty if it was not tried
     said: str
 
 
@@ -156,7 +158,15 @@ def _naively(old: str, new: str, kind: Kind) -> str:
         after = node.settled(quiet=8)
         survivors = {c.id for c in after.running()}
         lost = [c for c in before.running() if c.id not in survivors]
-        return f"{len(lost)} of {len(before.running())}"
+        return f"{len(lost)} of {len(before.running())}{_reason(lab, node)}"
+
+
+def _reason(lab: Lab, node: Node) -> str:
+    """Return how the kubelet explains the first restart, in its own words."""
+    told = [event["message"] for event in lab.api.list("events", namespace=workload.NAMESPACE)]
+    told += node.exec("journalctl", "--unit", "kubelet", "--output", "cat", timeout=120).stdout.splitlines()
+    found = (re.search(r"Container (?:spec hash changed|\S+ definition changed).*", message) for message in told)
+    return next((f": {match[0]}" for match in found if match), "")
 
 
 @contextmanager

@@ -14,20 +14,26 @@ PODS = 12
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "source", "control"),
+    ("old", "new", "source", "control", "runtime"),
     [
-        pytest.param("1.20.15", "1.33.13", "url", "1.30.14", id="1.20.15-to-1.33.13-by-url"),
+        pytest.param("1.20.15", "1.33.13", "url", "1.30.14", "containerd", id="1.20.15-to-1.33.13-by-url"),
         # These two kubelets are those of test_docker.py as well.
         pytest.param(
-            "1.15.0", "1.17.17", "preStaged", "1.15.0", id="1.15.0-to-1.17.17-by-file", marks=pytest.mark.slow
+            "1.15.0", "1.17.17", "preStaged", "1.15.0", "containerd",
+            id="1.15.0-to-1.17.17-by-file", marks=pytest.mark.slow,
+        ),
+        # Its kubelet takes minutes to build: by hand only.
+        pytest.param(
+            "1.12.10", "1.17.17", "preStaged", "1.12.10", "docker",
+            id="1.12.10-to-1.17.17-by-file", marks=pytest.mark.slow,
         ),
     ],
-)
-def test_upgrade_and_control(
-    make_cluster: Callable[..., Cluster], old: str, new: str, source: str, control: str
+)  # fmt: skip
+def test_upgrade_and_control(  # noqa: PLR0917 - the row of a table
+    make_cluster: Callable[..., Cluster], old: str, new: str, source: str, control: str, runtime: str
 ) -> None:
-    # Kubelet 1.15 cannot create mirror pods on a current API server, so its static pod is in its manifest only.
-    cluster = make_cluster(f"e2e-{old.replace('.', '-')}", old, pods=PODS, static=True)
+    # Kubelets up to 1.15 cannot create mirror pods on a current API server: their static pod is in its manifest only.
+    cluster = make_cluster(f"e2e-{old.replace('.', '-')}", old, pods=PODS, static=True, runtime=runtime)
     before = cluster.wait_settled()
     hashes.assert_reproduced(cluster, old)
 

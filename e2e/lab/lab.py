@@ -221,11 +221,14 @@ class Lab:
 
     def _announce(self, node: Node, *, unschedulable: bool = False) -> None:
         """Create its Node object, which the kubelet adopts: its pod range and its cordon are there from the start."""
-        spec = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
-        self.apply({
-            "apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name},
-            "spec": spec | ({"unschedulable": True} if unschedulable else {}),
-        })  # fmt: skip
+        spec: dict[str, object] = {"podCIDR": node.addresses.pod_range, "podCIDRs": [node.addresses.pod_range]}
+        metadata: dict[str, object] = {"name": node.name}
+        if unschedulable:
+            spec["unschedulable"] = True
+        if Version.parse(node.record.kubelet).release < (1, 14):  # it sets the label's beta only
+            metadata["labels"] = {"kubernetes.io/os": "linux"}
+            spec["externalID"] = node.name  # up to 1.10 it replaces a Node that lacks it, which it may not
+        self.apply({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
 
     def _configure(self, node: Node, *, first: bool) -> None:
         """Let kubeadm configure the node's kubelet, and approve its serving certificate, which nobody else does."""

@@ -274,4 +274,9 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "kubernetes #123859",
         admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=ONE_NUMA_NODE),
     ),
+    "validated by an old kubelet": (
+        admission(versions=("v1.9.11", "v1.8.15")),
+        "kubelet v1.8.15 validates it",
+        admission(versions=("v1.7.0", "v1.8.15")),
+    ),
 }  # fmt: skip

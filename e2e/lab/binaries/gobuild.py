@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from e2e.lab.binaries.oldkubelets import module as oldkubelets
 from e2e.lab.binaries.staging import module_file
 from e2e.lab.binaries.versions import Version
 from e2e.lab.errors import LabError
@@ -59,8 +60,11 @@ def _build_in(work: Path, version: Version, components: Sequence[str], destinati
     progress.say(f"{title}: fetching Go modules")
     go = _Go(work / "module", environment(work, cgo=needs_c_compiler(version)))
     go.directory.mkdir()
-    source = json.loads(go.answer("mod", "download", "-json", f"k8s.io/kubernetes@{version.tag}"))
-    (go.directory / "go.mod").write_text(module_file(version, Path(source["GoMod"]).read_text()))
+    if version.release < oldkubelets.FIRST_WITH_MODULES:
+        go.lay_out_old(version, components)
+    else:
+        text = go.download(f"k8s.io/kubernetes@{version.tag}", "GoMod").read_text()
+        (go.directory / "go.mod").write_text(module_file(version, text))
     packages = [f"k8s.io/kubernetes/cmd/{component}" for component in components]
     listed = go.answer("list", "-tags", _TAGS, "-deps", *packages)
     go.build([*_build_flags(version, destination), *packages], title, len(listed.split()), progress)
@@ -98,6 +102,17 @@ class _Go:
 
     def answer(self, *arguments: str) -> str:
         return run("go", *arguments, cwd=self.directory, env=self.environment, timeout=1200).stdout
+
+    def download(self, module: str, what: str) -> Path:
+        """Fetch a module, and return the path of its `Dir` or its `GoMod`."""
+        return Path(json.loads(self.answer("mod", "download", "-json", module))[what])
+
+    def lay_out_old(self, version: Version, components: Sequence[str]) -> None:
+        """Lay out the module of a kubelet that has no module file."""
+        if list(components) != ["kubelet"]:
+            raise LabError(f"cannot build {', '.join(components)} {version}: of that age, only the kubelet is built")
+        source = self.download(f"k8s.io/kubernetes@{version.tag}", "Dir")
+        oldkubelets.lay_out(version, source, self.directory, lambda module: self.download(module, "Dir"))
 
     def build(self, arguments: Sequence[str], title: str, total: int, progress: Progress) -> None:
         """Build, counting the packages that go prints on standard error as it compiles them."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from e2e.lab import naming
-from e2e.lab.cluster import images
+from e2e.lab.cluster import images, oldtokens
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.nodes import kubeadmfiles, nodefiles
@@ -49,6 +49,7 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
     image = images.operator(progress)
     progress.say(f"lab {lab.name}: deploying {image.pinned}")
     import_pinned(lab, image)
+    oldtokens.serve(lab, NAMESPACE)
     by_digest = all(node.runtime.keeps_digests for node in lab.nodes.values())
     with tempfile.TemporaryDirectory(prefix="nodeupgrade-") as directory:
         lab.kubectl(

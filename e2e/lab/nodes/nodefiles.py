@@ -20,20 +20,25 @@ STATIC_PODS = "/etc/kubernetes/manifests"
 AUTHORITY = "/etc/kubernetes/pki/ca.crt"
 CONTAINERD_SOCKET = SOCKET
 
+EVICTED_BELOW: Mapping[str, str] = {
+    "memory.available": "10Mi",
+    "nodefs.available": "1%",
+    "nodefs.inodesFree": "1%",
+    "imagefs.available": "1%",
+}
+"""A node sees the disk of its host: a busy one must not evict pods in the middle of a test."""
+
 CROWDED: Mapping[str, object] = {
     "failSwapOn": False,
     "maxPods": 250,
-    # A node sees the disk of its host: a busy one must not evict pods in the middle of a test.
-    "evictionHard": {
-        "memory.available": "10Mi",
-        "nodefs.available": "1%",
-        "nodefs.inodesFree": "1%",
-        "imagefs.available": "1%",
-    },
+    "evictionHard": EVICTED_BELOW,
     "imageGCHighThresholdPercent": 99,
     "imageGCLowThresholdPercent": 98,
 }
 """Fields of the KubeletConfiguration that kubelets need which share a machine."""
+
+CONFIG_READ = (1, 10)
+"""Kubelets from then on read a KubeletConfiguration; older ones know flags only."""
 
 _KUBELET_UNIT = f"""\
 [Unit]
@@ -121,13 +126,39 @@ def system_files(
 def kubelet_flags(node: str, addresses: naming.NodeAddresses, version: Version, runtime: LabRuntime) -> str:
     """Render the environment file with the flags that this kubelet accepts."""
     flags = [
-        f"--config={KUBELET_CONFIG}",
+        *_configuration(version),
         f"--kubeconfig={KUBELET_KUBECONFIG}",
         f"--hostname-override={node}",
         f"--node-ip={addresses.address}",
         *runtime.kubelet_flags(version),
+        # Why it restarts a container, which it cannot tell a current API server in Events.
+        *(["--v=2"] if version.release < (1, 16) else []),
     ]
     return f'KUBELET_FLAGS="{" ".join(flags)}"\n'
+
+
+def _configuration(version: Version) -> list[str]:
+    """Return the flags that say what `kubelet_config` says; of an old kubelet, without what it does by default."""
+    if version.release >= CONFIG_READ:
+        return [f"--config={KUBELET_CONFIG}"]
+    thresholds = ",".join(f"{signal}<{least}" for signal, least in EVICTED_BELOW.items())
+    return [
+        f"--pod-manifest-path={STATIC_PODS}",
+        "--cgroup-driver=cgroupfs",
+        "--anonymous-auth=false",
+        f"--client-ca-file={AUTHORITY}",
+        "--cluster-domain=cluster.local",
+        "--kube-api-qps=50",
+        "--kube-api-burst=100",
+        "--serialize-image-pulls=false",
+        "--max-pods=250",
+        f"--eviction-hard={thresholds}",
+        "--image-gc-high-threshold=99",
+        "--image-gc-low-threshold=98",
+        "--allow-privileged=true",  # or it runs no agent
+        "--require-kubeconfig=true",  # or 1.7 asks no API server
+        *(["--fail-swap-on=false"] if version.release >= (1, 8) else []),
+    ]
 
 
 def kubelet_config(version: Version) -> dict[str, object]:

@@ -15,6 +15,7 @@ _DAEMON = {
     "live-restore": True,
     "exec-opts": ["native.cgroupdriver=cgroupfs"],
     "storage-driver": "overlay2",
+    "default-ipc-mode": "shareable",  # kubelets before 1.9 let containers join their sandbox's without asking for it
     # Pods have the network that CNI gives them.
     "bridge": "none",
     "iptables": False,

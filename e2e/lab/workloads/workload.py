@@ -32,7 +32,7 @@ def mixed_workload(pods: int, node: str | None = None, *, kubelet: str = "1.30.1
         pods: how many pods, at least one; the unusual kinds come first as long as there is room for them.
         node: the node to bind them to, without the scheduler; any node by default.
         kubelet: version of the oldest kubelet that must run them; leaves out what it does not support
-            (startup probes before 1.18, restartable init containers before 1.29).
+            (sizes of volumes before 1.10, startup probes before 1.18, restartable init containers before 1.29).
         suffix: of the pods' names, where several nodes get a workload.
     """
     version = Version.parse(kubelet)
@@ -271,7 +271,7 @@ def _rich(version: Version) -> Object:
         **_probes(version),
     )  # fmt: skip
     volumes = [
-        {"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}},
+        {"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"} if version.release >= (1, 10) else {}},
         {"name": "settings", "configMap": {"name": "settings"}},
     ]
     return {"containers": [container], "securityContext": {"fsGroup": 65534}, "volumes": volumes}

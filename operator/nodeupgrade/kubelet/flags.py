@@ -33,6 +33,8 @@ FALSE = frozenset({"false", "False", "FALSE", "f", "F", "0"})
 """Values of flags without a separate value, as Go's ``strconv.ParseBool`` takes them."""
 
 MEANINGLESS = (
+    MeaninglessFlag(name="require-kubeconfig", since=history.REQUIRE_KUBECONFIG_REMOVED, boolean=True),
+    MeaninglessFlag(name="cadvisor-port", since=history.CADVISOR_PORT_REMOVED, values=frozenset({"0"})),
     MeaninglessFlag(name="allow-privileged", since=history.ALLOW_PRIVILEGED_REMOVED, values=TRUE, boolean=True),
     MeaninglessFlag(name="network-plugin", since=history.DOCKERSHIM_REMOVED, remote_only=True),
     MeaninglessFlag(name="network-plugin-mtu", since=history.DOCKERSHIM_REMOVED, remote_only=True),

@@ -26,6 +26,8 @@ RESIZE_POLICY_ACTED_ON = changes.RESIZE_POLICY_ACTED_ON
 STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
 
 
+REQUIRE_KUBECONFIG_REMOVED = MinorChange(10, pull(58367), "The flag `--require-kubeconfig` is rejected.")
+CADVISOR_PORT_REMOVED = MinorChange(12, pull(65707), "The flag `--cadvisor-port` is rejected.")
 ALLOW_PRIVILEGED_REMOVED = MinorChange(15, pull(77820), "The flag `--allow-privileged` is rejected.")
 DOCKERSHIM_REMOVED = MinorChange(24, enhancement(2221), "The dockershim is removed, and its flags are rejected.")
 LOGGING_FLAGS_REMOVED = MinorChange(
@@ -130,6 +132,12 @@ USER_NAMESPACES = MinorChange(
 )
 USER_NAMESPACES_BY_DEFAULT = MinorChange(
     33, enhancement(127), "Pods may have user namespaces unless the feature gate is turned off."
+)
+PODS_VALIDATED = MinorChange(
+    5,
+    pull(53194),
+    "A pod that the kubelet's own validation rejects, as it does fields that came later, is ignored and ended.",
+    last=8,
 )
 GROUPS_POLICY_CHECKED = MinorChange(
     33,

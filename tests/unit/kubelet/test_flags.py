@@ -55,6 +55,11 @@ def left_out(words: str | tuple[str, ...], target: str, *remove: str) -> tuple[s
         (KUBEADM_1_26, "v1.34.4", ("--container-runtime=remote",)),
         (KUBEADM_1_26, "v1.35.4", ("--container-runtime=remote", "--pod-infra-container-image=pause:3.9")),
         ("--pod-infra-container-image x --v=2", "v1.35.4", ("--pod-infra-container-image x",)),
+        # what kubelets 1.7 needed, and kubeadm gave them
+        ("--require-kubeconfig --v=2 --cadvisor-port 0", "v1.9.11", ()),
+        ("--require-kubeconfig --v=2 --cadvisor-port 0", "v1.10.0", ("--require-kubeconfig",)),
+        ("--require-kubeconfig=true --cadvisor-port=0", "v1.12.10", ("--require-kubeconfig=true", "--cadvisor-port=0")),
+        ("--cadvisor-port=4194", "v1.12.10", ()),
         ("--allow-privileged --v=2", "v1.15.0", ("--allow-privileged",)),
         ("--allow-privileged=true", "v1.15.0", ("--allow-privileged=true",)),
         ("--allow-privileged=true", "v1.14.10", ()),

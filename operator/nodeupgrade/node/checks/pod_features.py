@@ -30,6 +30,17 @@ def features_of_pods_are_on(facts: Admission) -> Iterator[Found]:
                 yield pod, _detail(what, gate, "PodFeatureUnsupported")
 
 
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.POD_FEATURE_OFF, history.PODS_VALIDATED)
+def pods_are_not_validated(facts: Admission) -> Iterator[Found]:
+    """No pod came to a kubelet that does not validate pods before one that does: what that rejects is not foreseen."""
+    if history.PODS_VALIDATED.begins_between(facts.current, facts.target):
+        for pod in facts.admitted():
+            yield (
+                pod,
+                f"kubelet {facts.target} validates it, and ends it if it has what came later; choose a later version",
+            )
+
+
 def _is_off(facts: Admission, gate: str, rejected: MinorChange) -> bool:
     return not facts.gates.get(gate, facts.gates.get("AllBeta", True)) and any(map(rejected.applies_to, facts.starting))
 

@@ -25,6 +25,19 @@ def test_flags_are_those_the_version_accepts() -> None:
     assert all("--node-ip=10.240.0.13 " in flags(version) for version in ("1.15.0", "1.33.13"))
 
 
+def test_kubelets_that_read_no_configuration_get_it_as_flags() -> None:
+    def flags(version: str) -> str:
+        return kubelet_flags("node3", ADDRESSES, Version.parse(version), runtime_named("docker"))
+
+    for version in ("1.7.0", "1.9.11"):
+        assert "--config=" not in flags(version)
+        assert "--eviction-hard=memory.available<10Mi,nodefs.available<1%," in flags(version)
+        assert "--allow-privileged=true" in flags(version)
+    assert "--fail-swap-on" not in flags("1.7.0")
+    assert "--config=" in flags("1.12.10")
+    assert "--allow-privileged" not in flags("1.12.10")
+
+
 def test_old_kubelets_report_their_status_instead_of_renewing_a_lease() -> None:
     def config(version: str) -> dict[str, object]:
         answer: dict[str, object] = json.loads(files(version)[KUBELET_CONFIG])
