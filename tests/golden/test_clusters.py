@@ -80,24 +80,15 @@ def test_a_failure_stays_in_sight_until_a_younger_rollout_succeeds(clusters: dic
     created = clusters["staging"].now
 
     def also(name: str, *, ago: int, succeeds: bool) -> str:
-        condition = {
-            "type": "Succeeded",
-            "status": str(succeeds),
-            "reason": "It",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-        }
-        ready = {**condition, "type": "Ready"}
+        facts = {"status": str(succeeds), "reason": "It", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        conditions = [{"type": kind, **facts} for kind in ("Succeeded", "Ready")]
         moment = (created - timedelta(minutes=ago)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = {
-            **succeeded["status"],
-            "phase": "Succeeded" if succeeds else "Failed",
-            "conditions": [condition, ready],
-        }
-        metadata = {**succeeded["metadata"], "name": name, "uid": f"uid-{name}", "creationTimestamp": moment}
+        status = {**succeeded["status"], "phase": name, "conditions": conditions}
+        metadata = {**succeeded["metadata"], "name": name.lower(), "uid": f"uid-{name}", "creationTimestamp": moment}
         clusters["staging"].add({**succeeded, "metadata": metadata, "status": status})
         return run("nodeupgrade status --context 'stag*'", world)
 
-    failed = also("failed", ago=2, succeeds=False)
-    assert ("failed" in failed, "exit code 1" in failed) == (True, True)
-    done = also("fine", ago=1, succeeds=True)
-    assert ("failed" in done, "exit code" in done) == (False, False)
+    failed = also("Failed", ago=2, succeeds=False)
+    assert ("staging  failed" in failed, "exit code 1" in failed) == (True, True)
+    done = also("Succeeded", ago=1, succeeds=True)
+    assert ("staging  failed" in done, "exit code" in done) == (False, False)
