@@ -98,11 +98,11 @@ def test_whoever_waits_no_longer_leaves_no_program_behind(program: Program, tmp_
     async def wait_briefly() -> None:
         async with asyncio.timeout(10):
             asking = asyncio.ensure_future(client_with(Kubectl(None, None, 15.0), "up"))
-            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.01)
             asking.cancel()
             await asyncio.wait([asking])
-            while _runs(int((tmp_path / "pid").read_text())):
+            while _runs(int((tmp_path / "pid").read_text())):  # noqa: ASYNC110 - of another process
                 await asyncio.sleep(0.01)
 
     asyncio.run(wait_briefly())
