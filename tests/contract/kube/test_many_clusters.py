@@ -99,7 +99,7 @@ def test_one_screen_and_one_brake(
     listed = {
         each["context"]: [it["pausedByAnnotation"] for it in each["rollouts"]] for each in json.loads(seen.stdout)
     }
-    assert (seen.exit_code, listed) == (3, {"prod-ams": []} | dict.fromkeys(servers, [True]))
+    assert (seen.exit_code, listed) == (3, {"prod-ams": []} | {name: [True] for name in servers})
     lines = run("status", ROLLOUT, "--context", "prod-fra", "--context", "prod-lon", "--context", "staging")
     assert (lines.exit_code, len(lines.stdout.splitlines())) == (0, 4)
     assert run("resume", ROLLOUT, "--context", "prod-[fl]*", "--context", "staging").exit_code == 0
