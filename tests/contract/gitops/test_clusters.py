@@ -21,7 +21,7 @@ def template() -> Json:
 
 
 def hub(body: Json) -> str:
-    """How OCM's hub takes a cluster by the conditions that the rules make of the object: as its code of 2026-08 does."""
+    """How OCM's hub takes a cluster by the conditions that the rules make of an object, as its code of 2026-08 does."""
     (config,) = template()["manifestConfigs"]
     rules = {rule["condition"]: rule["celExpressions"] for rule in config["conditionRules"]}
     seen = {kind: all(cel.evaluate(each, {"object": body}) for each in rule) for kind, rule in rules.items()}
