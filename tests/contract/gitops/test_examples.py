@@ -19,9 +19,9 @@ def test_config_map_holds_the_health_script() -> None:
     assert body["data"] == {HEALTH_KEY: HEALTH}
 
 
-@pytest.mark.parametrize("path", ["application.yaml", "applicationset.yaml"])
+@pytest.mark.parametrize("path", ["argocd/application.yaml", "clusters/argocd/applicationset.yaml"])
 def test_people_s_annotations_are_no_drift(path: str) -> None:
-    spec = yaml.safe_load((EXAMPLES / "argocd" / path).read_text(encoding="utf-8"))["spec"]
+    spec = yaml.safe_load((EXAMPLES / path).read_text(encoding="utf-8"))["spec"]
     (rule,) = spec.get("template", {"spec": spec})["spec"]["ignoreDifferences"]
     ours = {value for name, value in vars(upgrade).items() if name.endswith("_ANNOTATION")}
     pointers = {"/metadata/annotations/" + name.replace("/", "~1") for name in ours}

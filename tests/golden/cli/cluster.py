@@ -5,8 +5,8 @@ import copy
 import functools
 import os
 import shlex
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -106,15 +106,35 @@ class Cluster:
 
     def run(self, command: str, *, stdin: str | None = None, width: str = WIDTH) -> str:
         """Run a command line; what it prints, its exit code last."""
-        runner, environment = CliRunner(), {"COLUMNS": width, "KUBECONFIG": ""}
-        program, *arguments = shlex.split(command)
-        assert program == "nodeupgrade"
-        result = runner.invoke(main, arguments, obj=self.world(), input=stdin, env=environment)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        printed = "".join(f"{line.rstrip()}\n" for line in result.output.splitlines())
-        code = f"exit code {result.exit_code}\n" if result.exit_code else ""
-        return f"$ {command}\n{printed}{code}\n"
+        return run(command, self.world(), stdin=stdin, width=width)
+
+
+def of_contexts(clusters: Mapping[str, Cluster]) -> World:
+    """A kubeconfig with these clusters."""
+    worlds = {context: cluster.world() for context, cluster in clusters.items()}
+
+    def connect(config: Path | None, context: str | None, seconds: float) -> AbstractAsyncContextManager[ReviewingKube]:
+        return worlds[str(context)].connect(config, context, seconds)
+
+    async def sleep(seconds: float) -> None:
+        for each in worlds.values():
+            await each.sleep(seconds)
+
+    now = next(iter(worlds.values())).now
+    return World(connect=connect, contexts=lambda _config: tuple(worlds), now=now, sleep=sleep)
+
+
+def run(command: str, world: World, *, stdin: str | None = None, width: str = WIDTH) -> str:
+    """Run a command line in a world; what it prints, its exit code last."""
+    runner, environment = CliRunner(), {"COLUMNS": width, "KUBECONFIG": ""}
+    program, *arguments = shlex.split(command)
+    assert program == "nodeupgrade"
+    result = runner.invoke(main, arguments, obj=world, input=stdin, env=environment)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    printed = "".join(f"{line.rstrip()}\n" for line in result.output.splitlines())
+    code = f"exit code {result.exit_code}\n" if result.exit_code else ""
+    return f"$ {command}\n{printed}{code}\n"
 
 
 def check(golden: str, transcripts: Iterable[str]) -> None:

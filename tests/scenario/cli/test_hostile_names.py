@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
@@ -149,7 +150,8 @@ def file(name: str) -> str:
 LINES: dict[str, list[list[str]]] = {
     "plan": [[file("databases.yaml"), "--nodes"], [file("look-first.yaml")], [file("all-databases.yaml")],
              [file("broken.yaml")]],
-    "status": [[], [ROLLOUT], [ROLLOUT, "-v"], [ROLLOUT, "--watch", "--timeout", "1s"], ["--watch", "--timeout", "1s"]],
+    "status": [[], [ROLLOUT], [ROLLOUT, "-v"], [ROLLOUT, "--watch", "--timeout", "1s"], ["--watch", "--timeout", "1s"],
+               ["--context", EVIL, "--context", f"b{EVIL}"], [ROLLOUT, "--context", "*"], ["--context", f"no{EVIL}*"]],
     "failures": [[ROLLOUT], [f"kubelet-1-34-plan{EVIL}"]],
     "explain-node": [[NODE], [f"web-b-1{EVIL}"], [f"db-6{EVIL}", "--upgrade", f"kubelet-1-34-plan{EVIL}"], [EVIL]],
     "evidence": [[NODE], [f"web-c-1{EVIL}"], [f"cache-1{EVIL}"], [EVIL]],
@@ -160,8 +162,8 @@ LINES: dict[str, list[list[str]]] = {
             ["v1.33.13", "--url", EVIL, "--sha256", f"linux-amd64={EVIL}", "--selector", EVIL],
             [EVIL, "--image", f"registry.example/kubelet@sha256:{'0' * 64}", "--selector", EVIL, "--name", EVIL]],
     "approve": [[ROLLOUT, EVIL], [ROLLOUT, f"rack-b{EVIL}", "--dry-run"], [ROLLOUT, f"rack-b{EVIL}"]],
-    "pause": [[ROLLOUT, "--dry-run"], [ROLLOUT], [EVIL]],
-    "resume": [[f"kubelet-1-33-13-gpu{EVIL}"], [ROLLOUT]],
+    "pause": [[ROLLOUT, "--dry-run"], [ROLLOUT], [EVIL], [ROLLOUT, "--context", "*"]],
+    "resume": [[f"kubelet-1-33-13-gpu{EVIL}"], [ROLLOUT], [EVIL, "--context", "*"]],
     "retry": [[ROLLOUT, "--wait", "--timeout", "2s"], [f"kubelet-1-30-14{EVIL}"]],
     "abort": [[ROLLOUT, "--yes"], [ROLLOUT]],
     "lint": [[file("all-databases.yaml"), file("all-look-first.yaml")],
@@ -192,10 +194,16 @@ _DRAWN = re.compile(r"(\r(?=\x1b))?\x1b\[[0-9;?]*[A-Za-z]")
 
 def run(cluster: Cluster, arguments: list[str], **environment: str) -> str:
     with_width = {"COLUMNS": "120", "KUBECONFIG": "", **environment}
-    result = CliRunner().invoke(main, arguments, obj=cluster.world(), env=with_width)
+    result = CliRunner().invoke(
+        main, arguments, obj=replace(cluster.world(), contexts=hostile_contexts), env=with_width
+    )
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.output
+
+
+def hostile_contexts(_config: Path | None) -> tuple[str, ...]:
+    return EVIL, f"b{EVIL}"
 
 
 def unsafe(printed: str) -> set[str]:

@@ -10,14 +10,18 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.cluster import Seconds, World
+from nodeupgrade.cli.inputs.clusters import Clusters, on_clusters
 from nodeupgrade.cli.inputs.completion import rollouts
 from nodeupgrade.cli.output import dump, output_option
-from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, called, command
+from nodeupgrade.cli.program import NO, NO_CLUSTER, OK, TIME_IS_OVER, called, command
+from nodeupgrade.cli.reports.clusters import ClusterReport
 from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status
+from nodeupgrade.cli.screens.clusters import screen_of_clusters
 from nodeupgrade.cli.screens.formatting import to_the_second
 from nodeupgrade.cluster.kube_api import KubeApi, UnavailableError
 
@@ -100,6 +104,36 @@ def _is_over(seen: Overview, until: Until) -> bool:
     return seen.ended or (until.stop_when_stalled and seen.stalled and not seen.flying)
 
 
+async def _of_several(clusters: Clusters, *, name: str | None, watched: bool, output: str, **others: Any) -> int:
+    """Show a line for each cluster; tasks of nodes are read for programs only, as each costs a request."""
+    if watched or any(others.values()):
+        raise click.UsageError("--watch and --verbose, and what belongs to them, show one cluster; give one --context")
+    world = clusters.connection.world
+
+    async def look(_context: str, kube: KubeApi) -> list[Overview]:
+        listed = await cluster_objects.upgrades(kube) if name is None else [await cluster_objects.upgrade(kube, name)]
+        read = _in_flight if output != "text" else _no_tasks
+        return [overview(each, await read(kube, each), world.now()) for each in listed]
+
+    answers = await clusters.ask(look)
+    reports = [
+        ClusterReport(
+            context=each.context,
+            rollouts=tuple(each.value or ()),
+            error=each.error.format_message() if each.error else "",
+            silent=each.silent,
+        )
+        for each in answers
+    ]
+    if output != "text":
+        dump([each.document() for each in reports], output)
+    else:
+        show(screen_of_clusters(reports, world.now()))
+    if any(each.silent for each in reports):
+        return NO_CLUSTER
+    return OK if all(each.well for each in reports) else NO
+
+
 @command(
     "status",
     "nodeupgrade status",
@@ -108,6 +142,7 @@ def _is_over(seen: Overview, until: Until) -> bool:
     "nodeupgrade status kubelet-1-33-13 --verbose",
     "nodeupgrade status kubelet-1-33-13 --watch --timeout 6h || nodeupgrade failures kubelet-1-33-13",
     "nodeupgrade status kubelet-1-33-13 -o json | jq .estimate.completion",
+    "nodeupgrade status --context 'prod-*' --context staging",
 )
 @click.argument("name", required=False, shell_complete=rollouts)
 @click.option("--watch", "-w", "watched", is_flag=True, help="Follow the rollouts shown until all of them end.")
@@ -118,7 +153,7 @@ def _is_over(seen: Overview, until: Until) -> bool:
 )
 @click.option("--stop-when-stalled", is_flag=True, help="With --watch: exit with code 1 when a person has to act.")
 @output_option()
-@on_cluster
+@on_clusters(_of_several)
 async def status_command(
     world: World, kube: KubeApi, *, name: str | None, watched: bool, verbose: bool, output: str, **until: Any
 ) -> int:
@@ -132,6 +167,11 @@ async def status_command(
     for each change. The exit code is then 0 when they succeeded (or the report of an `action: Plan` is complete), 1
     when one ended otherwise, and 4 when --timeout expired first. A rollout that waits for an approval, a window or a
     person has not ended; without NAME, rollouts that had ended before do not count.
+
+    With several contexts, shows a line for each cluster, and the failures of all. Rollouts that have ended count as
+    long as none succeeded after them. Clusters are asked at once, and none gets longer than twice --request-timeout.
+    The exit code is 3 when one did not answer; else 1 when in one nodes failed or were refused, a rollout stalls or
+    ended without success, or there is no NAME; else 0. With --output, it is all rollouts of each cluster.
     """
     if watched and output != "text":
         raise click.UsageError("--watch shows text only")
@@ -175,8 +215,13 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
 
 async def _every(world: World, kube: KubeApi) -> list[Overview]:
     """Read all rollouts with the tasks of their nodes in flight."""
-    found = []
-    for upgrade in await cluster_objects.upgrades(kube):
-        tasks = await cluster_objects.tasks_named(kube, upgrade.status.flying)
-        found.append(overview(upgrade, tasks, world.now()))
-    return found
+    listed = await cluster_objects.upgrades(kube)
+    return [overview(each, await _in_flight(kube, each), world.now()) for each in listed]
+
+
+async def _in_flight(kube: KubeApi, upgrade: Upgrade) -> dict[str, Task]:
+    return await cluster_objects.tasks_named(kube, upgrade.status.flying)
+
+
+async def _no_tasks(_kube: KubeApi, _upgrade: Upgrade) -> dict[str, Task]:
+    return {}

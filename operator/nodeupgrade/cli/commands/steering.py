@@ -2,23 +2,25 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import click
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.printable import printable
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cli import changes
 from nodeupgrade.cli.changes import Change
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.clusters import Answer, Clusters, on_clusters
 from nodeupgrade.cli.inputs.completion import rollouts
-from nodeupgrade.cli.program import NO, OK, TIME_IS_OVER, CannotError, command
+from nodeupgrade.cli.program import NO, NO_CLUSTER, OK, TIME_IS_OVER, CannotError, command
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, KubeApi
 
 MANAGER = "nodeupgrade-cli"
@@ -34,6 +36,13 @@ SECONDS_BETWEEN_READS = 1.0
 
 F = TypeVar("F", bound=Callable[..., Any])
 Decide = Callable[[Upgrade], Change]
+
+
+class Tell(Protocol):
+    """Prints one line for people."""
+
+    def __call__(self, line: str, *, err: bool = False) -> None:
+        """Print it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,26 +64,70 @@ def _changing(function: F) -> F:
     return click.argument("name", shell_complete=rollouts)(dry(waiting(limited(function))))
 
 
-@command("pause", "nodeupgrade pause kubelet-1-33-13", "nodeupgrade pause kubelet-1-33-13 --wait --timeout 20m")
+def _everywhere(decide: Decide) -> Callable[..., Coroutine[Any, Any, int]]:
+    """Return what makes a change in several clusters at once, and names those where it was not made."""
+
+    async def change(clusters: Clusters, *, name: str, **given: Any) -> int:
+        how = ChangeOptions(**given)
+
+        async def one(context: str, kube: KubeApi) -> int:
+            def tell(line: str, *, err: bool = False) -> None:
+                say(f"{context}: {line}", err=err)
+
+            return await _change(clusters.connection.world, kube, name, decide, how, tell=tell)
+
+        def answered(answer: Answer[int]) -> None:
+            if answer.error is not None:
+                say(f"{answer.context}: error: {answer.error.format_message()}", err=True)
+
+        answers = await clusters.ask(one, answered, waits=how.limit if how.wait else 0)
+        return _summed_up(answers)
+
+    return change
+
+
+def _summed_up(answers: Sequence[Answer[int]]) -> int:
+    """Name the clusters where something is not as it was asked for, and return the exit code."""
+    silent = [each.context for each in answers if each.silent]
+    undone = [each.context for each in answers if not each.silent and (each.value or each.error)]
+    if silent:
+        say(f"error: no answer from {len(silent)} of {counted(len(answers), 'cluster')}: {', '.join(silent)}", err=True)
+    if undone:
+        say(f"error: not done in {len(undone)} of {counted(len(answers), 'cluster')}: {', '.join(undone)}", err=True)
+    if silent:
+        return NO_CLUSTER
+    return max((each.value or NO for each in answers if each.context in undone), default=OK)
+
+
+@command(
+    "pause",
+    "nodeupgrade pause kubelet-1-33-13",
+    "nodeupgrade pause kubelet-1-33-13 --wait --timeout 20m",
+    "nodeupgrade pause kubelet-1-33-13 --context 'prod-*'",
+)
 @_changing
-@on_cluster
+@on_clusters(_everywhere(changes.pause))
 async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
     """Pause a rollout: no further node is started until it is resumed.
 
     Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
     from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
+
+    With several contexts, all clusters are paused at once, and none gets longer than twice --request-timeout to do
+    so. Clusters that did not answer are named, and the exit code is then 3; it is 1 when one has no such rollout, or
+    it has ended there. Repeat the command until the code is 0: to pause again is harmless.
     """
     return await _change(world, kube, name, changes.pause, ChangeOptions(**how))
 
 
-@command("resume", "nodeupgrade resume kubelet-1-33-13")
+@command("resume", "nodeupgrade resume kubelet-1-33-13", "nodeupgrade resume kubelet-1-33-13 --context 'prod-*'")
 @_changing
-@on_cluster
+@on_clusters(_everywhere(changes.resume))
 async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
     """Resume a paused rollout.
 
     Removes the annotation nodeupgrade.dev/pause. If spec.action itself is Pause, it reports that and exits with code 1:
-    that has to be changed where the object is kept.
+    that has to be changed where the object is kept. With several contexts as `nodeupgrade pause`.
     """
     return await _change(world, kube, name, changes.resume, ChangeOptions(**how))
 
@@ -124,19 +177,21 @@ async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **
     return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
 
 
-async def _change(world: World, kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> int:
+async def _change(
+    world: World, kube: KubeApi, name: str, decide: Decide, how: ChangeOptions, *, tell: Tell = say
+) -> int:
     change = await _write(kube, name, decide, how)
     if change.patch is None:
-        say(f"Nothing to do: {change.says}.")
+        tell(f"Nothing to do: {change.says}.")
     elif how.dry_run:
-        say(f"Would patch nodeupgrade {name} with {json.dumps(change.patch)}")
-        say(f"The API server accepts it. Then {change.says}.")
+        tell(f"Would patch nodeupgrade {name} with {json.dumps(change.patch)}")
+        tell(f"The API server accepts it. Then {change.says}.")
     else:
-        say(f"Done: {change.says}.")
+        tell(f"Done: {change.says}.")
     if change.but:
-        say(f"But {change.but}.", err=True)
+        tell(f"But {change.but}.", err=True)
         return NO
-    return await _wait(world, kube, name, change, how) if how.wait and not how.dry_run else OK
+    return await _wait(world, kube, name, change, how, tell=tell) if how.wait and not how.dry_run else OK
 
 
 async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> Change:
@@ -157,13 +212,13 @@ async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -
     raise CannotError(f"cannot change {name} because it is changed too often; try again")
 
 
-async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions) -> int:
+async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions, *, tell: Tell) -> int:
     end = world.now() + timedelta(seconds=how.limit)
     while not change.done(await cluster_objects.upgrade(kube, name)):
         if world.now() >= end:
-            say(f"error: cannot wait any longer until {change.waits_for} because --timeout has expired", err=True)
+            tell(f"error: cannot wait any longer until {change.waits_for} because --timeout has expired", err=True)
             return TIME_IS_OVER
         await world.sleep(SECONDS_BETWEEN_READS)
     if change.waits_for:
-        say(f"Now {change.waits_for}.")
+        tell(f"Now {change.waits_for}.")
     return OK

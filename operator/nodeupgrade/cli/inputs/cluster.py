@@ -5,7 +5,7 @@ import functools
 import importlib
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from nodeupgrade.api.duration import parse_duration
-from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
+from nodeupgrade.cli.program import CannotError, NoClusterAnswerError, Once
 from nodeupgrade.cluster.kube_api import (
     ConflictError,
     ForbiddenError,
@@ -24,9 +24,11 @@ from nodeupgrade.cluster.kube_api import (
     UnauthenticatedError,
     UnavailableError,
 )
+from nodeupgrade.cluster.kubeconfig import context_names
 from nodeupgrade.errors import NodeUpgradeError
 
 T = TypeVar("T")
+Called = Callable[..., None]
 
 _ANONYMOUS = "system:anonymous"
 """The user that an API server takes a client without credentials for."""
@@ -47,6 +49,7 @@ class World:
     """The outside world as commands see it; tests pass their own as ``obj`` of the click context."""
 
     connect: Connect = _connect
+    contexts: Callable[[Path | None], tuple[str, ...]] = context_names  # of a kubeconfig
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     sleep: Callable[[float], Awaitable[None]] = field(default=asyncio.sleep)
 
@@ -92,34 +95,52 @@ class ClusterConnection:
             raise command_error(error) from error
 
 
+_kubeconfig_option = click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    envvar="KUBECONFIG",
+    help="Path to the kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
+)
+_timeout_option = click.option(
+    "--request-timeout",
+    type=Seconds(),
+    default="15s",
+    show_default=True,
+    help="Timeout of one request to the API server.",
+)
+_context_option = click.option(
+    "--context", cls=Once, help="Context in the kubeconfig file.  [default: its current one]"
+)
+
+
 def cluster_options(function: Callable[..., int]) -> Callable[..., None]:
     """Add the options for connecting to a cluster, and pass a ClusterConnection as the function's first argument.
 
     The function returns the exit code.
     """
+    return connection_options(
+        _context_option, lambda connection, context: replace(connection, context=context), function
+    )
 
-    @click.option(
-        "--kubeconfig",
-        type=click.Path(path_type=Path),
-        envvar="KUBECONFIG",
-        help="Path to the kubeconfig file.  [default: $KUBECONFIG, ~/.kube/config]",
-    )
-    @click.option("--context", help="Context in the kubeconfig file.  [default: its current one]")
-    @click.option(
-        "--request-timeout",
-        type=Seconds(),
-        default="15s",
-        show_default=True,
-        help="Timeout of one request to the API server.",
-    )
+
+def connection_options(
+    context_option: Callable[[Called], Called],
+    choose: Callable[[ClusterConnection, Any], object],
+    function: Callable[..., int],
+) -> Callable[..., None]:
+    """Add the options for connecting, and pass what is chosen by --context as the function's first argument."""
+
+    @_kubeconfig_option
+    @context_option
+    @_timeout_option
     @functools.wraps(function)
-    def called(*, kubeconfig: Path | None, context: str | None, request_timeout: float, **given: Any) -> None:
+    def called(*, kubeconfig: Path | None, context: Any, request_timeout: float, **given: Any) -> None:
         ctx = click.get_current_context()
         world = ctx.obj if isinstance(ctx.obj, World) else World()
         connection = ClusterConnection(
-            world=world, kubeconfig=kubeconfig, context=context, request_seconds=request_timeout
+            world=world, kubeconfig=kubeconfig, context=None, request_seconds=request_timeout
         )
-        ctx.exit(function(connection, **given))
+        ctx.exit(function(choose(connection, context), **given))
 
     return called
 

@@ -21,6 +21,8 @@ def _names(resource: Resource) -> Complete:
     def complete(ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
         world = ctx.obj if isinstance(ctx.obj, World) else World()
         config, context = ctx.params.get("kubeconfig"), ctx.params.get("context")
+        if isinstance(context, tuple):  # the first of several stands for all
+            context = next(iter(context), None)
         try:
             found = asyncio.run(_read(world, None if config is None else Path(config), context, resource))
         except (NodeUpgradeError, TimeoutError, OSError):

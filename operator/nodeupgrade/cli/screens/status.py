@@ -78,9 +78,9 @@ def _rollouts(overviews: Iterable[Overview], now: datetime) -> RenderableType:
             each.upgrade.name,
             each.version,
             coloured(status.phase or "Pending"),
-            _progress(status.counts, SHORT_BAR),
-            _alarming(status.counts.all_failed),
-            _alarming(status.containers.restarted),
+            progress(status.counts, SHORT_BAR),
+            alarming(status.counts.all_failed),
+            alarming(status.containers.restarted),
             NOTHING if wave is None else f"{wave.name} ({wave.index}/{wave.of})",
             since(each.upgrade.created_at, now),
             NOTHING if each.estimate is None else lasting(each.estimate.completion - now),
@@ -145,7 +145,7 @@ def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
 
 def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[str, str | Text]]:
     upgrade, status, totals = seen.upgrade, seen.status, seen.status.containers
-    yield "Nodes", Text.assemble(_progress(status.counts), f"  {counts_in_words(status.counts)}")
+    yield "Nodes", Text.assemble(progress(status.counts), f"  {counts_in_words(status.counts)}")
     if ready.reason:
         yield "Why", f"{ready.reason}: {ready.message}"
     if upgrade.paused_by_annotation:
@@ -191,7 +191,8 @@ def counts_in_words(counts: Counts) -> str:
     return ", ".join(f"{number} {word}" for number, word in numbers if number) or "none yet"
 
 
-def _alarming(number: int) -> Text:
+def alarming(number: int) -> Text:
+    """Return a number that should be zero."""
     return Text(str(number), BAD if number else "")
 
 
@@ -216,7 +217,7 @@ def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
     return drawn
 
 
-def _progress(counts: Counts | WaveStatus, width: int = BAR_WIDTH) -> Text:
+def progress(counts: Counts | WaveStatus, width: int = BAR_WIDTH) -> Text:
     """Draw the progress of a rollout or a wave as a bar with numbers."""
     done = counts.succeeded + counts.skipped
     failed = counts.failed if isinstance(counts, WaveStatus) else counts.all_failed
@@ -234,7 +235,7 @@ def _tree(branches: Iterable[Branch]) -> RenderableType:
         drawn.add_row(
             Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
             coloured(branch.state),
-            Text() if branch.wave is None else _progress(branch.wave, SHORT_BAR),
+            Text() if branch.wave is None else progress(branch.wave, SHORT_BAR),
             NOTHING if branch.took is None else lasting(branch.took),
             branch.about,
         )

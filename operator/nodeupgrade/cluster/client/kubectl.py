@@ -5,6 +5,7 @@ It logs in as it always does, and says in its own words what is wrong.
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -95,7 +96,12 @@ class Kubectl:
         except OSError as error:
             cause = f"{PROGRAM} cannot be run ({error.strerror}), and the Python package kubernetes is not installed"
             raise NoClusterError(f"cannot {what} because {cause}") from error
-        answer, said = await process.communicate(given)
+        try:
+            answer, said = await process.communicate(given)
+        except asyncio.CancelledError:  # nobody waits for it any longer
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            raise
         if process.returncode:
             raise _error(what, said.decode(errors="replace"))
         try:

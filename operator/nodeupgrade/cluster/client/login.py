@@ -8,6 +8,7 @@ import re
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ import yaml
 from kubernetes.aio import client as untyped_client
 from kubernetes.aio import config as untyped_config
 
-from nodeupgrade.api.yaml import read_one
 from nodeupgrade.cluster.kube_api import NoClusterError, NoCredentialsError
+from nodeupgrade.cluster.kubeconfig import documents
 from nodeupgrade.text import one_line, trimmed
 
 _client: Any = untyped_client  # Any: upstream has no type hints here
@@ -33,7 +34,8 @@ async def log_in(kubeconfig: Path | None, context: str | None, impersonated: str
     """Return the official client, which authenticates and encrypts; nothing is sent yet.
 
     Args:
-        kubeconfig: File to use. None means the pod's service account in a pod, else the user's default kubeconfig.
+        kubeconfig: File to use. None means the user's default kubeconfig, or in a pod, without a context, its service
+            account.
         context: Context within the kubeconfig; None means its current context.
         impersonated: User to act as, if the login may impersonate it; None means the login's own.
 
@@ -43,7 +45,7 @@ async def log_in(kubeconfig: Path | None, context: str | None, impersonated: str
     configuration = _client.Configuration()
     name = kubeconfig or "the default kubeconfig"
     try:
-        if kubeconfig is None and "KUBERNETES_SERVICE_HOST" in os.environ:
+        if kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ:
             _config.load_incluster_config(client_configuration=configuration)
         else:
             await _load_kubeconfig(kubeconfig, context, configuration)
@@ -80,7 +82,7 @@ async def _load_kubeconfig(kubeconfig: Path | None, context: str | None, configu
     Raises:
         NoCredentialsError: They cannot be had. The library then goes on without any.
     """
-    _require_file(kubeconfig)
+    documents(kubeconfig)  # the library's own errors about files would not help, or show what stands in them
     with _errors_of_library() as said:
         loader = await _config.load_kube_config(
             config_file=str(kubeconfig) if kubeconfig else None, context=context, client_configuration=configuration
@@ -99,24 +101,26 @@ async def _load_kubeconfig(kubeconfig: Path | None, context: str | None, configu
 def _errors_of_library() -> Iterator[list[str]]:
     """Collect what the library logs about a credential program instead of failing."""
     said: list[str] = []
-    handler = _Collecting(said)
-    logger = logging.getLogger(_config.kube_config.__name__)
-    logger.addHandler(handler)
-    propagates, logger.propagate = logger.propagate, False
+    token = _said.set(said)
     try:
         yield said
     finally:
-        logger.propagate = propagates
-        logger.removeHandler(handler)
+        _said.reset(token)
 
 
-class _Collecting(logging.Handler):
-    def __init__(self, said: list[str]) -> None:
-        super().__init__(logging.ERROR)
-        self._said = said
+_said: ContextVar[list[str] | None] = ContextVar("said", default=None)
+"""What the library has said of the login of this task: several log in at once."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self._said.append(record.getMessage())
+
+def _collect(record: logging.LogRecord) -> bool:
+    if (said := _said.get()) is None:
+        return True
+    if record.levelno >= logging.ERROR:
+        said.append(record.getMessage())
+    return False
+
+
+logging.getLogger(_config.kube_config.__name__).addFilter(_collect)
 
 
 def _is_address(text: str) -> bool:
@@ -125,22 +129,6 @@ def _is_address(text: str) -> bool:
         return url.scheme in {"http", "https"} and bool(url.hostname) and (url.port is None or url.port > 0)
     except ValueError:  # of a port, or of brackets
         return False
-
-
-def _require_file(kubeconfig: Path | None) -> None:
-    """Raise FileNotFoundError if there is no kubeconfig; the library's own error would not help."""
-    paths = str(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config").split(os.pathsep)
-    existing = [found for path in paths if path and (found := Path(path).expanduser()).exists()]
-    if not existing:
-        raise FileNotFoundError(f"no such file: {' or '.join(paths)}")
-    for path in (each for each in existing if each.is_file()):  # what is no file can be read once only
-        try:
-            document = read_one(path.read_bytes())
-        except yaml.MarkedYAMLError as error:  # its text would show what stands there
-            line = "" if error.problem_mark is None else f" in line {error.problem_mark.line + 1}"
-            raise _config.ConfigException(f"{path} is not YAML{line}: {error.problem}") from None
-        if not isinstance(document, dict):
-            raise _config.ConfigException(f"{path} is {'empty' if document is None else 'not a kubeconfig'}")
 
 
 def _proxy_of_environment(server: str) -> str | None:

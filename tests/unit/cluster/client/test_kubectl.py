@@ -92,6 +92,29 @@ def test_a_page_is_a_request_of_its_own_in_the_given_context(program: Program) -
     ]
 
 
+def test_whoever_waits_no_longer_leaves_no_program_behind(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+
+    async def wait_briefly() -> None:
+        async with asyncio.timeout(10):
+            asking = asyncio.ensure_future(client_with(Kubectl(None, None, 15.0), "up"))
+            while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.01)
+            asking.cancel()
+            await asyncio.wait([asking])
+            while _runs(int((tmp_path / "pid").read_text())):  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.01)
+
+    asyncio.run(wait_briefly())
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_several_kubeconfigs_are_given_as_kubectl_takes_them(program: Program) -> None:
     asyncio.run(client_with(Kubectl(Path("/k:/l"), None, 0.2), "up"))
 

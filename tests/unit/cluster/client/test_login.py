@@ -16,7 +16,7 @@ from kubernetes.aio.config import incluster_config
 
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.transport import Patience
-from nodeupgrade.cluster.kube_api import NODES, UnavailableError
+from nodeupgrade.cluster.kube_api import NODES, NoClusterError, UnavailableError
 from tests.builders.certificates import self_signed
 
 
@@ -90,6 +90,14 @@ async def test_what_a_kubeconfig_says_of_the_connection_counts_for_both(account:
         async with session.http.get(f"{session.server}/api") as answer:
             theirs = (await answer.json())["metadata"]["name"]
         assert (await kube.get(NODES, "any"))["metadata"]["name"] == theirs == "Bearer mine"
+
+
+async def test_a_context_means_a_kubeconfig_in_a_pod_too(account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the pod's own cluster would be taken for each of several contexts."""
+    monkeypatch.setenv("KUBECONFIG", str(account / "kubeconfig"))
+    with pytest.raises(NoClusterError, match="no such file"):
+        async with KubeClient.open(context="prod"):
+            pass
 
 
 async def test_passwords_of_other_servers_are_none_of_its_business(

@@ -111,6 +111,21 @@ async def test_what_is_wrong_is_said(name: str, tmp_path: Path, capfd: pytest.Ca
     assert capfd.readouterr() == ("", "")
 
 
+async def test_of_two_that_log_in_at_once_each_hears_of_itself(tmp_path: Path) -> None:
+    """Whoever fails first does so while the other still waits for its credentials."""
+    credential = {"apiVersion": EXEC["apiVersion"], "kind": "ExecCredential", "status": {"token": "mine"}}
+    prints = f"sleep 0.3; echo '{json.dumps(credential)}'"
+    (tmp_path / "good").write_text(program(command="/bin/sh", args=["-c", prints]))
+    (tmp_path / "bad").write_text(program())
+
+    good, bad = await asyncio.gather(
+        *(log_in(tmp_path / name, None, None) for name in ("good", "bad")), return_exceptions=True
+    )
+
+    assert isinstance(bad, NoCredentialsError)
+    assert good.configuration.api_key["BearerToken"] == "Bearer mine"
+
+
 @pytest.fixture
 async def port(tmp_path: Path) -> AsyncIterator[int]:
     """The port of a server that answers 401 to everybody, with a certificate that only it knows."""
