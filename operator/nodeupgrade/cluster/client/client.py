@@ -301,10 +301,13 @@ class KubeClient(TypedKube):
         where, content_type = f"{path(resource, name)}/status", "application/strategic-merge-patch+json"
         return await self._transport.request("PATCH", where, body=patch, content_type=content_type)
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
         body: Json = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if uid is not None:
-            body["preconditions"] = {"uid": uid}
+        required = {"uid": uid, "resourceVersion": resource_version}
+        if preconditions := {name: value for name, value in required.items() if value is not None}:
+            body["preconditions"] = preconditions
         try:
             await self._transport.request("DELETE", path(resource, name), body=body)
         except NotFoundError:
