@@ -237,7 +237,7 @@ async def test_what_a_busy_api_server_has_not_recorded_is_told_again() -> None:
 
 
 async def waiting_tasks(scene: Scene) -> None:
-    """Let a rollout come so far that it has upgraded one node of three: one is in flight, and one waits for its turn."""
+    """Let a rollout of three nodes come so far that one is upgraded, one is in flight, and one waits for its turn."""
     for name in ("node-0", "node-1", "node-2"):
         await scene.fleet.add_node(name)
     await scene.apply()
