@@ -6,7 +6,7 @@ from itertools import groupby
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveState, WaveStatus
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
@@ -230,14 +230,21 @@ def _tree(branches: Iterable[Branch]) -> RenderableType:
     """Draw the waves with their nodes and steps, and what the marks and bars mean."""
     drawn = Columns("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
     for guide, branch in _lines(tuple(branches), ""):
+        wave = branch.wave
+        # A wave that is over, and none of whose nodes runs the version, looks as its nodes do.
+        bad = wave is not None and wave.state is WaveState.COMPLETED and _all_bad(wave)
         drawn.add_row(
-            Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
-            coloured(branch.state),
+            Text.assemble((guide, FAINT), mark("Failed" if bad else branch.state), f" {branch.name}"),
+            Text(branch.state, BAD) if bad else coloured(branch.state),
             Text() if branch.wave is None else _progress(branch.wave, SHORT_BAR),
             NOTHING if branch.took is None else lasting(branch.took),
             branch.about,
         )
     return Group(drawn, _legend())
+
+
+def _all_bad(wave: WaveStatus) -> bool:
+    return bool(wave.failed + wave.refused) and not wave.succeeded + wave.skipped
 
 
 def _legend() -> Text:
