@@ -143,9 +143,12 @@ class Proxy(TypedKube):
             resource, name, lambda: do(resource, name, kind, condition, resource_version=resource_version)
         )
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
         """Delete an object."""
-        await self._write(resource, name, lambda: self.kube.delete(resource, name, uid=uid))
+        do = self.kube.delete
+        await self._write(resource, name, lambda: do(resource, name, uid=uid, resource_version=resource_version))
 
     async def server_version(self) -> str:
         """The API server's version."""

@@ -73,7 +73,7 @@ def test_declared_dependencies_are_exactly_the_imported_ones() -> None:
 
 
 ALL_COMMANDS = "from nodeupgrade.cli.main import COMMANDS; [each.load() for of in COMMANDS.values() for each in of]"
-CONNECTED = "from nodeupgrade.cluster.connect import connect; connect(request_seconds=1.0)"
+CONNECTED = "from nodeupgrade.cluster.connect import connect; connect(None, None, 1.0)"
 
 
 def test_the_command_line_needs_nothing_of_the_extra() -> None:

@@ -195,7 +195,9 @@ class InMemoryKube(TypedKube):
         after = others if condition is None else [*others, {**own, "type": kind, **condition}]
         return await self.replace_status(resource, name, {**before.get("status", {}), "conditions": after})
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
         """Delete an object, or mark it as being deleted while finalizers hold it."""
         self.before_write("delete", name)
         key = _key(resource, name)
@@ -203,6 +205,7 @@ class InMemoryKube(TypedKube):
             return
         if uid is not None and body["metadata"]["uid"] != uid:
             raise ConflictError(f"cannot delete {resource.plural} {name} because its UID is not {uid}")
+        self._stored(resource, name, resource_version)
         if body["metadata"].get("finalizers"):
             metadata = {"deletionTimestamp": timestamp(self.clock().replace(microsecond=0)), **body["metadata"]}
             self._store(key, {**body, "metadata": metadata}, "delete")

@@ -88,9 +88,11 @@ class Store(InMemoryKube):
             self.refused.append(str(error))
             raise
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
         self._call = {"verb": "delete", "name": name, "held": uid is not None}
-        await super().delete(resource, name, uid=uid)
+        await super().delete(resource, name, uid=uid, resource_version=resource_version)
 
     async def collect_garbage(self) -> None:
         self._call = {"verb": "collect"}

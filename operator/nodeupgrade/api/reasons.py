@@ -137,7 +137,7 @@ class Reason(StrEnum):
     AGENT_NOT_STARTED = ("AgentNotStarted", "no agent pod could be started on the node", "remove the cause, and retry")
     WRITE_REFUSED = ("WriteRefused",
         "the API server rejects, or does not answer, a write that a node needs; other nodes are not affected",
-        "let the webhook, policy, quota or role that the message names allow it; the write is retried automatically")
+        "let the webhook, policy, quota or role that the message names allow it (the write is retried automatically)")
     HOOK_FAILED = ("HookFailed", "a hook of the node failed or timed out", "inspect its Job; retry a refused node")
     TASK_LOST = ("TaskLost",
         "the NodeUpgradeTask of a node in flight was deleted; it is recreated, and an agent determines what happened")

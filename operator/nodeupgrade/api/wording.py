@@ -2,6 +2,9 @@
 
 from nodeupgrade.api.reasons import NOTHING_TO_DO, Reason
 
+LONG = 200
+"""Characters of a cause after which nobody would find a remedy."""
+
 
 def sentence(reason: Reason, because: str) -> str:
     """Join a concrete cause, without a full stop as in ``node a is NotReady``, and the reason's remedy."""
@@ -9,8 +12,10 @@ def sentence(reason: Reason, because: str) -> str:
 
 
 def with_remedy(because: str, remedy: str) -> str:
-    """Join a concrete cause and a remedy into one message."""
-    return f"{because}." if remedy == NOTHING_TO_DO else f"{because}; {remedy}."
+    """Join a concrete cause and a remedy into one message; before a long cause, the remedy comes first."""
+    if remedy == NOTHING_TO_DO:
+        return f"{because}."
+    return f"{remedy}: {because}." if len(because) > LONG else f"{because}; {remedy}."
 
 
 def counted(number: int, noun: str) -> str:

@@ -264,8 +264,10 @@ class KubeApi(Protocol):
             resource_version: A precondition: the version that the condition was read in.
         """
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        """Request an object's deletion; it is no error if the object does not exist."""
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
+        """Request the deletion of an object, as it is known by UID and version; it is no error if it does not exist."""
 
     async def server_version(self) -> str:
         """Return the API server's ``gitVersion``, for example ``v1.33.13``."""

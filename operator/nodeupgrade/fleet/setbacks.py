@@ -52,7 +52,7 @@ class Setback:
     def finding(self, node: NodeName) -> Finding:
         """Return the finding to report for this node."""
         known, own = self.remedy, Reason.INTERNAL_ERROR if self.action is Wait else Reason.WRITE_REFUSED
-        remedy = own.remedy if known is None else f"{known}; the write is retried automatically"
+        remedy = own.remedy if known is None else f"{known} (the write is retried automatically)"
         return Finding(reason=self.reason, subject=node, detail=f"node {node}: {self.problem}", remedy=remedy)
 
     @property

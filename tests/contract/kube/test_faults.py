@@ -206,7 +206,7 @@ async def test_the_real_one_says_invalid_and_forbidden(api_server: ApiServer, li
 async def test_a_list_that_expires_between_pages_is_made_anew(
     line: Line, api_server: ApiServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nodeupgrade.cluster.client.client.PAGE_SIZE", 2)
+    monkeypatch.setattr("nodeupgrade.cluster.client.requesting.PAGE_SIZE", 2)
     for letter in "abcde":
         await line.kube.create(NODES, node(name, letter))
     pages = line.kube.pages(NODES, labels={LABEL: name})

@@ -316,7 +316,11 @@ async def test_delete_means_one_very_object(kube: TypedKube, name: str) -> None:
     created = await kube.create(UPGRADES, upgrade_object(name))
     with pytest.raises(ConflictError):
         await kube.delete(UPGRADES, name, uid=str(uuid.uuid4()))
-    await kube.delete(UPGRADES, name, uid=created["metadata"]["uid"])
+    read = {"uid": created["metadata"]["uid"], "resource_version": created["metadata"]["resourceVersion"]}
+    changed = await kube.merge(UPGRADES, name, {"metadata": {"labels": {"a": "b"}}})
+    with pytest.raises(ConflictError):
+        await kube.delete(UPGRADES, name, **read)
+    await kube.delete(UPGRADES, name, **read | {"resource_version": changed["metadata"]["resourceVersion"]})
     with pytest.raises(NotFoundError):
         await kube.get(UPGRADES, name)
 

@@ -57,8 +57,10 @@ class Forgetful(WriteThrough):
         self._lose_the_first(resource, name)
         return written
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
-        await super().delete(resource, name, uid=uid)
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
+        await super().delete(resource, name, uid=uid, resource_version=resource_version)
         self._lose_the_first(resource, name)
 
     def _lose_the_first(self, resource: Resource, name: str) -> None:

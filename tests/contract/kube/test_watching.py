@@ -208,7 +208,7 @@ async def test_an_empty_list_is_one_page(kube: TypedKube, mark: str) -> None:
 def make_pages_of(size: int, kube: TypedKube, monkeypatch: pytest.MonkeyPatch) -> None:
     if isinstance(kube, InMemoryKube):
         kube.page_size = size
-    monkeypatch.setattr("nodeupgrade.cluster.client.client.PAGE_SIZE", size)
+    monkeypatch.setattr("nodeupgrade.cluster.client.requesting.PAGE_SIZE", size)
 
 
 async def test_what_is_forgotten_cannot_be_gone_on_from(kube: TypedKube, mark: str) -> None:

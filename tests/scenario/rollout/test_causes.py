@@ -139,7 +139,7 @@ async def test_what_an_agent_says_last_is_told_until_another_one_is_heard() -> N
 def test_a_refused_write_has_a_remedy_for_its_very_cause(words: str, remedy: str) -> None:
     message = next_setback(None, CreateAgent, words, START).finding(NodeName("node-0")).message
     assert message.startswith(f"node node-0: {words}; {remedy}")
-    assert message.endswith("; the write is retried automatically.")
+    assert message.endswith(" (the write is retried automatically).")
 
 
 async def test_a_name_without_a_node_is_told_while_others_are_upgraded() -> None:

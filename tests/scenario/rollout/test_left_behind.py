@@ -234,3 +234,69 @@ async def test_what_a_busy_api_server_has_not_recorded_is_told_again() -> None:
     assert not await swept(scene)
     ((_, count),) = await warnings(scene)
     assert count == 1
+
+
+async def waiting_tasks(scene: Scene) -> None:
+    """Let a rollout of three nodes come so far that one is upgraded, one is in flight, and one waits for its turn."""
+    for name in ("node-0", "node-1", "node-2"):
+        await scene.fleet.add_node(name)
+    await scene.apply()
+    while not await reports(scene, "Succeeded"):
+        await scene.step()
+    while (await shown(scene))["node-1"] != "Running":
+        await scene.step()
+
+
+async def shown(scene: Scene) -> dict[str, str]:
+    """Return what `kubectl get nut` shows as phases."""
+    pending = {"phase": "Pending"}  # the CRD's default
+    return {task["metadata"]["name"]: task.get("status", pending)["phase"] for task in await scene.kube.list(TASKS)}
+
+
+async def test_what_never_began_does_not_wait_for_a_rollout_that_is_gone() -> None:
+    """`kubectl get nut` listed these tasks as Pending for as long as their Nodes existed."""
+    scene = Scene()
+    await waiting_tasks(scene)
+    assert (await shown(scene))["node-2"] == "Pending"
+    await leave(scene, "abandoned")
+    await swept(scene)
+    assert (await shown(scene)) == {"node-0": "Succeeded", "node-1": "Succeeded"}
+
+
+@pytest.mark.parametrize("by", ["a claim", "a report"])
+async def test_a_task_that_changes_as_it_is_deleted_stays(by: str) -> None:
+    scene = Scene()
+    await waiting_tasks(scene)
+    await leave(scene, "abandoned")
+    before: list[str] = []
+
+    def change(verb: str, name: str) -> None:
+        if (verb, name) == ("delete", "node-2") and not before:
+            key = ("nodeupgradetasks", None, name)
+            body = scene.kube._objects[key]
+            status = {"observedGeneration": 1, "phase": "Staging"}
+            changed = {"spec": {**body["spec"], "order": 7}} if by == "a claim" else {"status": status}
+            before.append(scene.kube._store(key, {**body, **changed}, by)["metadata"]["resourceVersion"])
+
+    scene.kube.before_write = change
+    await swept(scene, looks=1)
+    assert (await scene.kube.get(TASKS, "node-2"))["metadata"]["resourceVersion"] == before[0]
+
+
+async def test_the_record_of_an_earlier_rollout_stays() -> None:
+    """A rollout that still exists reports the node from there."""
+    scene = Scene(version="v1.34.9")
+    await scene.fleet.add_node("node-0")
+    await scene.apply("earlier")
+    await scene.finish("earlier")
+    await scene.apply("later", version="v1.34.9")
+    while (await shown(scene))["node-0"] != "Pending":
+        await scene.look("later")
+    for rollout, left in (("later", ["earlier"]), ("earlier", [])):
+        await scene.kube.delete(UPGRADES, rollout)
+        for _ in range(3):
+            await scene.look(rollout)
+        await swept(scene)
+        tasks = await scene.kube.list(TASKS)
+        assert [run["upgrade"] for task in tasks for run in task["spec"]["history"]] == left
+    assert tasks == []

@@ -10,15 +10,12 @@ from nodeupgrade.cluster.connect import connect
 @pytest.mark.parametrize(
     ("seconds", "patience"),
     [
-        (None, None),
         (15.0, Patience(request_seconds=15.0, retry_seconds=7.5)),
         (0.0, Patience(request_seconds=0.0, retry_seconds=0.0)),
     ],
-    ids=["a pod", "a person", "a person who wants no second try"],
+    ids=["a person", "a person who wants no second try"],
 )
-def test_patience_is_as_given(
-    seconds: float | None, patience: Patience | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patience_is_as_given(seconds: float, patience: Patience, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Patience | None] = []
     monkeypatch.setattr(KubeClient, "open", lambda _config, _context, given=None: opened.append(given))
 

@@ -12,7 +12,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.api.wording import counted
+from nodeupgrade.api.wording import counted, with_remedy
 from nodeupgrade.cli.console import Text, show
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import World, on_cluster
@@ -80,7 +80,7 @@ class State(StrEnum):
 
 
 Found: TypeAlias = tuple[State, str]
-"""What was found and a message; if something is wrong, it ends with the remedy."""
+"""What was found and a message; if something is wrong, the message has the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ async def _policies(kube: KubeApi) -> Found:
         missing = "; ".join(f"{name} lacks its {' and its '.join(lacks)}" for name, lacks in wanted.items())
         files = dict.fromkeys(POLICIES[name] for name in wanted or (READINESS_GUARD,))
         remedy = f"apply {', '.join(files)}, or upgrade the chart"
-        return State.PROBLEM, f"{missing or problem}; {remedy}"
+        return State.PROBLEM, with_remedy(missing or str(problem), remedy).removesuffix(".")
     told = "the readiness guard, the fence of the operator and the identity of agents are installed"
     return State.OK, told if FOUR_EYES in lacking else f"{told}, and who creates a NodeUpgrade may not approve it"
 
@@ -256,8 +256,8 @@ async def _agent(kube: ReviewingKube, node: str | None) -> Found:
     except ConflictError:
         return State.OK, f"node {node} already has one"
     except RejectedError as error:
-        remedy = f"exempt the namespace {INSTALLED_IN} from that policy (docs/policies.md)"
-        return State.PROBLEM, f"on node {node} it would be refused: {error}; {remedy}"
+        remedy = f"exempt the namespace {INSTALLED_IN} from the policy that refuses the pod (docs/policies.md)"
+        return State.PROBLEM, with_remedy(f"on node {node} it would be refused: {error}", remedy).removesuffix(".")
     return State.OK, f"on node {node} it would be admitted, with the image {image}"
 
 

@@ -36,5 +36,6 @@ async def report_command(world: World, kube: KubeApi, *, name: str, output: str)
     It lists at most 5,000 nodes, failed ones first, and repeats the messages of 100; such a page has about 2 MB.
     """
     upgrade = await cluster_objects.upgrade(kube, name)
-    write(_FORMATS[output](rollout_report(upgrade, await cluster_objects.tasks(kube), world.now())))
+    tasks, unreadable = await cluster_objects.readable_tasks(kube)
+    write(_FORMATS[output](rollout_report(upgrade, tasks, world.now(), unreadable)))
     return OK

@@ -85,6 +85,17 @@ async def tasks(kube: KubeApi) -> list[Task]:
     return [_task(body) for body in await _listed(kube, TASKS)]
 
 
+async def readable_tasks(kube: KubeApi) -> tuple[list[Task], dict[str, str]]:
+    """List all tasks that can be read, and say by node what is wrong with the others."""
+    found, unreadable = list[Task](), dict[str, str]()
+    for body in await _listed(kube, TASKS):
+        try:
+            found.append(parse_task(body))
+        except MalformedObjectError as error:
+            unreadable[body["metadata"]["name"]] = f"{error.path}: {error.problem}"
+    return found, unreadable
+
+
 async def node_names(kube: KubeApi) -> frozenset[str]:
     """List the names of all nodes."""
     return frozenset(str(body["metadata"]["name"]) for body in await kube.list(NODES))

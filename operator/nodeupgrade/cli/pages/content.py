@@ -14,6 +14,7 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.reports.rollout import NodeRecord, RolloutReport
 from nodeupgrade.cli.screens.formatting import BAD, GOOD, NOTHING, lasting, to_the_second
 from nodeupgrade.cli.screens.status import counts_in_words
+from nodeupgrade.findings.finding import named
 
 NODES_LISTED = 5000
 """Nodes with a row of their own; those that failed come first."""
@@ -92,10 +93,16 @@ def _notices(report: RolloutReport) -> Iterator[str]:
         done, left = counts.total - counts.pending - counts.in_progress, counts.pending + counts.in_progress
         where = f"{counted(done, 'node')} done, {left} to come" if counts.total else "its nodes are not planned yet"
         yield f"This rollout has not ended: {where}. What follows will change."
+    if unread := tuple(report.unreadable):
+        yield (
+            "Use the version of nodeupgrade that the cluster runs: "
+            f"{counted(len(unread), 'NodeUpgradeTask')} cannot be read, and what they record is missing here: "
+            f"{named(unread, OTHERS_LISTED)} ({unread[0]}: {report.unreadable[unread[0]]})."
+        )
     if report.unrecorded:
         yield (
-            f"Of {counted(report.unrecorded, 'node')} only the number is known: their tasks were deleted, or later "
-            "rollouts have taken them over."
+            f"Of {counted(report.unrecorded, 'node')} only the number is known: their tasks were deleted, or cannot be "
+            "read, or later rollouts have taken them over."
         )
 
 

@@ -1,7 +1,7 @@
 """A rollout with all of its nodes, from what its status, their tasks and the history of these tasks still say."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -76,6 +76,7 @@ class RolloutReport:
     nodes: tuple[NodeRecord, ...]  # in the order of waves, in a wave by time
     earlier: tuple[EarlierRun, ...]
     binaries: Counter[Binary]  # how many nodes reported each
+    unreadable: Mapping[str, str]  # by node what is wrong with its task, whosever it is
 
     @property
     def upgrade(self) -> Upgrade:
@@ -97,7 +98,9 @@ class RolloutReport:
         return median(seconds for seconds, _ in known), max(known, key=lambda each: each[0])[1]
 
 
-def rollout_report(upgrade: Upgrade, tasks: Iterable[Task], now: datetime) -> RolloutReport:
+def rollout_report(
+    upgrade: Upgrade, tasks: Iterable[Task], now: datetime, unreadable: Mapping[str, str] | None = None
+) -> RolloutReport:
     """Put together what is known; ``tasks`` are all of the cluster, since a later rollout may have taken some over."""
     nodes, earlier, binaries, own = dict[str, NodeRecord](), list[EarlierRun](), Counter[Binary](), dict[str, Task]()
     for task in tasks:
@@ -118,6 +121,7 @@ def rollout_report(upgrade: Upgrade, tasks: Iterable[Task], now: datetime) -> Ro
         nodes=tuple(sorted(nodes.values(), key=lambda each: (order.get(each.wave, len(order)), *_by_time(each, now)))),
         earlier=tuple(sorted(earlier, key=lambda each: each.node)),
         binaries=binaries,
+        unreadable=unreadable or {},
     )
 
 

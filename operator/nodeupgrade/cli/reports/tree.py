@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
@@ -65,10 +66,14 @@ def _node(name: str, task: Task | None, now: datetime, *, flying: bool, whole: b
 def _steps(steps: Iterable[StepStatus], now: datetime, *, whole: bool) -> Iterator[Branch]:
     listed = tuple(steps)
     current = [step for step in listed if step.result in _AT_WORK] or list(listed)
-    for step in listed if whole else current[-1:]:
+    shown = listed if whole else current[-1:]
+    for step, after in zip_longest(shown, shown[1:]):
+        repeated = after is not None and after.detail == step.detail  # every step that is undone repeats the cause
         took = _took(step.started_at, step.finished_at or (now if step.result in _AT_WORK else None))
         place = f"step {list(Step).index(Step(step.name)) + 1} of {len(Step)}" if step.name in set(Step) else ""
-        yield Branch(name=step.name, state=step.result.value, took=took, about=step.detail or place)
+        yield Branch(
+            name=step.name, state=step.result.value, took=took, about=place if repeated else step.detail or place
+        )
 
 
 def _took(began: datetime | None, until: datetime | None) -> timedelta | None:

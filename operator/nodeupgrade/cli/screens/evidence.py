@@ -24,6 +24,7 @@ from nodeupgrade.cli.screens.formatting import (
     NOTHING,
     UIDS,
     Columns,
+    Said,
     about,
     coloured,
     facts,
@@ -104,17 +105,17 @@ def proof(task: Task, now: datetime) -> Iterator[RenderableType]:
     else:
         title = f"run {task.spec.run_id} of {task.spec.upgrade_ref.name}"
         yield Text.assemble((task.name, "bold"), f", {title}: ", coloured(report.phase.value))
-    yield from run(task, now)
+    yield from run(task, now, Said())
     if report.steps:
         yield heading("On the node")
         yield Text(f"{journal(task)} holds the plan and the journal; only root can read it.")
 
 
-def run(task: Task, now: datetime, *known: tuple[str, str | Text]) -> Iterator[RenderableType]:
+def run(task: Task, now: datetime, said: Said, *known: tuple[str, str | Text]) -> Iterator[RenderableType]:
     """Draw the run that the task reports, after other facts that are ``known`` about it."""
     report = task.reported
     if task.spec.action is not TaskAction.WAIT or task.verdict is not None:
-        yield facts(*known, *_facts(task, now))
+        yield facts(*known, *_facts(task, now, said))
     elif known:
         yield facts(*known)
     if report.steps:
@@ -145,16 +146,17 @@ def _hazards(report: TaskStatus) -> RenderableType:
     return drawn
 
 
-def _facts(task: Task, now: datetime) -> Iterator[tuple[str, str | Text]]:
+def _facts(task: Task, now: datetime, said: Said) -> Iterator[tuple[str, str | Text]]:
     report, verdict = task.reported, task.verdict
     if report.message:
-        yield "Node reports", f"{report.reason}: {report.message}" if report.reason else report.message
+        message = said.once(report.message)
+        yield "Node reports", f"{report.reason}: {message}" if report.reason else message
     if verdict is None:
         yield "Control plane", "has not reached a verdict yet"
     else:
         good = verdict.outcome in {Verdict.SUCCEEDED, Verdict.PRECHECKED}
-        outcome = Text(f"{verdict.outcome.value} ({verdict.reason.value}): {verdict.message}", GOOD if good else BAD)
-        yield "Control plane", outcome
+        outcome = f"{verdict.outcome.value} ({verdict.reason.value}): {said.once(verdict.message)}"
+        yield "Control plane", Text(outcome, GOOD if good else BAD)
         yield "Verdict at", _moment(verdict.decided_at, now)
     yield "Kubelet before", _binary(report.kubelet.before, task.spec.from_version)
     yield "Kubelet after", _binary(report.kubelet.after, NOTHING)

@@ -114,6 +114,21 @@ def heading(title: str) -> Group:
     return Group(Text(), Text(title, "bold underline"))
 
 
+class Said:
+    """What a screen has said already, so that each message stands there once."""
+
+    def __init__(self, *messages: str) -> None:
+        self._said = [each.removesuffix(".") for each in messages]
+
+    def once(self, message: str) -> str:
+        """Return a message, or ``as above`` if it, or one that begins with it, was there already."""
+        bare = message.removesuffix(".")
+        if bare and any(each == bare or each.startswith(f"{bare}.") for each in self._said):
+            return "as above"
+        self._said.append(bare)
+        return message
+
+
 class Columns:
     """A table in kubectl's style: no content is truncated, and no name is split.
 

@@ -20,6 +20,7 @@ from nodeupgrade.cli.screens.formatting import (
     GOOD,
     NOTHING,
     Columns,
+    Said,
     coloured,
     facts,
     heading,
@@ -38,15 +39,16 @@ def node_report(shown: NodeReport, now: datetime) -> Iterator[RenderableType]:
     ready = Text("Ready", GOOD) if node.ready else Text("not Ready", BAD)
     yield Text.assemble((node.name, "bold"), f": kubelet {node.kubelet_version}, ", ready, f", {shown.cordon}")
     yield facts(("Runtime", node.runtime or NOTHING), ("Platform", node.platform), *_rollouts(shown))
+    said = Said(*((shown.membership.message,) if shown.membership is not None else ()))
     if shown.membership is not None and shown.upgrade is not None:
         yield heading(f"In {shown.upgrade.name}")
         yield facts(*_membership(shown.membership, shown.upgrade.status, shown.task))
     if (task := shown.task) is not None:
         yield heading("Its task")
-        yield from evidence.run(task, now, *_task_facts(shown, task))
+        yield from evidence.run(task, now, said, *_task_facts(shown, task))
     if shown.events:
         yield heading("Events")
-        yield _events(shown)
+        yield _events(shown, said)
 
 
 def _rollouts(shown: NodeReport) -> Iterator[tuple[str, str | Text]]:
@@ -105,10 +107,12 @@ def _hook(hook: HookRun) -> Text:
     return Text(f"{hook.template}: {hook.result.value}{said}", GOOD if hook.result is HookResult.SUCCEEDED else BAD)
 
 
-def _events(shown: NodeReport) -> RenderableType:
+def _events(shown: NodeReport, said: Said) -> RenderableType:
     drawn = Columns("LAST", "TIMES", "REASON", "MESSAGE", spare=("TIMES", "LAST"))
     for each in shown.events[-EVENTS_SHOWN:]:
-        drawn.add_row(each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), each.message)
+        drawn.add_row(
+            each.time, str(each.count), Text(each.reason, BAD if each.warning else ""), said.once(each.message)
+        )
     if len(shown.events) > EVENTS_SHOWN:
         return Group(Text(f"{len(shown.events) - EVENTS_SHOWN} earlier ones are left out", FAINT), drawn)
     return drawn

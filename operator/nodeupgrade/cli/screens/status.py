@@ -6,7 +6,7 @@ from itertools import groupby
 
 from rich.console import Group, RenderableType, group
 
-from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveStatus
+from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveState, WaveStatus
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.console import Text
 from nodeupgrade.cli.program import called
@@ -23,6 +23,7 @@ from nodeupgrade.cli.screens.formatting import (
     NOTHING,
     SHORT_BAR,
     Columns,
+    Said,
     ahead,
     bar,
     coloured,
@@ -123,12 +124,13 @@ def one(seen: Overview, now: datetime, *, verbose: bool = False) -> Iterator[Ren
     if branches := tree(seen, now, whole=verbose):
         yield Text()
         yield _tree(branches)
+    said = Said(status.condition(ConditionType.READY).message)
     if status.failures:
         yield heading("Last failures")
-        yield _failures(seen, now)
+        yield _failures(seen, now, said)
     if shown := [each for each in status.conditions if verbose or is_bad(each)]:
         yield heading("Conditions")
-        yield _conditions(shown, now)
+        yield _conditions(shown, now, said)
 
 
 def _headline(seen: Overview, now: datetime) -> Iterator[RenderableType]:
@@ -196,24 +198,21 @@ def alarming(number: int) -> Text:
     return Text(str(number), BAD if number else "")
 
 
-def _failures(seen: Overview, now: datetime) -> RenderableType:
+def _failures(seen: Overview, now: datetime, said: Said) -> RenderableType:
     drawn = Columns("NODE", "STEP", "REASON", "AGO", "MESSAGE", spare=("AGO", "STEP"))
     for failure in seen.status.failures[:FAILURES_SHOWN]:
         step, when = failure.step or NOTHING, since(failure.time, now)
-        drawn.add_row(failure.node, step, failure.reason, when, failure.message)
+        drawn.add_row(failure.node, step, failure.reason, when, said.once(failure.message))
     if len(seen.status.failures) > FAILURES_SHOWN:
         return Group(drawn, Text(f"All of them: {called()} failures {seen.upgrade.name}", FAINT))
     return drawn
 
 
-def _conditions(listed: Iterable[Condition], now: datetime) -> RenderableType:
+def _conditions(listed: Iterable[Condition], now: datetime, said: Said) -> RenderableType:
     drawn = Columns("CONDITION", "STATUS", "REASON", "FOR", "MESSAGE", spare=("FOR", "REASON"))
-    said = ""
     for each in listed:
         status = Text(each.status, BAD if is_bad(each) else "")
-        message = "the same" if each.message == said else each.message
-        drawn.add_row(each.type, status, each.reason, since(each.last_transition_time, now), message)
-        said = each.message
+        drawn.add_row(each.type, status, each.reason, since(each.last_transition_time, now), said.once(each.message))
     return drawn
 
 
@@ -232,14 +231,21 @@ def _tree(branches: Iterable[Branch]) -> RenderableType:
     """Draw the waves with their nodes and steps, and what the marks and bars mean."""
     drawn = Columns("WAVE, NODE, STEP", "STATE", "NODES", "TOOK", "ABOUT", spare=("NODES", "TOOK"))
     for guide, branch in _lines(tuple(branches), ""):
+        wave = branch.wave
+        # A wave that is over, and none of whose nodes runs the version, looks as its nodes do.
+        bad = wave is not None and wave.state is WaveState.COMPLETED and _all_bad(wave)
         drawn.add_row(
-            Text.assemble((guide, FAINT), mark(branch.state), f" {branch.name}"),
-            coloured(branch.state),
+            Text.assemble((guide, FAINT), mark("Failed" if bad else branch.state), f" {branch.name}"),
+            Text(branch.state, BAD) if bad else coloured(branch.state),
             Text() if branch.wave is None else progress(branch.wave, SHORT_BAR),
             NOTHING if branch.took is None else lasting(branch.took),
             branch.about,
         )
     return Group(drawn, _legend())
+
+
+def _all_bad(wave: WaveStatus) -> bool:
+    return bool(wave.failed + wave.refused) and not wave.succeeded + wave.skipped
 
 
 def _legend() -> Text:

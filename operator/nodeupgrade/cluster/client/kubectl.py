@@ -10,12 +10,13 @@ import json
 import os
 import re
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.refusals import failure
-from nodeupgrade.cluster.kube_api import NoClusterError, NoCredentialsError, UnavailableError
+from nodeupgrade.cluster.client.requesting import RequestingKube
+from nodeupgrade.cluster.kube_api import NoClusterError, NoCredentialsError, Resource, UnavailableError, WatchEvent
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.text import one_line, parse_json, trimmed
 
@@ -109,8 +110,19 @@ class Kubectl:
         except (ValueError, TypeError) as error:
             raise UnavailableError(f"cannot {what} because the API server's answer is not JSON") from error
 
-    async def close(self) -> None:
-        """Nothing stays open."""
+
+class KubectlClient(RequestingKube):
+    """What commands need of the API server, by kubectl; it is asked neither to watch nor to change a status."""
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        labels: Mapping[str, str] | None = None,
+        fields: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        raise NotImplementedError(f"kubectl is not asked to watch {resource.plural}")
 
 
 def _patch(path: str, query: Mapping[str, str], body: object) -> list[str]:

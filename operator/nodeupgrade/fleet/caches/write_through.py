@@ -82,9 +82,11 @@ class WriteThrough(TypedKube):
         write = self._kube.set_condition(resource, name, kind, condition, resource_version=resource_version)
         return await self._learnt(resource, name, write)
 
-    async def delete(self, resource: Resource, name: str, *, uid: str | None = None) -> None:
+    async def delete(
+        self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
+    ) -> None:
         try:
-            await self._kube.delete(resource, name, uid=uid)
+            await self._kube.delete(resource, name, uid=uid, resource_version=resource_version)
         except (ConflictError, NotFoundError, UnavailableError):
             await self._refresh(resource, name, uid)
             raise

@@ -122,7 +122,7 @@ class Actuator:
                 metadata = {"annotations": {BASELINE_ANNOTATION: None}}
                 await self._merge_task(task, {"spec": {"action": TaskAction.RELEASE.value}, "metadata": metadata})
             case actions.DropTask(task=task):
-                await kube.delete(TASKS, task.name, uid=task.uid)
+                await kube.delete(TASKS, task.name, uid=task.uid, resource_version=task.resource_version)
             case actions.RaiseGuard() | actions.NarrowGuard() | actions.DeclineGuard() | actions.LiftGuard():
                 await self._write_guard(action)
             case actions.CreateAgent():

@@ -1,4 +1,7 @@
-"""Tasks that no rollout manages any more: their Nodes or their rollouts are gone, and no run is in progress."""
+"""Tasks that no rollout manages any more: their Nodes or their rollouts are gone, and no run is in progress.
+
+What a run has come to stays with its Node. A task whose run never began would be shown as pending for ever.
+"""
 
 import contextlib
 from collections.abc import Mapping
@@ -27,50 +30,58 @@ class LeftoverTasks:
     namespace: str
 
     async def clean(self) -> tuple[NodeName, ...]:
-        """Delete the tasks whose Nodes are gone, release those without a run in progress, and return their nodes.
+        """Delete the tasks without a Node or a record, release those without a run in progress, and return their nodes.
 
         Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
         """
         nodes = await self.source.get_nodes()
-        tasks = {name: task for name, task in (await self.source.get_tasks()).items() if task.open or name not in nodes}
-        if not tasks:
+        tasks = tuple((await self.source.get_tasks()).values())
+        suspects = [task for task in tasks if task.open or _never_began(task) or task.name not in nodes]
+        if not suspects:
             return ()
         known = {each.uid: each for each in (await self.source.list_upgrades()).values()}
-        idle = [task for task in tasks.values() if _is_left(task, known)]
+        slots = nodes_in_flight(known.values())
+        idle = [task for task in suspects if _is_left(task, known, slots)]
         gone = [task.name for task in idle if task.name not in nodes and not _is_counted(task, known)]
+        empty = [task.name for task in idle if task.name in nodes and _is_empty(task, known)]
         ownerless = (task for task in idle if task.spec.upgrade_ref.uid not in known)
         over = [task.name for task in ownerless if task.name in nodes and _is_over(task, nodes[task.name])]
-        deleted = [name for name in gone if await self._delete(name, known)]
+        deleted = [name for name in (*gone, *empty) if await self._delete(name, known)]
         released = [name for name in over if await self._release(name, known)]
         return (*deleted, *released)
 
     async def _delete(self, name: NodeName, known: Mapping[str, KnownUpgrade]) -> bool:
         """Delete a task after another look at it and at its Node."""
         task = await self._task(name)
-        if task is None or not _is_left(task, known) or _is_counted(task, known):
+        if task is None or not _is_left(task, known, nodes_in_flight(known.values())) or _is_counted(task, known):
             return False
-        with contextlib.suppress(NotFoundError):
-            await self.kube.get(NODES, name)
-            return False
+        if not _is_empty(task, known) or await self._has_agent(name):
+            with contextlib.suppress(NotFoundError):
+                await self.kube.get(NODES, name)
+                return False
         with contextlib.suppress(ConflictError, RejectedError):  # the next sweep tries again
-            await self.kube.delete(TASKS, name, uid=task.uid)
+            await self.kube.delete(TASKS, name, uid=task.uid, resource_version=task.resource_version)
             return True
         return False
 
     async def _release(self, name: NodeName, known: Mapping[str, KnownUpgrade]) -> bool:
         """Release a task that has no agent; the agent of a late write finds it released."""
-        agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
-        if any(pod.node == name and not pod.over for pod in map(view_agent, agents)):
+        if await self._has_agent(name):
             return False
         task = await self._task(name)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             node = view_node(await self.kube.get(NODES, name))
-            if task is None or not (_is_left(task, known) and _is_over(task, node)):
+            slots = nodes_in_flight(known.values())
+            if task is None or not (_is_left(task, known, slots) and _is_over(task, node)):
                 return False
             released = {"spec": {"action": TaskAction.RELEASE.value}}
             await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
             return True
         return False
+
+    async def _has_agent(self, name: NodeName) -> bool:
+        agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
+        return any(pod.node == name and not pod.over for pod in map(view_agent, agents))
 
     async def _task(self, name: NodeName) -> Task | None:
         with contextlib.suppress(NotFoundError, MalformedObjectError):
@@ -78,10 +89,21 @@ class LeftoverTasks:
         return None
 
 
-def _is_left(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
+def _is_left(task: Task, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None) -> bool:
     """Report whether no rollout may still act on the task's node: its own has ended or is gone, no other has a slot."""
-    owner, slots = known.get(task.spec.upgrade_ref.uid), nodes_in_flight(known.values())
+    owner = known.get(task.spec.upgrade_ref.uid)
     return (owner is None or not owner.active) and slots is not None and task.name not in slots
+
+
+def _never_began(task: Task) -> bool:
+    """Report whether a run waits for its turn, or was released before anything was handed over."""
+    return not task.open and task.verdict is None and task.untouched
+
+
+def _is_empty(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
+    """Report whether a task has nothing to say: its run never began, and no rollout that exists has had one here."""
+    rollouts = {task.spec.upgrade_ref.uid, *(run.upgrade_uid for run in task.spec.history)}
+    return _never_began(task) and rollouts.isdisjoint(known)
 
 
 def _is_over(task: Task, node: NodeView) -> bool:

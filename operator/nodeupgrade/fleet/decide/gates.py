@@ -139,7 +139,7 @@ def causes_differ(at: GateInput) -> Finding | None:
     last = sorted(verdicts, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))[-IN_A_ROW:]
     if len(last) < IN_A_ROW or len({verdict.reason for verdict in last}) > 1 or last[0].reason not in _REPEATED:
         return None
-    detail = f"{len(last)} nodes in a row ended with {last[0].reason}: {last[-1].message}"
+    detail = f"{len(last)} nodes in a row ended with {last[0].reason}: {last[-1].message.removesuffix('.')}"
     return Finding(reason=Reason.SAME_CAUSE_REPEATED, detail=detail)
 
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 
-from nodeupgrade.cluster.connect import connect
+from nodeupgrade.cluster.connect import connect_pod
 from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node.agent.serve import Agent
 from nodeupgrade.node.agent.settings import AgentSettings
@@ -18,7 +18,7 @@ from nodeupgrade.node.wiring import bundles_from_pod, host_from_pod, runs_from_p
 async def _main() -> None:
     settings = AgentSettings.from_environment(os.environ)
     host = host_from_pod(settings.host)
-    async with connect() as kube:
+    async with connect_pod() as kube:
         await Agent(
             settings,
             kube,

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus
-from nodeupgrade.cli.screens.formatting import Columns, bar, is_bad, lasting, spaced
+from nodeupgrade.cli.screens.formatting import Columns, Said, bar, is_bad, lasting, spaced
 
 numbers = st.integers(0, 6000)
 
@@ -88,3 +88,13 @@ def test_replaced_static_pods_are_no_alarm() -> None:
 
     assert not is_bad(told)
     assert is_bad(replace(told, reason="RestartsDetected"))
+
+
+def test_a_message_is_shown_once_and_what_only_resembles_it_is_another() -> None:
+    said = Said("it broke. 2 pods flapped.")
+
+    assert [
+        said.once(each) for each in ("it broke", "it broke.", "it brok", "it broke; retry", "it broke; retry.", "")
+    ] == [
+        *("as above", "as above", "it brok", "it broke; retry", "as above", ""),
+    ]

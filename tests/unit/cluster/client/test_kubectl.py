@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.client.client import KubeClient
-from nodeupgrade.cluster.client.kubectl import Kubectl
+from nodeupgrade.cluster.client.kubectl import Kubectl, KubectlClient
 from nodeupgrade.cluster.kube_api import (
     PODS,
     UPGRADES,
@@ -67,17 +66,17 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 async def client_with(kubectl: Kubectl, what: str) -> Any:
-    async with KubeClient.by_kubectl(kubectl) as kube:
-        match what:
-            case "pages":
-                return [page async for page in kube.pages(PODS)]
-            case "merge":
-                patch: Json = {"spec": {"action": "Pause"}}
-                return await kube.merge(UPGRADES, "--up", patch, resource_version="7", field_manager="me", dry_run=True)
-            case "try_create":
-                return await kube.try_create(PODS.within("a"), {"kind": "Pod"})
-            case _:
-                return await kube.get(UPGRADES, what)
+    kube = KubectlClient(kubectl)
+    match what:
+        case "pages":
+            return [page async for page in kube.pages(PODS)]
+        case "merge":
+            patch: Json = {"spec": {"action": "Pause"}}
+            return await kube.merge(UPGRADES, "--up", patch, resource_version="7", field_manager="me", dry_run=True)
+        case "try_create":
+            return await kube.try_create(PODS.within("a"), {"kind": "Pod"})
+        case _:
+            return await kube.get(UPGRADES, what)
 
 
 def test_a_page_is_a_request_of_its_own_in_the_given_context(program: Program) -> None:
