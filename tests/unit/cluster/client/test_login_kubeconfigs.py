@@ -123,6 +123,7 @@ async def test_of_two_that_log_in_at_once_each_hears_of_itself(tmp_path: Path) -
     )
 
     assert isinstance(bad, NoCredentialsError)
+    assert not isinstance(good, BaseException)
     assert good.configuration.api_key["BearerToken"] == "Bearer mine"
 
 
