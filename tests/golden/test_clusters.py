@@ -43,6 +43,8 @@ def test_looking(clusters: dict[str, Cluster]) -> None:
     assert [(each["context"], bool(each["error"]), len(each["rollouts"])) for each in document] == [
         ("prod-fra", False, 5), ("prod-lon", False, 2), ("prod-ams", True, 0), ("staging", False, 1)
     ]  # fmt: skip
+    (running,) = (each for each in document[0]["rollouts"] if each["name"] == ROLLOUT)
+    assert running["inFlight"] == ["web-a-3", "web-a-4"]
 
 
 def test_one_context_by_its_name_is_one_cluster(clusters: dict[str, Cluster]) -> None:

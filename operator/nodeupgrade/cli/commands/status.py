@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import Seconds, World
@@ -105,15 +104,14 @@ def _is_over(seen: Overview, until: Until) -> bool:
 
 
 async def _of_several(clusters: Clusters, *, name: str | None, watched: bool, output: str, **others: Any) -> int:
-    """Show a line for each cluster; tasks of nodes are read for programs only, as each costs a request."""
+    """Show a line for each cluster, which costs it one request: tasks of nodes in flight would cost one each."""
     if watched or any(others.values()):
         raise click.UsageError("--watch and --verbose, and what belongs to them, show one cluster; give one --context")
     world = clusters.connection.world
 
     async def look(_context: str, kube: KubeApi) -> list[Overview]:
         listed = await cluster_objects.upgrades(kube) if name is None else [await cluster_objects.upgrade(kube, name)]
-        read = _in_flight if output != "text" else _no_tasks
-        return [overview(each, await read(kube, each), world.now()) for each in listed]
+        return [overview(each, {}, world.now()) for each in listed]
 
     answers = await clusters.ask(look)
     reports = [
@@ -215,13 +213,8 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
 
 async def _every(world: World, kube: KubeApi) -> list[Overview]:
     """Read all rollouts with the tasks of their nodes in flight."""
-    listed = await cluster_objects.upgrades(kube)
-    return [overview(each, await _in_flight(kube, each), world.now()) for each in listed]
-
-
-async def _in_flight(kube: KubeApi, upgrade: Upgrade) -> dict[str, Task]:
-    return await cluster_objects.tasks_named(kube, upgrade.status.flying)
-
-
-async def _no_tasks(_kube: KubeApi, _upgrade: Upgrade) -> dict[str, Task]:
-    return {}
+    found = []
+    for upgrade in await cluster_objects.upgrades(kube):
+        tasks = await cluster_objects.tasks_named(kube, upgrade.status.flying)
+        found.append(overview(upgrade, tasks, world.now()))
+    return found

@@ -29,8 +29,8 @@ class ClusterReport:
         return not self.error and not any(needs_a_person(each) for each in self.shown)
 
     def document(self) -> Json:
-        """Return it as JSON, with all rollouts."""
-        rollouts = [each.document() for each in self.rollouts]
+        """Return it as JSON, with all rollouts; of nodes in flight the names alone are known."""
+        rollouts = [{**each.document(), "inFlight": list(each.status.flying)} for each in self.rollouts]
         return {"context": self.context, "error": self.error or None, "rollouts": rollouts}
 
 
