@@ -141,8 +141,8 @@ SHAPES: dict[str, Harm] = {
 }
 """What happens on the node besides, from before the upgrade until it has ended."""
 
-BY_NAME_ONLY = frozenset({"one pod every 0.5 s", "images patched in place"})
-"""Shapes that run only if they are named: the first is more than two cores can start, the other was not tried yet."""
+BY_NAME_ONLY = frozenset({"one pod every 0.5 s"})
+"""Shapes that run only if they are named: they are more than two cores can start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,8 @@ def attempt(report: RunReport | None, *changed: str, stopped: bool = True) -> Jo
 
 
 def harmed(report: RunReport, *labels: str, more: int = 0) -> RunReport:
-    return replace(report, listed=labels, restarted=len(labels) + more)
+    restarted = len(labels) + more
+    return replace(report, listed=labels, restarted=restarted, same=max(0, report.baseline - restarted))
 
 
 def test_one_attempt_is_what_it_says() -> None:
@@ -55,19 +56,22 @@ def test_an_attempt_that_goes_on_sums_up_to_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "restarted", "listed"),
+    ("reports", "restarted", "listed", "same"),
     [
-        ((harmed(TURNED_BACK, "a"), UPGRADED), 1, ("a",)),
-        ((harmed(TURNED_BACK, "a"), harmed(UPGRADED, "b")), 2, ("a", "b")),
-        ((harmed(TURNED_BACK, "a"), harmed(UPGRADED, "a")), 1, ("a",)),
-        ((harmed(TURNED_BACK, "a", more=30), harmed(TURNED_BACK, "b"), UPGRADED), 32, ("a", "b")),
+        ((harmed(TURNED_BACK, "a"), UPGRADED), 1, ("a",), 3),
+        ((harmed(TURNED_BACK, "a"), harmed(UPGRADED, "b")), 2, ("a", "b"), 2),
+        ((harmed(TURNED_BACK, "a"), harmed(UPGRADED, "a")), 1, ("a",), 3),
+        ((harmed(TURNED_BACK, "a", more=30), harmed(TURNED_BACK, "b"), UPGRADED), 32, ("a", "b"), 0),
     ],
 )
-def test_what_restarted_adds_up(reports: tuple[RunReport, ...], restarted: int, listed: tuple[str, ...]) -> None:
+def test_what_restarted_adds_up(
+    reports: tuple[RunReport, ...], restarted: int, listed: tuple[str, ...], same: int
+) -> None:
     found = summed_up([attempt(report) for report in reports])
 
     assert found is not None
     assert (found.outcome, found.restarted, found.listed) == (Outcome.UPGRADED, restarted, listed)
+    assert found.same == same
 
 
 def test_no_more_is_listed_than_there_is_room_for() -> None:

@@ -1,0 +1,49 @@
+"""A seed stands for a node and its swaps, always the same ones."""
+
+import random
+
+import pytest
+
+from e2e.busy import SHAPES
+from e2e.soak import draw, playable
+
+BOTH = ("containerd", "docker")
+
+
+def _chance() -> random.Random:
+    return random.Random(1)  # noqa: S311 - a trial, not a secret
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_repeats(seed: int) -> None:
+    node = draw.node(seed, BOTH)
+    swaps = [draw.swap(node, number) for number in range(1, 30)]
+
+    assert node == draw.node(seed, BOTH)
+    assert swaps == [draw.swap(node, number) for number in range(1, 30)]
+    assert {swap.shape for swap in swaps} <= SHAPES.keys()
+    assert not any(swap.fault for swap in swaps) or node.pair.all_change
+    assert all(swap.shape == "quiet" for swap in swaps if swap.fault and swap.fault.reboots)
+
+
+def test_pods_that_were_drawn_need_nothing_that_a_lab_lacks() -> None:
+    pods = playable.drawn(_chance(), 200, "node1", sidecars=True)
+    volumes = [volume for pod in pods for volume in pod["spec"]["volumes"]]
+    mounted = [
+        (pod["metadata"]["name"], mount["name"])
+        for pod in pods
+        for container in (*pod["spec"]["initContainers"], *pod["spec"]["containers"])
+        for mount in container["volumeMounts"]
+    ]
+
+    assert len({pod["metadata"]["name"] for pod in pods}) == 200
+    assert all(volume.keys() == {"name", "emptyDir"} for volume in volumes)
+    there = {(pod["metadata"]["name"], volume["name"]) for pod in pods for volume in pod["spec"]["volumes"]}
+    assert set(mounted) <= there
+    assert "hostPort" not in str(pods)
+
+
+def test_older_kubelets_get_no_sidecars() -> None:
+    pods = playable.drawn(_chance(), 200, "node1", sidecars=False)
+
+    assert not any("restartPolicy" in container for pod in pods for container in pod["spec"]["initContainers"])
