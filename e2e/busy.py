@@ -19,7 +19,7 @@ from e2e import pods
 from e2e.cluster import Cluster, Object
 from e2e.faults.fault import UP, Fault, upgrade_under
 from e2e.faults.kinds.pods import again_and_again, streaming
-from e2e.faults.run import RUNS, FaultRun, Harm
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import Lab, LabSpec
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.progress import Lines
@@ -189,18 +189,17 @@ def main(size: int, only: tuple[str, ...], name: str, file: Path | None) -> None
 
 
 def _swap(cluster: Cluster, shape: str, size: int, known: dict[tuple[str, str], str]) -> Swap:
-    ran = _runs(cluster)
     row = upgrade_under(cluster, Fault(f"busy/{re.sub('[^a-z0-9]+', '-', shape.lower())}", SHAPES[shape], UP), known)
-    attempts, task = len(_runs(cluster) - ran), cluster.task()
+    task = cluster.task()
     this = task["spec"]["upgradeRef"]["name"]
     refused = sum(run["upgrade"] == this for run in task["spec"].get("history", ()))
-    late = (f"{attempts} attempts",) if attempts > ATTEMPTS else ()
+    late = (f"{row.attempts} attempts",) if row.attempts > ATTEMPTS else ()
     return Swap(
         shape=shape,
         pods=size,
         to=cluster.kubelet_version(),
         ended=row.ended,
-        attempts=attempts,
+        attempts=row.attempts,
         refused=refused,
         kubelet_down_seconds=float(row.down) if row.down else None,
         row_seconds=round(row.seconds),
@@ -208,10 +207,6 @@ def _swap(cluster: Cluster, shape: str, size: int, known: dict[tuple[str, str], 
         notes=row.notes,
         complaints=(*row.complaints, *late),
     )
-
-
-def _runs(cluster: Cluster) -> set[str]:
-    return {path.name for path in (cluster.node.disk / RUNS).glob("*")}
 
 
 if __name__ == "__main__":

@@ -44,6 +44,7 @@ class Row:
     down: str
     notes: str
     complaints: Sequence[str]  # what is not as it must be; empty if it went well
+    attempts: int = 0  # runs that an executor began
     containers: int = 0  # that ran before, and ``sandboxes``
     sandboxes: int = 0
     disturbed: Sequence[str] = ()  # ``namespace/name`` of the pod of each instance that did not survive
@@ -99,6 +100,7 @@ def upgrade_under(
         down=down,
         notes="; ".join(run.notes),
         complaints=complaints,
+        attempts=run.attempts(),
         containers=len(run.before.running()),
         sandboxes=sum(sandbox.running for sandbox in run.before.sandboxes),
         disturbed=disturbed,

@@ -116,6 +116,10 @@ class FaultRun:
         root = self.cluster.node.root if self.cluster.node.alive else self.cluster.node.disk
         return list((root / RUNS).glob("*"))
 
+    def attempts(self) -> int:
+        """Count the runs that an executor began for this NodeUpgrade; a node keeps the last five of all."""
+        return len({path.name for path in self.runs()} - self.runs_before)
+
     def _newest(self) -> str:
         return max((path.name for path in self.runs()), default="")
 

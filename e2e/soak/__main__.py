@@ -22,7 +22,7 @@ from e2e.cluster import Cluster, Object
 from e2e.faults.along import carrying
 from e2e.faults.fault import UP, Fault, upgrade_under
 from e2e.faults.oracle import FLAGS_LEFT_OUT
-from e2e.faults.run import RUNS, FaultRun, Harm
+from e2e.faults.run import FaultRun, Harm
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster.podstatus import runs
@@ -164,8 +164,7 @@ def _not_running(lab: Lab, names: list[str]) -> list[str]:
 
 
 def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple[str, str], str], count: int) -> Line:
-    old, ran = cluster.kubelet_version(), _runs(cluster)
-    pair = drawn.pair
+    old, pair = cluster.kubelet_version(), drawn.pair
     new = pair.new if old == pair.old else pair.old
     with _artifact(cluster, swap.source, new) as artifact:
         row = upgrade_under(
@@ -193,7 +192,7 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
         containers=row.containers,
         sandboxes=row.sandboxes,
         ended=row.ended,
-        attempts=len(_runs(cluster) - ran),
+        attempts=row.attempts,
         kubelet_down_seconds=float(row.down) if row.down else None,
         row_seconds=round(row.seconds),
         load=round(os.getloadavg()[0], 1),
@@ -232,10 +231,6 @@ def _together(*harms: Harm) -> Harm:
             next(each, None)
 
     return harm
-
-
-def _runs(cluster: Cluster) -> set[str]:
-    return {path.name for path in (cluster.node.disk / RUNS).glob("*")}
 
 
 if __name__ == "__main__":

@@ -17,8 +17,6 @@ CALM = ("quiet", "quiet", "crash loops")
 """Shapes beside a fault, which may need to see the run begin at once; one that reboots waits until all pods run."""
 BUSY = ("quiet", "quiet", "crash loops", "one pod every 5 s", "one pod every 1.5 s", "a Deployment scaled up and down",
         "CronJobs each minute", "images patched in place")  # fmt: skip
-UNSUITED = ("operator/image", "api/cut-", "after/")
-"""Beginnings of the names of faults that change what the swaps after them need."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,5 +98,5 @@ def _faults(pair: Pair) -> list[Fault]:
     runtime = runtime_named(pair.runtime)
     if not pair.all_change:
         return []
-    fit = [fault for fault in FAULTS if fault.needs(runtime) and not fault.name.startswith(UNSUITED)]
+    fit = [fault for fault in FAULTS if fault.needs(runtime)]
     return fit if runtime.eras == (pair.old, pair.new) else [each for each in fit if each not in manifests.FAULTS]

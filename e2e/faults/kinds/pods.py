@@ -89,7 +89,7 @@ def streaming(every: float) -> Harm:
         looked, stopping = (Step.ARM_DEAD_MAN, Mark.DONE), (Step.STOP_KUBELET, Mark.DOING)
         if {looked, stopping} <= marks.keys():
             run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
-        run.notes.append(f"attempts: {len(run.runs()) - len(run.runs_before)}")
+        run.notes.append(f"attempts: {run.attempts()}")
         run.cluster.lab.kubectl("delete", "pods", "-n", NAMESPACE, "-l", _SHORT, "--wait=true", timeout=180)
         pods.wait_removed(run.cluster, "short-")
 

@@ -134,6 +134,17 @@ async def test_flags_that_would_go_are_listed(make: Make) -> None:
     assert previewed(await precheck(world)).removed_flags == (FLAG_REMOVED_IN_1_27,)
 
 
+async def test_a_flag_that_is_needed_on_the_way_back_is_listed(make: Make) -> None:
+    world = make("v1.24.17", "v1.23.17")
+    process = world.node.kubelet.process
+    assert process is not None
+    endpoint = "--container-runtime-endpoint=unix:///run/containerd/containerd.sock"
+    process.arguments = world.node.services.unit.arguments = (*process.arguments, endpoint)
+    world.kube.wish(allow_downgrade=True)
+
+    assert previewed(await precheck(world)).added_flags == ("--container-runtime=remote",)
+
+
 async def test_the_list_is_short_and_the_number_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pods = tuple(pod_json(f"web-{number}", "nginx") for number in range(25))
     world = make_world(tmp_path, monkeypatch, pods=pods, manifests={})

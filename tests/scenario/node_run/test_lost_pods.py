@@ -230,3 +230,4 @@ def test_pods_whose_containers_crash_are_lost_besides_the_containers_that_ran() 
     assert report.restarted > ran
     status = run_status("run", it.plan, parse(it.node.journal.data)[0])
     assert from_json(ContainerCounts, to_json(status.containers)) == status.containers
+    assert f"{report.restarted} containers and sandboxes restarted, {ran} containers ran before" in status.message

@@ -46,14 +46,16 @@ class LeftoverTasks:
         empty = [task.name for task in idle if task.name in nodes and _is_empty(task, known)]
         ownerless = (task for task in idle if task.spec.upgrade_ref.uid not in known)
         over = [task.name for task in ownerless if task.name in nodes and _is_over(task, nodes[task.name])]
-        deleted = [name for name in (*gone, *empty) if await self._delete(name, known)]
-        released = [name for name in over if await self._release(name, known)]
+        deleted = [name for name in (*gone, *empty) if await self._delete(name, known, slots)]
+        released = [name for name in over if await self._release(name, known, slots)]
         return (*deleted, *released)
 
-    async def _delete(self, name: NodeName, known: Mapping[str, KnownUpgrade]) -> bool:
+    async def _delete(
+        self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None
+    ) -> bool:
         """Delete a task after another look at it and at its Node."""
         task = await self._task(name)
-        if task is None or not _is_left(task, known, nodes_in_flight(known.values())) or _is_counted(task, known):
+        if task is None or not _is_left(task, known, slots) or _is_counted(task, known):
             return False
         if not _is_empty(task, known) or await self._has_agent(name):
             with contextlib.suppress(NotFoundError):
@@ -64,14 +66,15 @@ class LeftoverTasks:
             return True
         return False
 
-    async def _release(self, name: NodeName, known: Mapping[str, KnownUpgrade]) -> bool:
+    async def _release(
+        self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None
+    ) -> bool:
         """Release a task that has no agent; the agent of a late write finds it released."""
         if await self._has_agent(name):
             return False
         task = await self._task(name)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             node = view_node(await self.kube.get(NODES, name))
-            slots = nodes_in_flight(known.values())
             if task is None or not (_is_left(task, known, slots) and _is_over(task, node)):
                 return False
             released = {"spec": {"action": TaskAction.RELEASE.value}}
