@@ -164,11 +164,6 @@ class Cluster:
         """Wait until nothing on the node changes any more."""
         return self.node.settled(quiet=2)
 
-    def swap_naively(self, version: str) -> NodeSnapshot:
-        """Swap the kubelet the usual way, and wait until it has restarted what it restarts."""
-        self.node.swap_naively(version)
-        return self.node.settled(quiet=8)
-
 
 def quickly(**verify: object) -> Object:
     """Return ``verify`` of a run whose settle period and guard are not what is tested."""

@@ -17,6 +17,7 @@ from e2e.conftest import MakeLab
 from e2e.fleet import Fleet, kill_new_kubelet
 from e2e.lab.cluster import deploy
 from e2e.lab.nodes.nodeimages import BUSYBOX
+from e2e.naive import survivors
 
 pytestmark = pytest.mark.long
 
@@ -164,13 +165,7 @@ def test_the_pause_annotation_wins_over_git_and_a_second_upgrade_queues(fleet: F
 
 def test_control_a_naive_swap_restarts_everything(fleet: Fleet) -> None:
     node = fleet.nodes[order(fleet)[0]]
-    before = node.settled(quiet=2)
-    sidecars = {c.id for c in before.running() if c.name == "sidecar"}  # compared only from 1.32 on
-
-    node.swap_naively(NEW)
-
-    survivors = {c.id for c in node.settled(quiet=8).running()} & {c.id for c in before.running()}
-    assert survivors <= sidecars
+    assert survivors(node, NEW) == set()
 
 
 def shown(fleet: Fleet) -> str:

@@ -17,6 +17,7 @@ from e2e.faults import tamper
 from e2e.lab.cluster import deploy
 from e2e.lab.oracle.snapshot import NodeSnapshot, compare
 from e2e.looks import planned
+from e2e.naive import wait_restarted
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
@@ -145,6 +146,8 @@ def test_control_a_naive_swap_restarts_exactly_what_was_forecast(cluster: Cluste
     said = forecast(cluster)
     cluster.delete(name)
 
-    survivors = {c.id for c in cluster.swap_naively(version).running()}
+    cluster.node.swap_naively(version)
+    wait_restarted(cluster.node, {c.id for c in before.running() if f"{c.pod}/{c.name}" in said})
+    survivors = {c.id for c in cluster.node.settled(quiet=8).running()}
 
     assert said == sorted(f"{c.pod}/{c.name}" for c in before.running() if c.id not in survivors)

@@ -16,6 +16,7 @@ from e2e.cluster import NOTICED, Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
+from e2e.naive import survivors
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 60
@@ -222,19 +223,5 @@ def test_nor_the_way_back(cluster: Cluster) -> None:
 
 def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None:
     """Without this, none of the above would prove anything."""
-    before = cluster.wait_settled()
-    compared = {c.id for c in before.running()} - sidecars(cluster)
-
-    survivors = {c.id for c in cluster.swap_naively(NEW).running()} & compared
-    assert survivors == set()
-
-
-def sidecars(cluster: Cluster) -> set[str]:
-    """Return the IDs of restartable init containers."""
-    pods = cluster.lab.api.list("pods")
-    return {
-        status["containerID"].removeprefix("containerd://")
-        for pod in pods
-        for status in pod["status"].get("initContainerStatuses", [])
-        if "running" in status.get("state", {})
-    }
+    cluster.wait_settled()
+    assert survivors(cluster.node, NEW) == set()

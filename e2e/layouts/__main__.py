@@ -15,6 +15,7 @@ from e2e.lab.binaries import components
 from e2e.lab.progress import Lines
 from e2e.layouts.catalogue import LAYOUTS
 from e2e.layouts.layout import Layout, lay_out
+from e2e.naive import wait_restarted
 from e2e.pods import claiming
 
 OLD, NEW = PAIR = "1.30.14", "1.33.13"
@@ -146,6 +147,7 @@ def _swapped_naively(cluster: Cluster, layout: Layout, new: str) -> int:
     node.exec("sh", "-ec", f"mount -o remount,bind,rw /usr 2>/dev/null || true; cp /var/tmp/kubelet {layout.kubelet}")
     node.exec("systemctl", "start", "kubelet")
     node.wait_kubelet_healthy()
+    wait_restarted(node, ran)
     kept = {container.id for container in node.settled(quiet=8).running()}
     return len(ran - kept)
 
