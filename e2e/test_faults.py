@@ -15,7 +15,6 @@ from e2e.faults.kinds import FAULTS
 from e2e.faults.run import SETTLE
 
 CHOSEN = (
-    "at/rewrite-hashes.after-first/kill",
     "at/rewrite-hashes.after-first-back/kill",
     "rescue/read-back.done",
     "runtime/killed-rewritten",
@@ -23,13 +22,11 @@ CHOSEN = (
     "api/waited-for",
     "kubelet/immutable",
     "drift/environment-file",
-    "tool/program",
     "power/swap-binary.done",
 )
 """The power cut comes last: it ends every container."""
 GUARDED = frozenset({
-    "at/rewrite-hashes.after-first/kill", "at/rewrite-hashes.after-first-back/kill", "api/waited-for",
-    "power/swap-binary.done",
+    "at/rewrite-hashes.after-first-back/kill", "api/waited-for", "power/swap-binary.done",
 })  # fmt: skip
 """Where the readiness guard must not be left behind. Elsewhere the fault has nothing to do with it, and to wait for
 what the kubelet reports when it has ended takes longer than the run; `make e2e-faults` has it in every row.

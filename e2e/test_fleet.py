@@ -127,6 +127,7 @@ def test_a_failing_node_stops_the_rollout_until_retry_and_a_foreign_cordon_is_re
     fleet.lab.kubectl("uncordon", foreign)
 
 
+@pytest.mark.slow
 def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: Fleet) -> None:
     behind = {name for name, version in fleet.versions().items() if version == OLD}
     with nothing_restarts(fleet):
@@ -140,6 +141,7 @@ def test_deletion_in_mid_flight_finishes_that_node_and_touches_no_other(fleet: F
     assert [p["metadata"]["name"] for p in pods if "agent" in p["metadata"]["name"]] == []
 
 
+@pytest.mark.slow
 def test_the_pause_annotation_wins_over_git_and_a_second_upgrade_queues(fleet: Fleet) -> None:
     with nothing_restarts(fleet):
         fleet.apply("paused", OLD, allowDowngrade=True, verify=quickly())

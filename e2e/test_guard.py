@@ -71,6 +71,7 @@ def test_with_the_guard_nobody_notices(cluster: Cluster) -> None:
     nobody_noticed(cluster, clients.swap(cluster, OLD, "Auto", pods=PODS))
 
 
+@pytest.mark.slow
 def test_nor_the_other_way_and_a_container_that_crashes_meanwhile_is_reported_at_once(cluster: Cluster) -> None:
     verify = {"settle": "30s", "readinessGuard": "Require"}
     with Crash(cluster, after=8) as crash:

@@ -82,6 +82,7 @@ def test_without_a_guard_services_lose_endpoints(cluster: Cluster) -> None:
     assert set(hazards(unasked)) == {"StartupProbeRunsAgain"}
 
 
+@pytest.mark.slow
 def test_a_container_that_may_be_killed_while_it_is_watched_refuses_the_node(cluster: Cluster) -> None:
     image = probed.workload(1, cluster.node.name, kubelet=OLD, slowest=10)[0]["spec"]["containers"][0]
     probe = {"tcpSocket": {"port": 1}, "periodSeconds": 5, "failureThreshold": 100}
