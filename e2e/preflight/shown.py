@@ -59,6 +59,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "files_keep_what_must_stay": "the NodeUpgrades of the rows exchange no files: unit tests",
     "features_of_pods_are_on": "needs a target from 1.34 on with a feature gate turned off: unit tests",
     "runtime_keeps_its_cgroup_driver": "containerd 1.6 of the lab does not report its driver: unit tests",
+    "devices_outlast_a_reload": "needs a node with the systemd cgroup driver: e2e/test_devices.py",
     "pods_stay_on_a_cordoned_node": "needs a descheduler: scenario tests",
     "longhorn_stays_ready": "needs Longhorn: scenario tests",
     "nobody_may_begin_an_upgrade": "needs a distribution with such a service: unit tests",

@@ -83,6 +83,10 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.POD_CGROUP_WOULD_CHANGE, "its cgroup lacks cpuset, hugetlb",
         {"cgroups": group(incomplete={"default/web": ("cpuset", "hugetlb")})},
     ),
+    "a GPU that systemd does not know of": (
+        Reason.DEVICES_WOULD_BE_LOST, "does not know of its devices c 195:0 rw",
+        {"fragile_devices": {"default/job/main": ("c 195:0 rw",)}},
+    ),
     "a limit that sinks below what is used": (
         Reason.POD_CGROUP_WOULD_CHANGE, "would limit them to 6144Mi", {"settings": RESERVED, "cgroups": group()},
     ),

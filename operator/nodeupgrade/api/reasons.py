@@ -126,6 +126,9 @@ class Reason(StrEnum):
         "wait until the pod is gone, or accept the check: if the rule applies during the run, the node is rolled back")
     POD_CGROUP_WOULD_CHANGE = ("PodCgroupWouldChange", "the new kubelet would move a running pod to another cgroup",
         "keep the node's cgroup settings as they are")
+    DEVICES_WOULD_BE_LOST = ("DevicesWouldBeLost",
+        "a running container may use devices that systemd does not know of, and a daemon-reload would take them away",
+        "have NVIDIA's container toolkit use CDI instead of its legacy hook, then recreate the container")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",
         "wait; the node is examined three more times automatically; after that, retry")
     UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager",
@@ -204,8 +207,8 @@ class Reason(StrEnum):
         "wait until it is done, or pause it")
     DESCHEDULER_EVICTS = ("DeschedulerEvicts",
         "a descheduler evicts the pods of cordoned nodes, and an upgrade cordons its node",
-        ("give its plugin RemovePodsViolatingNodeTaints `excludedTaints: [node.kubernetes.io/unschedulable]`, or "
-         "suspend it during the rollout"))
+        ("give its plugin RemovePodsViolatingNodeTaints `excludedTaints: [node.kubernetes.io/unschedulable]`, "
+         "suspend it during the rollout, or set spec.nodes.cordon: false"))
     KUBELET_FROM_PACKAGE = ("KubeletFromPackage",
         "the kubelet belongs to a package, whose next upgrade or reinstallation would undo the node's upgrade",
         "hold the package (kubelet.package: Hold, apt-mark hold, dnf versionlock add), or set kubelet.package: Ignore")

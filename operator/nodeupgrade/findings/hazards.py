@@ -117,6 +117,7 @@ class Hazard(StrEnum):
     RUNTIME_CHANGES = "the runtime that would start is not the one that runs"
     CGROUP_DRIVER_CHANGES = "the new kubelet uses another cgroup driver"
     CGROUP_CONTROLLER_MISSING = "a pod's cgroup lacks a controller that the kubelet needs"
+    DEVICES_TAKEN_AWAY = "a `daemon-reload` takes devices from a running container, which systemd does not know of"
     CGROUP_LIMIT_BELOW_USAGE = "the limit of all pods drops below what they use"
     CGROUP_ROOT_CHANGES = "cgroup root, QoS hierarchy or reserved cgroups change"
     VOLUME_LAYOUT_CHANGES = "the new kubelet looks for a mounted volume at another path, or by another plugin"

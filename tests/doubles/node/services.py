@@ -1,11 +1,12 @@
 """The node's service manager: the kubelet's unit, the runtime's, and the dead-man timer."""
 
 import shlex
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.node import LEASE_KEEPER, SHIELD
@@ -112,6 +113,7 @@ class SimulatedServices:
         shutting_down: the node is shutting down, and its kubelet ends its pods.
         lost: units whose files were in memory when the node rebooted, or were removed before systemd read its files.
         unstartable: units whose program systemd cannot execute and keeps restarting.
+        scopes: what systemd knows of the devices of containers, by their unit.
         runtime_command: the runtime's command line, as of the last time unit files were read.
     """
 
@@ -130,6 +132,7 @@ class SimulatedServices:
         self.shutting_down = False
         self.lost: set[str] = set()
         self.unstartable: set[str] = set()
+        self.scopes: dict[str, UnitDevices] = {}
         self.unit = KubeletUnit(disk)
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._loaded = dict.fromkeys(UNIT_FILES, LoadedFiles())
@@ -195,6 +198,11 @@ class SimulatedServices:
     def version(self) -> int:
         """What the nodes of the lab have."""
         return 252
+
+    def devices(self, units: Collection[str]) -> dict[str, UnitDevices]:
+        """What ``scopes`` says; any other unit may use all."""
+        self._calls.read("services.devices")
+        return {unit: self.scopes.get(unit, UnitDevices(policy="auto")) for unit in units}
 
     def log(self, unit: str) -> tuple[str, ...]:
         """The log of a unit: what the kubelet wrote; for the runtime, whether it logs at all."""

@@ -70,6 +70,23 @@ def test_what_our_own_reload_takes_from_the_pods_is_seen_before_the_kubelet_stop
     assert "services.stop kubelet.service" not in it.node.calls.effects
 
 
+LIST = "/sys/fs/cgroup/devices/kubepods.slice/cri-containerd-{}.scope/devices.list"
+
+
+def test_a_device_that_our_own_reload_takes_from_a_container_is_seen_and_named() -> None:
+    it = story()
+    hit, whole, ended = (LIST.format(number) for number in range(3))
+    it.node.disk.update(dict.fromkeys((hit, whole), b"c 195:0 rw\nc 1:3 rwm\n"))
+    it.plan = replace(it.plan, cgroups=ExpectedCgroups(devices=dict.fromkeys((ended, hit, whole), ("c 195:0 rw",))))
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.disk.update({hit: b"c 1:3 rwm\n"}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
+    assert f"1 containers have lost devices since the run was planned, first: c 195:0 rw in {hit}" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
 def test_cgroups_that_are_whole_or_of_a_pod_that_has_gone_are_no_reason() -> None:
     it = with_cgroups(story())
     it.plan = replace(

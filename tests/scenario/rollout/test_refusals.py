@@ -345,6 +345,24 @@ async def test_no_node_is_cordoned_while_a_descheduler_would_evict_its_pods() ->
     assert (await scene.upgrade()).status.phase == "Succeeded"
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["", "its task is deleted in mid-run"])
+async def test_without_a_cordon_neither_a_descheduler_nor_load_balancers_matter(lost: bool) -> None:
+    policy = "{kind: DeschedulerPolicy, strategies: {RemovePodsViolatingNodeTaints: {enabled: true}}}"
+    scene = Scene(version="v1.18.20")
+    await scene.fleet.add_node("node-0", version="v1.17.17")
+    place = CONFIGMAPS.within("kube-system")
+    await scene.kube.create(place, {"metadata": {"name": "descheduler"}, "data": {"policy.yaml": policy}})
+    await scene.apply(version="v1.18.20", nodes={"all": True, "cordon": False})
+    for number in range(60):
+        await scene.run(passes=1)
+        assert not (await scene.kube.get(NODES, "node-0"))["spec"].get("unschedulable")
+        if lost and number == 8:
+            await scene.kube.delete(TASKS, "node-0")
+
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+    assert not any(Reason.CORDON_REMOVES_TRAFFIC in line for line in scene.story)
+
+
 async def test_who_may_not_see_the_api_servers_plans_without_them() -> None:
     class Closed(InMemoryKube):
         async def list(self, resource: Resource, **asked: Any) -> list[Json]:

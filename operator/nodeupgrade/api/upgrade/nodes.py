@@ -189,6 +189,12 @@ class NodeSelection:
         CordonedPolicy,
         "What to do about nodes cordoned by others. Skip: skip them. Include: upgrade them; they stay cordoned.",
     ] = CordonedPolicy.SKIP
+    cordon: Annotated[
+        bool,
+        "Whether a node is cordoned during its run. If not, pods may be placed on it meanwhile: they start once the "
+        "new kubelet runs, and those that come just before may turn the run back.",
+        Field(mutable=True),
+    ] = True
     not_ready: Annotated[
         NotReadyPolicy,
         "What to do about nodes that have not been Ready for five minutes. Skip: skip them. Block: wait for them.",

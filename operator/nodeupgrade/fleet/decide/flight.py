@@ -125,7 +125,7 @@ def _replaced(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction,
 
 
 def _begin(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
-    """Cordon the node, then start its run; turn back if an obstacle appears before the run starts."""
+    """Cordon the node, if it is to be, and start its run; turn back if an obstacle appears before that."""
     name, ours, candidate = node.name, flight.cordoned_by_us, flight.candidate
     if flight.unanswered:
         message = f"the API server did not answer the start of node {name}, so it is unknown whether it was started"
@@ -141,7 +141,7 @@ def _begin(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -
     if candidate.spec.action is RolloutAction.PLAN:  # a precheck neither cordons the node nor needs a baseline
         run = _run(flight, candidate, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable))
         return (_start(flight, run, "", f"node {name} is examined for {version}"),)
-    if not node.unschedulable and not ours:
+    if candidate.spec.nodes.cordon and not node.unschedulable and not ours:
         return (_cordon(flight, node, f"node {name} is cordoned for its upgrade"),)
     cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
     run = _run(flight, candidate, TaskAction.UPGRADE, cordon)
@@ -176,9 +176,14 @@ def _resume(flight: InFlight, node: NodeView) -> NodeAction:
     if candidate is None or not candidate.spec.artifact.serves(node.platform):
         message = f"node {name}: {what}; its run is taken up once the spec is accepted"
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
-    if not node.unschedulable:
+    if candidate.spec.nodes.cordon and not node.unschedulable:
         return _cordon(flight, node, f"node {name} is cordoned: {what}, and its run may continue")
-    run = _run(flight, candidate, TaskAction.UPGRADE, CordonRecord(was_unschedulable=not ours, by_us=ours))
+    run = _run(
+        flight,
+        candidate,
+        TaskAction.UPGRADE,
+        CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours),
+    )
     run = replace(run, run_id=new_run_id(flight.upgrade.uid, flight.now), resumes=True)
     if not _is_selected(candidate):
         because = f"node {name} is not selected any more"

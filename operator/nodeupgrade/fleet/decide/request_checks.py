@@ -83,7 +83,8 @@ def api_servers_agree(candidate: Candidate) -> Found | None:
 def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Found | None:
     """The control plane does not take a cordoned node out of the load balancers of Services."""
     change = history.CORDONED_NODES_SERVE
-    if change.applies_to(candidate.server) or candidate.node.unschedulable:
+    cordons = candidate.spec.nodes.cordon and not candidate.node.unschedulable
+    if change.applies_to(candidate.server) or not cordons:
         return None
     return (
         f"{named(candidate)} is cordoned for its upgrade, and a control plane of {candidate.server} takes "

@@ -161,9 +161,12 @@ def node_is_to_stay(candidate: Candidate) -> Found | None:
 
 @check(Reason.DESCHEDULER_EVICTS, Hazard.ACTORS_REACT)
 def pods_stay_on_a_cordoned_node(candidate: Candidate) -> Finding | None:
-    """No descheduler evicts the pods of cordoned nodes, as the plugin RemovePodsViolatingNodeTaints does."""
-    node = candidate.node
-    if not candidate.deschedulers or (node.unschedulable and node.cordoned_by != candidate.upgrade.uid):
+    """No descheduler evicts the pods of cordoned nodes, as the plugin RemovePodsViolatingNodeTaints does.
+
+    With ``spec.nodes.cordon: false`` no node is cordoned.
+    """
+    foreign = candidate.node.unschedulable and candidate.node.cordoned_by != candidate.upgrade.uid
+    if foreign or not candidate.deschedulers or not candidate.spec.nodes.cordon:
         return None
     first = candidate.deschedulers[0]
     if first.known:

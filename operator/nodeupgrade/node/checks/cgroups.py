@@ -107,6 +107,17 @@ def pods_have_their_controllers(facts: NodeFacts) -> Iterator[Found]:
         yield Finding(reason=Reason.POD_CGROUP_WOULD_CHANGE, subject=pod, detail=detail, remedy=RELOAD)
 
 
+@check(Reason.DEVICES_WOULD_BE_LOST, Hazard.DEVICES_TAKEN_AWAY)
+def devices_outlast_a_reload(facts: NodeFacts) -> Iterator[Found]:
+    """Containers keep their devices through a ``systemctl daemon-reload``, which every run does.
+
+    Where systemd manages cgroups, it then allows every container again just the devices that it was told of when the
+    container started. What was added without it, as the legacy hook of NVIDIA's container toolkit adds GPUs, is lost.
+    """
+    for container, lost in facts.around.fragile_devices.items():
+        yield container, f"systemd does not know of its devices {', '.join(lost)}: a daemon-reload takes them away"
+
+
 @check(Reason.POD_CGROUP_WOULD_CHANGE, Hazard.CGROUP_LIMIT_BELOW_USAGE)
 def limit_covers_usage(facts: NodeFacts) -> Iterator[Found]:
     """The memory limit that the kubelet would set for all pods is not lowered below what they use.

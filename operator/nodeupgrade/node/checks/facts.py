@@ -152,6 +152,8 @@ class Surroundings:
     dpkg: DpkgState | None = None  # whether a package can be held now; None if none has to be
     # None if the kubelet has none for its pods, or if it is unknown how it names them
     cgroups: PodCgroups | None = None
+    # by container, the devices that it may use and loses by a daemon-reload, as the kernel writes them: ``c 195:0 rw``
+    fragile_devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     mounted: MountedVolumes = MountedVolumes()  # the volumes that are mounted
     claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
     selinux: bool = False  # whether SELinux is enforcing

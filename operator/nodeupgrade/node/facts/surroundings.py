@@ -8,6 +8,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
 from nodeupgrade.node.checks.other_tools import INSTALLERS, UPDATERS
 from nodeupgrade.node.checks.volumes import heeds_deletion
+from nodeupgrade.node.facts.device_access import device_access, keeping
 from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
 from nodeupgrade.node.facts.volume_claims import read_claims
 from nodeupgrade.node.host.files.files import FilesView
@@ -48,6 +49,8 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     """Gather the facts about the host, and the volumes on it, that are not known yet."""
     files, unit, status = host.files, facts.kubelet.unit, host.services.status
     table = mount_table(files)
+    cgroups = pod_cgroups(files, table, facts)
+    devices = device_access(host, table, facts, cgroups)
     mount = mount_holding(table, PurePosixPath(facts.readiness.layout.root))
     package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
     return Surroundings(
@@ -61,7 +64,8 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         updaters=tuple(name for name in UPDATERS if not status(name).down),
         installers=tuple(name for name in INSTALLERS if status(name).fragment_path),
         marking=tuple(str(path) for path in files.list(NETWORKS) if MARKING_CHAIN in (files.read(path) or b"")),
-        cgroups=pod_cgroups(files, table, facts),
+        cgroups=None if cgroups is None else keeping(cgroups, devices),
+        fragile_devices=devices.fragile,
         package=package,
         package_assumed=assumed,
         dpkg=host.packages.state() if _is_to_hold(package, facts) else None,

@@ -21,6 +21,8 @@ class ExpectedCgroups:
     # on cgroup v1, mount points of the hierarchies that must have each of them, by name
     hierarchies: Mapping[str, str] = field(default_factory=dict)
     controllers: tuple[str, ...] = ()  # on cgroup v2, the controllers that each of them must have
+    # on cgroup v1 below systemd, what the kernel's lists of devices hold that not every container has, by their path
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # path of each pod's cgroup, relative to the root of a hierarchy
     places: Mapping[PodUid, str] = field(default_factory=dict)
 

@@ -20,6 +20,7 @@ from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.text import lines
 
 
 def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
@@ -73,6 +74,25 @@ def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
             f"the cgroups of {len(pods)} pods have lost controllers since the run was planned, first: {pods[0]}; a "
             "starting kubelet would kill them (`systemctl daemon-reload` may be the cause, kubernetes#128397)",
             reason=Reason.POD_CGROUP_WOULD_CHANGE,
+        )
+
+
+def require_devices_as_planned(node: Node, plan: RunPlan) -> None:
+    """Require containers to have the devices that they had, now that systemd has read its files for the last time.
+
+    Raises:
+        StepFailed: a container has lost one, which only its runtime could give back.
+    """
+    lists = ((path, rules, node.files.read(PurePosixPath(path))) for path, rules in plan.cgroups.devices.items())
+    left = (
+        (path, {*rules} - {*lines(text.decode(errors="replace"))}) for path, rules, text in lists if text is not None
+    )
+    if lost := [(path, rules) for path, rules in left if rules]:
+        path, rules = lost[0]
+        raise StepFailed(
+            f"{len(lost)} containers have lost devices since the run was planned, first: {', '.join(sorted(rules))} in "
+            f"{path}; `systemctl daemon-reload` may be the cause; they run on without: recreate their pods",
+            reason=Reason.DEVICES_WOULD_BE_LOST,
         )
 
 

@@ -10,6 +10,7 @@ from tests.builders.variations import Place, at, places, replaced
 
 FREE = (
     "spec.nodes.exclude",
+    "spec.nodes.cordon",
     "spec.waves[].maxConcurrent",
     "spec.waves[].soak",
     "spec.waves[].failureThreshold",

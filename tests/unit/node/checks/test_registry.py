@@ -96,7 +96,7 @@ ROOMS: dict[str, Cases] = {
         (
             *(kubelet.kubelet_keeps_its_name, units.nothing_else_stops, units.systemd_is_new_enough),
             *of_facts(NodeFacts, host, other_tools),
-            *(cgroups.pods_have_their_controllers, cgroups.limit_covers_usage),
+            *(cgroups.pods_have_their_controllers, cgroups.devices_outlast_a_reload, cgroups.limit_covers_usage),
         ),
         [surroundings_cases.around(**given) for *_, given in surroundings_cases.REFUSED.values()]
         + [surroundings_cases.around(marking=surroundings_cases.CNI), clock_cases.SLOW]

@@ -1,11 +1,12 @@
 """Implements ServiceManager with systemd."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.host.systemd import properties
 from nodeupgrade.node.host.systemd.fence import Fence
@@ -34,6 +35,7 @@ PROPERTIES = (
     "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient",
     *ACTIONS, *TRIGGERS, *RUN,
 )  # fmt: skip
+DEVICES = ("DevicePolicy", "DeviceAllow")
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 VERSION = re.compile(r"Version=(?:systemd )?v?([0-9]{1,4})")
 LOG_LINES = 20_000
@@ -110,6 +112,11 @@ class SystemdManager:
         if (found := VERSION.match(shown)) is None:
             raise StepFailed(f"cannot read the version of systemd in {shown[:100]!r}")
         return number(found[1]) or 0
+
+    def devices(self, units: Collection[str]) -> dict[str, UnitDevices]:
+        if not units:
+            return {}
+        return {name: properties.devices_of(shown) for name, shown in self._systemctl.show_all(units, DEVICES).items()}
 
     def shuts_down(self) -> bool:
         """Report whether systemd is stopping everything, or logind is about to have it do so.

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd.units import UnitCommand
 from nodeupgrade.text import lines, number, trimmed
 
@@ -79,6 +80,12 @@ def words_of(command: UnitCommand) -> tuple[str, ...]:
     words = tuple(command.line.split(" "))
     known = AMBIGUOUS.isdisjoint(command.line) and all(words) and words[0] == command.program
     return words if known and not command.may_fail else ()
+
+
+def devices_of(shown: Mapping[str, str]) -> UnitDevices:
+    """Return DevicePolicy and DeviceAllow, which has a line for each entry."""
+    allowed = (trimmed(line) for line in lines(shown.get("DeviceAllow", "")))
+    return UnitDevices(policy=shown.get("DevicePolicy", "auto"), allowed=tuple(filter(None, allowed)))
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:

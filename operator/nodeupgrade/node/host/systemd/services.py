@@ -1,8 +1,9 @@
 """The ports to the service manager (systemd) of one node."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
 
@@ -21,6 +22,9 @@ class ServicesView(Protocol):
         Raises:
             StepFailed: it is unknown.
         """
+
+    def devices(self, units: Collection[str]) -> Mapping[str, UnitDevices]:
+        """Return what systemd knows of the devices of these units; a unit that it does not know may use all."""
 
     def shuts_down(self) -> bool:
         """Report whether the machine shuts down, or waits for programs that delay that, as kubelets do."""

@@ -1,6 +1,7 @@
 """Runs ``systemctl`` and ``journalctl``, each call with a timeout, and parses the output of ``systemctl show``."""
 
 import subprocess
+from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 
@@ -92,14 +93,20 @@ class Systemctl:
         Raises:
             StepFailed: as for run().
         """
-        output = self.run("show", f"--property={','.join(properties)}", unit)
-        shown, name = dict[str, list[str]](), ""
-        for line in lines(output):
-            start, _, value = line.partition("=")
-            if begins := start in {*properties, OLD_ENVIRONMENT_FILES}:
-                name = start
-            shown.setdefault(name, []).append(value if begins else line)
-        return {name: "\n".join(values) for name, values in shown.items()}
+        return _read(self.run("show", f"--property={','.join(properties)}", unit), properties)
+
+    def show_all(self, units: Collection[str], properties: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        """Return the properties of several units, whose values have no empty lines, by one call.
+
+        Raises:
+            StepFailed: as for run(), or the answer is not one about each of them.
+        """
+        output = self.run("show", f"--property={','.join(('Id', *properties))}", "--", *units)
+        blocks = [_read(block, ("Id", *properties)) for block in trimmed(output).split("\n\n")]
+        found = {block.get("Id", ""): block for block in blocks}
+        if found.keys() != {*units}:
+            raise StepFailed(f"systemctl show answered for {len(found)} of {len(units)} units")
+        return found
 
     def journal(self, invocation: str, lines: int) -> str:
         """Return the newest lines that a unit logged since its start, and the journal's messages about dropped lines.
@@ -135,3 +142,14 @@ class Systemctl:
             raise StepFailed(f"cannot run {call} because {error}") from error
         output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(done.args, done.returncode, output, errors)
+
+
+def _read(output: str, properties: tuple[str, ...]) -> dict[str, str]:
+    """Read properties as systemd shows those of one unit."""
+    shown, name = dict[str, list[str]](), ""
+    for line in lines(output):
+        start, _, value = line.partition("=")
+        if begins := start in {*properties, OLD_ENVIRONMENT_FILES}:
+            name = start
+        shown.setdefault(name, []).append(value if begins else line)
+    return {name: "\n".join(values) for name, values in shown.items()}

@@ -14,6 +14,7 @@ from nodeupgrade.node.run.plan_amendment import require_plannable
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.start_preconditions import (
     require_cgroups_as_planned,
+    require_devices_as_planned,
     require_digest,
     require_files_as_planned,
 )
@@ -120,6 +121,7 @@ class ArmDeadMan(StepActions):
         node.services.prepare_mask(plan.swap.unit)
         _require_units(node)
         require_cgroups_as_planned(node, plan)
+        require_devices_as_planned(node, plan)
         require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:

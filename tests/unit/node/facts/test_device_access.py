@@ -1,0 +1,86 @@
+"""Devices that running containers may use, and systemd does not know of."""
+
+from typing import Any
+
+import pytest
+
+from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
+from nodeupgrade.node.facts.surroundings import look_at_surroundings
+from nodeupgrade.node.host.device_rules import UnitDevices
+from tests.builders.sound import readiness
+from tests.builders.surrounded_host import FILES, GROUPS, POD, Host, known
+
+V1 = "\n".join(
+    (
+        "21 1 253:0 / / rw shared:1 - ext4 /dev/vda1 rw",
+        "30 21 0:26 / /sys/fs/cgroup ro - tmpfs tmpfs ro",
+        *(
+            f"3{number} 30 0:3{number} / {GROUPS}/{name} rw - cgroup cgroup rw,{name}"
+            for number, name in enumerate(("memory", "devices"), start=1)
+        ),
+    )
+)
+GPU = "500 499 0:5 /nvidia0 /dev/nvidia0 rw,nosuid,noexec - devtmpfs devtmpfs rw\n"
+KNOWN = UnitDevices(policy="strict", allowed=("/dev/char/1:3 rwm", "char-pts rwm", "/dev/char/1:11 rw", "char-* m"))
+
+
+def scope(seen: NodeFacts) -> tuple[str, str, str]:
+    """Return label, PID and unit of the container."""
+    (one,) = seen.inventory.containers
+    assert one.process is not None
+    return one.label, str(one.process.pid), f"cri-containerd-{one.id}.scope"
+
+
+def looked_at(*, v2: bool, listed: bytes = b"", mounted: str = "", driver: str = "systemd") -> Surroundings:
+    seen = known(readiness=readiness(cgroup_driver=driver, cgroup_v2=v2))
+    _, pid, unit = scope(seen)
+    groups = {f"{GROUPS}/memory/{place}/cgroup.procs": b"" for place in ("kubepods.slice", POD)}
+    place = {} if v2 else {"/proc/1/mountinfo": V1.encode(), **groups}
+    host = Host(
+        files={
+            **FILES,
+            **place,
+            f"/proc/{pid}/cgroup": f"5:devices:/../../{POD}/{unit}/init.scope\n".encode(),
+            f"/proc/{pid}/mountinfo": mounted.encode(),
+            "/proc/devices": b"Character devices:\n136 pts\n",
+            f"{GROUPS}/devices/{POD}/{unit}/devices.list": listed,
+        }
+    )
+    host.services.scopes[unit] = KNOWN
+    return look_at_surroundings(host, seen)
+
+
+def fragile(**given: Any) -> dict[str, tuple[str, ...]]:
+    return dict(looked_at(**given).fragile_devices)
+
+
+def test_on_v1_the_kernel_is_asked() -> None:
+    label, *_ = scope(known())
+
+    assert fragile(v2=False, listed=b"c 1:3 rwm\nc *:* m\n") == {}
+    assert fragile(v2=False, listed=b"c 1:3 rwm\nc 195:0 rw\nc 10:200 rwm\n") == {label: ("c 195:0 rw", "c 10:200 rwm")}
+
+
+def test_what_a_reload_has_to_leave_is_planned_without_what_every_container_has() -> None:
+    *_, unit = scope(known())
+    found = looked_at(v2=False, listed=b"c 1:3 rwm\nc *:* m\nc 136:* rwm\nc 1:11 w\nc 195:0 rw\n").cgroups
+
+    assert found is not None
+    assert found.complete.devices == {f"{GROUPS}/devices/{POD}/{unit}/devices.list": ("c 1:11 w",)}
+
+
+def test_on_v2_gpus_count_that_are_mounted() -> None:
+    label, *_ = scope(known())
+
+    assert fragile(v2=True, mounted=GPU.replace("nvidia0", "null")) == {}
+    assert fragile(v2=True, mounted=GPU) == {label: ("c 195:0 rw",)}
+
+
+def test_where_systemd_manages_no_cgroups_a_reload_takes_nothing() -> None:
+    assert fragile(v2=False, listed=b"c 195:0 rw\n", driver="cgroupfs") == {}
+
+
+def test_a_list_that_is_not_understood_is_an_error_with_its_path() -> None:
+    with pytest.raises(StepFailed, match=r"cannot read .*devices\.list: cannot read the device rule 'nonsense'"):
+        fragile(v2=False, listed=b"c 1:3 rwm\nnonsense\n")
