@@ -211,7 +211,9 @@ def _busy(rows: Rows) -> Iterator[Sequence[str]]:
 
 
 def _soak(rows: Rows) -> Iterator[Sequence[str]]:
-    """Sum up; the bound is Poisson's upper one of 95 %, of swaps that lost something."""
+    """Sum up; the bound is Poisson's upper one of 95 %, of swaps that lost something. Naive swaps come last."""
+    naive = [row for row in rows if row.get("naive")]
+    rows = [row for row in rows if not row.get("naive")]
     yield "runtime", "swaps", "containers and sandboxes", "ended", "disturbed", "swaps that lost something"
     for runtime in (*dict.fromkeys(row["runtime"] for row in rows), "all"):
         of = [row for row in rows if runtime in {row["runtime"], "all"}]
@@ -225,6 +227,17 @@ def _soak(rows: Rows) -> Iterator[Sequence[str]]:
             _counted(of),
             str(sum(len(row.get("disturbed", ())) for row in of)),
             bound,
+        )
+    if naive:
+        restarted = sum(row["restarted"] for row in naive)
+        lost = sum(row["restarted"] > 0 for row in naive)
+        yield (
+            "swapped as usual",
+            f"{len(naive):,}",
+            f"{sum(row['containers'] for row in naive):,}",
+            "",
+            f"{restarted:,}",
+            str(lost),
         )
 
 

@@ -28,6 +28,7 @@ from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster.podstatus import runs
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES
+from e2e.naive import wait_restarted
 from e2e.soak import draw, playable
 from e2e.soak.draw import DrawnNode, DrawnSwap
 
@@ -54,6 +55,8 @@ class Line:
     source: str
     settle: str
     shield: str
+    guard: str
+    cordon: bool
     files: bool
     containers: int
     sandboxes: int
@@ -66,6 +69,19 @@ class Line:
     complaints: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Naive:
+    """A swap of a drawn node as people do it, as it is recorded."""
+
+    seed: int
+    runtime: str
+    old: str
+    new: str
+    containers: int
+    restarted: int
+    naive: bool = True
+
+
 @click.command()
 @click.option("--seed", type=int, default=lambda: int(time.time()), show_default="the time", help="Of the first node.")
 @click.option("--nodes", default=1, show_default=True, help="Nodes, one after the other.")
@@ -73,6 +89,7 @@ class Line:
 @click.option("--swap", "only", type=int, help="Only this swap of the node.")
 @click.option("--from", "first", help="The kubelet that the first node begins with; by default, the older of its two.")
 @click.option("--minutes", type=float, help="Begin no swap after so many minutes.")
+@click.option("--naive", is_flag=True, help="In the end swap the kubelet of each node the usual way, for comparison.")
 @click.option("--runtime", "runtimes", multiple=True, type=click.Choice([*RUNTIMES]), default=("containerd", "docker"),
               show_default=True, help="Runtimes of the nodes; repeatable.")  # fmt: skip
 @click.option("--name", default="soak", show_default=True, help="Name of the labs that are made for it, one by one.")
@@ -85,6 +102,7 @@ def main(
     only: int | None,
     first: str | None,
     minutes: float | None,
+    naive: bool,
     runtimes: tuple[str, ...],
     name: str,
     file: Path | None,
@@ -95,8 +113,8 @@ def main(
         drawn = draw.node(each, runtimes)
         numbers = range(1, swaps + 1) if only is None else (only,)
         chosen = [draw.swap(drawn, number) for number in numbers]
-        for line in _soaked(drawn, chosen, name, first or drawn.pair.old, until):
-            said = {name: value for name, value in asdict(line).items() if value not in ("", (), None, False)}
+        for line in _soaked(drawn, chosen, name, first or drawn.pair.old, until, naive=naive):
+            said = {name: value for name, value in asdict(line).items() if value not in ("", (), None)}
             text = json.dumps(said, ensure_ascii=False)
             click.echo(text)
             if file is not None:
@@ -106,7 +124,9 @@ def main(
             break
 
 
-def _soaked(drawn: DrawnNode, swaps: list[DrawnSwap], name: str, first: str, until: float | None) -> Iterator[Line]:
+def _soaked(
+    drawn: DrawnNode, swaps: list[DrawnSwap], name: str, first: str, until: float | None, *, naive: bool
+) -> Iterator[Line | Naive]:
     """Make a node and swap its kubelet; the lab goes unless a swap is not as it must be.
 
     Raises:
@@ -122,7 +142,7 @@ def _soaked(drawn: DrawnNode, swaps: list[DrawnSwap], name: str, first: str, unt
         known = dict[tuple[str, str], str]()
         for swap in swaps:
             if until is not None and time.monotonic() > until:
-                return
+                break
             line = _play(cluster, drawn, swap, known, count)
             yield line
             if line.complaints:
@@ -131,6 +151,28 @@ def _soaked(drawn: DrawnNode, swaps: list[DrawnSwap], name: str, first: str, unt
                 raise click.ClickException(
                     f"{'; '.join(line.complaints)}. The lab {name} stays; `{again}` repeats this swap"
                 )
+
+        if naive:
+            yield _swap_naively(cluster, drawn)
+
+
+def _swap_naively(cluster: Cluster, drawn: DrawnNode) -> Naive:
+    """Swap the kubelet to the version that the node has not, as people do, and count what that restarts."""
+    node, old = cluster.node, cluster.kubelet_version()
+    new = drawn.pair.new if old == drawn.pair.old else drawn.pair.old
+    before = {container.id for container in node.settled(quiet=3).running()}
+    node.swap_naively(new)
+    if drawn.pair.all_change:
+        wait_restarted(node, before)
+    after = {container.id for container in node.settled(quiet=8).running()}
+    return Naive(
+        seed=drawn.seed,
+        runtime=drawn.pair.runtime,
+        old=old,
+        new=new,
+        containers=len(before),
+        restarted=len(before - after),
+    )
 
 
 def _start_drawn(cluster: Cluster, drawn: DrawnNode) -> int:
@@ -169,7 +211,7 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
     with _artifact(cluster, swap.source, new) as artifact:
         row = upgrade_under(
             cluster,
-            _fault(swap),
+            _fault(swap, cluster.node.name),
             known,
             to=new,
             artifact=artifact,
@@ -188,6 +230,8 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
         source=swap.source,
         settle=swap.settle,
         shield=swap.shield,
+        guard=swap.guard,
+        cordon=swap.cordon,
         files=swap.files,
         containers=row.containers,
         sandboxes=row.sandboxes,
@@ -208,12 +252,14 @@ def _artifact(cluster: Cluster, source: str, version: str) -> AbstractContextMan
     return nullcontext(cluster.image(version) if source == "image" else cluster.pre_staged(version))
 
 
-def _fault(swap: DrawnSwap) -> Fault:
+def _fault(swap: DrawnSwap, node: str) -> Fault:
     """Return what happens to a swap as one fault: what was drawn, besides what always happens on its node."""
     shape = SHAPES[swap.shape]
     if swap.fault is not None:
         return replace(swap.fault, harm=_together(shape, swap.fault.harm))
-    spec: Object = {"verify": {"settle": swap.settle, "shield": swap.shield}}
+    spec: Object = {"verify": {"settle": swap.settle, "shield": swap.shield, "readinessGuard": swap.guard}}
+    if not swap.cordon:
+        spec["nodes"] = {"names": [node], "cordon": False}
     harm = carrying(shape) if swap.files else shape
     return Fault(f"soak/{swap.number}", harm, UP if swap.shape == "quiet" else ENDS_BUSY, spec=spec)
 

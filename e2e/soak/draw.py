@@ -63,6 +63,8 @@ class DrawnSwap:
     source: str
     settle: str
     shield: str
+    guard: str
+    cordon: bool
     files: bool  # whether the kubelet's configuration and a drop-in go along
 
 
@@ -81,6 +83,7 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
     faults = _faults(of.pair)
     fault = rng.choice(faults) if faults and rng.randrange(FAULT_IN) == 0 else None
     calm = ("quiet",) if fault and fault.reboots else CALM
+    settings = random.Random(f"{of.seed}/{number}/settings")  # noqa: S311
     busy = [shape for shape in BUSY if of.pair.runtime == "containerd" or shape != "images patched in place"]
     return DrawnSwap(
         number=number,
@@ -89,6 +92,8 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
         source="preStaged" if fault else rng.choice(SOURCES),
         settle="4s" if fault else rng.choice(SETTLES),
         shield="Auto" if fault else rng.choice(("Auto", "Auto", "Auto", "Off")),
+        guard="Auto" if fault else settings.choice(("Auto", "Off", "Off", "Off")),
+        cordon=fault is not None or settings.randrange(6) != 0,
         files=fault is None and of.pair.runtime == "containerd" and rng.randrange(5) == 0,
     )
 
