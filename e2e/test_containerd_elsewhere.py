@@ -26,9 +26,10 @@ def pid(cluster: Cluster, unit: str) -> str:
 @pytest.mark.parametrize(("name", "version"), [("there", NEW), pytest.param("back", OLD, marks=pytest.mark.slow)])
 def test_it_is_found_where_it_is_and_nothing_restarts(cluster: Cluster, name: str, version: str) -> None:
     before, other, used = cluster.node.snapshot(), pid(cluster, OTHER_UNIT), pid(cluster, "containerd.service")
-    cluster.apply(name, version, cluster.pre_staged(version), allowDowngrade=True, verify=quickly())
+    with cluster.url(version) as artifact:
+        cluster.apply(name, version, artifact, allowDowngrade=True, verify=quickly())
 
-    upgrade = cluster.wait_for_end(name)
+        upgrade = cluster.wait_for_end(name)
 
     assert conditions(upgrade)["Succeeded"]["status"] == "True", cluster.task()["status"]
     assert cluster.kubelet_version() == version

@@ -9,7 +9,7 @@ from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.lab.workloads import workload
 from e2e.naive import survivors
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.slow]
 
 PODS = 12
 
@@ -21,12 +21,11 @@ PODS = 12
         # These two kubelets are those of test_docker.py as well.
         pytest.param(
             "1.15.0", "1.17.17", "preStaged", "1.15.0", "containerd",
-            id="1.15.0-to-1.17.17-by-file", marks=pytest.mark.slow,
+            id="1.15.0-to-1.17.17-by-file",
         ),
-        # Its kubelet takes minutes to build: by hand only.
         pytest.param(
             "1.12.10", "1.17.17", "preStaged", "1.12.10", "docker",
-            id="1.12.10-to-1.17.17-by-file", marks=pytest.mark.slow,
+            id="1.12.10-to-1.17.17-by-file",
         ),
     ],
 )  # fmt: skip
