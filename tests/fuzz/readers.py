@@ -26,6 +26,7 @@ from nodeupgrade.kubelet.state_files.fields import fields, read_fields
 from nodeupgrade.node.agent.guard_trials import node_trial
 from nodeupgrade.node.bundle.store import read_manifest
 from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of
+from nodeupgrade.node.host import device_rules
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
@@ -152,6 +153,13 @@ REFUSED_LINE = json.dumps(
 LEASE = json.dumps(lease(0)).encode()
 RUN = RunId("a-1.1")
 ID = ContainerId("a" * 64)
+
+
+def listed_devices(said: str) -> object:
+    """Read what systemd allows, and what /proc/devices says."""
+    unit = device_rules.UnitDevices(policy="strict", allowed=(said, "char-nvidia rw"))
+    names = device_rules.DeviceNames(systemd=252, majors=said)
+    return device_rules.lost_by_reload((device_rules.DeviceRule("c", 195),), unit, names)
 
 
 def gathered_with(path: str) -> Read:
@@ -635,6 +643,13 @@ READERS = (
         errors=(ValueError,),
         reads=several(parse_nanoseconds),
     ),
+    Reader(
+        module="node.host.device_rules",
+        what="the kernel's lists of devices, what systemd allows",
+        valid=(b"c 195:* rw\n", b"/dev/char/195:0 rw", b"Character devices:\n195 nvidia\n"),
+        errors=(ValueError,),
+        reads=several(device_rules.rules_of, listed_devices),
+    ),
     *(
         Reader(
             module=f"node.facts.{module}",
@@ -654,6 +669,7 @@ READERS = (
             ("surroundings", "/proc/1/mountinfo", MOUNTINFO),
             ("surroundings", "/var/lib/dpkg/status", DPKG),
             ("pod_cgroups", "/proc/100/cgroup", CGROUP),
+            ("device_access", "/proc/100/cgroup", CGROUP),
             ("runtime", "/proc/100/cgroup", CGROUP),
             ("credentials", "/var/lib/kubelet/kubeconfig", KUBECONFIG),
         )
@@ -777,6 +793,7 @@ ELSEWHERE = {
     "node.facts.volume_claims": "answers of the API server: tests/unit/node/facts/test_volume_claims.py",
     "node.running_kubelet.requests": "answers of the API server: tests/unit/node/running_kubelet/test_requests.py",
     "node.host.packages.package_holds": "what dpkg prints: tests/unit/node/host/packages/test_package_holds.py",
+    "node.run.start_preconditions": "lines of the kernel's: tests/scenario/node_run/test_reloads.py",
     "node.host.systemd.systemctl": "what systemctl prints, with node.host.systemd.manager",
 }
 """Modules whose text nobody else writes, or is written elsewhere: whose it is, and the test if there is one."""

@@ -67,7 +67,7 @@ def test_what_is_invalid_is_found(spec: Json) -> None:
                 "spec.nodes.selecter: unknown field; did you mean selector?",
                 (
                     "spec.nodes.colour: unknown field; the fields here are selector, names, all, exclude, "
-                    "controlPlane, cordoned, notReady, membership"
+                    "controlPlane, cordoned, cordon, notReady, membership"
                 ),
             ],
         ),
