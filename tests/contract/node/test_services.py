@@ -110,6 +110,18 @@ def test_what_is_run_beside_the_program_is_told_as_of_the_last_reload(services_w
     assert set(read.environment_files) - set(before.environment_files) == {("/etc/none", False)}
 
 
+def test_a_drop_in_that_is_written_anew_as_it_was_needs_no_reload(services_world: ServicesWorld) -> None:
+    services, unit = services_world.services, services_world.unit
+    text = '[Service]\nEnvironment="KUBELET_NODE_IP=10.0.0.1"\n'
+    services_world.write_drop_in(text)
+    services.reload()
+
+    services_world.write_drop_in(text)
+    assert not services.status(unit).needs_reload
+    services_world.write_drop_in(text.replace("10.0.0.1", "10.0.0.2"))
+    assert services.status(unit).needs_reload
+
+
 @pytest.mark.e2e
 class TestSystemd:
     """What only the real systemd can show."""

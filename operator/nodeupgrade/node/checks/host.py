@@ -24,8 +24,7 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
         if unit.needs_reload:
             yield (
                 f"the files of {unit.name} were changed after systemd read them, so it would start differently than "
-                "it runs now; run `systemctl daemon-reload`, and restart it if the change is intended; if it writes "
-                "them itself at each start (ExecStartPre), the reload is enough, as long as it is not restarted after"
+                "it runs now; run `systemctl daemon-reload`, and restart it if the change is intended"
             )
 
 

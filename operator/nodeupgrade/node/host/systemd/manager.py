@@ -1,15 +1,18 @@
 """Implements ServiceManager with systemd."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
+from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.host.systemd import properties
 from nodeupgrade.node.host.systemd.fence import Fence
+from nodeupgrade.node.host.systemd.loaded_settings import ReadFile, say_what_is_loaded
 from nodeupgrade.node.host.systemd.systemctl import Systemctl
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
@@ -42,6 +45,9 @@ LOG_LINES = 20_000
 INHERITED = frozenset({"", "inherit"})
 JOURNALED = frozenset({"", "journal", "journal+console", "syslog", "syslog+console"})
 """Values of StandardOutput and StandardError that lead to journald; syslog is journald's, too."""
+LOADED = ("--timestamp=us", "--value", "--property=UnitsLoadTimestamp")
+"""When systemd has read its files for the last time; from 250 on."""
+LARGEST_UNIT_FILE = 1 << 20
 DOWN = frozenset({"inactive", "failed"})
 
 
@@ -66,7 +72,7 @@ class SystemdManager:
         shown = self._show(unit)
         starts = properties.commands_of("ExecStart", shown.get("ExecStart", ""))
         start = starts[0] if len(starts) == 1 else NOTHING
-        return UnitStatus(
+        found = UnitStatus(
             name=unit,
             load_state=shown.get("LoadState", "not-found"),
             active_state=shown.get("ActiveState", "inactive"),
@@ -87,7 +93,6 @@ class SystemdManager:
                 shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")
             ),
             started=properties.awake_time_of("ExecMainStartTimestampMonotonic", shown),
-            needs_reload=shown.get("NeedDaemonReload") == "yes" or self._has_unloaded_files(unit, shown),
             start_line=start.line,
             environment=properties.assignments_of(shown.get("Environment", "")),
             unset=properties.assignments_of(shown.get("UnsetEnvironment", "")),
@@ -101,6 +106,7 @@ class SystemdManager:
             transient=shown.get("Transient") == "yes",
             ends_machine=endings_of(shown),
         )
+        return replace(found, needs_reload=self._needs_reload(found, shown))
 
     def environment(self) -> dict[str, str]:
         shown = lines(self._systemctl.run("show-environment"))
@@ -201,7 +207,29 @@ class SystemdManager:
         """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""
         self._systemctl.run("daemon-reload")
 
-    def _has_unloaded_files(self, unit: str, shown: dict[str, str]) -> bool:
+    def _needs_reload(self, unit: UnitStatus, shown: Mapping[str, str]) -> bool:
+        """Report whether systemd would start the unit in another way once it reads its files again."""
+        if self._has_unloaded_files(unit.name, shown):
+            return True
+        if shown.get("NeedDaemonReload") != "yes":
+            return False
+        try:
+            return not say_what_is_loaded(unit, [*self._files_of(unit)])
+        except OSError:  # a file that it has loaded is gone
+            return True
+
+    def _files_of(self, unit: UnitStatus) -> Iterator[ReadFile]:
+        """Yield the unit file and all drop-ins as they are on disk."""
+        loaded = properties.moment_of(self._systemctl.says("systemctl", "show", *LOADED))
+        for path in filter(None, (unit.fragment_path, *unit.drop_ins)):
+            file = resolve(self._root, PurePosixPath(path), follow_last=True)
+            status = file.stat()
+            if status.st_size > LARGEST_UNIT_FILE:
+                raise OSError(f"{path} is too large")
+            changed = max(status.st_mtime, status.st_ctime)
+            yield ReadFile(content=file.read_bytes(), written=loaded is None or changed >= loaded)
+
+    def _has_unloaded_files(self, unit: str, shown: Mapping[str, str]) -> bool:
         fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")
         return shown.get("LoadState") == "loaded" and has_unloaded_files(self._root, unit, fragment, drop_ins)
 

@@ -116,8 +116,9 @@ def awake_time_of(name: str, shown: Mapping[str, str]) -> AwakeTime | None:
 
 
 def moment_of(shown: str) -> float | None:
-    """Return ``Sat 2026-11-21 05:45:28 UTC`` in seconds since 1970; ``None`` for any other text."""
+    """Return ``Sat 2026-11-21 05:45:28 UTC``, or with microseconds, in seconds since 1970; ``None`` for other text."""
+    fraction = ".%f" if "." in shown else ""
     try:
-        return datetime.strptime(shown, "%a %Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).timestamp()
+        return datetime.strptime(shown, f"%a %Y-%m-%d %H:%M:%S{fraction} UTC").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None

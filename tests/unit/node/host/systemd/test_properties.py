@@ -64,6 +64,7 @@ def test_what_a_start_depends_on_is_read_as_systemd_shows_it() -> None:
     assert environment_files_of(files) == (("/etc/default/kubelet", False), ("/etc/is needed", True))
     assert environment_files_of("") == ()
     assert moment_of("Thu 1970-01-01 00:01:00 UTC") == 60.0
+    assert moment_of("Thu 1970-01-01 00:01:00.250000 UTC") == 60.25
     assert (limit_of("30s"), limit_of("0"), limit_of("infinity"), limit_of("")) == ("30s", "", "", "")
     assert moment_of("Thu 1970-01-01 00:01:00 CET") is moment_of("") is moment_of("n/a") is None
 
