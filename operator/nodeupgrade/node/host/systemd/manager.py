@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
+from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.host.systemd import properties
@@ -223,11 +224,10 @@ class SystemdManager:
         loaded = properties.moment_of(self._systemctl.says("systemctl", "show", *LOADED))
         for path in filter(None, (unit.fragment_path, *unit.drop_ins)):
             file = resolve(self._root, PurePosixPath(path), follow_last=True)
-            status = file.stat()
-            if status.st_size > LARGEST_UNIT_FILE:
-                raise OSError(f"{path} is too large")
+            content = read_file(file, limit=LARGEST_UNIT_FILE)
+            status = file.stat()  # after the content, so that a change in between counts as one
             changed = max(status.st_mtime, status.st_ctime)
-            yield ReadFile(content=file.read_bytes(), written=loaded is None or changed >= loaded)
+            yield ReadFile(content=content, written=loaded is None or changed >= loaded)
 
     def _has_unloaded_files(self, unit: str, shown: Mapping[str, str]) -> bool:
         fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")
