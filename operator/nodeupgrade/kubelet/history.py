@@ -184,6 +184,12 @@ MARKING_CHAINS_GONE = MinorChange(
 THREE_MINORS_BEHIND = MinorChange(
     25, enhancement(3935), "A kubelet may be three minors older than its API server, not just two."
 )
+TOKENS_REQUESTED = MinorChange(
+    12, pull(67349), "The kubelet requests a pod's token of its service account from the API server by default."
+)
+TOKENS_ONLY_ON_REQUEST = ServerChange(
+    21, pull(95667), "Pods get tokens that kubelets request, not those in Secrets (`BoundServiceAccountTokenVolume`)."
+)
 ENDPOINT_SLICES_MADE = ServerChange(
     18, enhancement(752), "The controllers create EndpointSlices by default; 1.17 serves the API, but has no objects."
 )
