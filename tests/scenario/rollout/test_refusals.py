@@ -287,10 +287,10 @@ async def test_no_node_on_which_an_agent_has_no_token(
     await scene.run(passes=40)
 
     events = await scene.kube.list(EVENTS.within("default"))
-    said = [event["message"] for event in events if event["reason"] == Reason.AGENT_UNAVAILABLE]
+    said = [event["message"] for event in events if event["reason"] == Reason.TOKENS_NOT_REQUESTED]
     phase = (await scene.upgrade()).status.phase
     assert (phase, len(said)) == (("Succeeded", 0) if without is None else ("Stalled", 1))
-    assert without is None or f"kubelet {without} requests no tokens" in said[0]
+    assert without is None or f"kubelet {without} does not request tokens" in said[0]
 
 
 async def test_an_accepted_check_is_a_warning_of_which_everybody_is_told() -> None:

@@ -80,14 +80,7 @@ def api_servers_agree(candidate: Candidate) -> Found | None:
 
 
 @check(
-    Reason.AGENT_UNAVAILABLE,
-    Hazard.TOKENS_NOT_REQUESTED,
-    history.TOKENS_REQUESTED,
-    history.TOKENS_ONLY_ON_REQUEST,
-    remedy=(
-        "replace the node, or upgrade it under an API server before "
-        f"{history.TOKENS_ONLY_ON_REQUEST.since}; or accept the check if something else gives pods their tokens"
-    ),
+    Reason.TOKENS_NOT_REQUESTED, Hazard.TOKENS_NOT_REQUESTED, history.TOKENS_REQUESTED, history.TOKENS_ONLY_ON_REQUEST
 )
 def tokens_are_requested(candidate: Candidate) -> Found | None:
     """Pods get tokens, and so does the agent: their kubelets request them, or the API server has them in Secrets.
@@ -100,8 +93,8 @@ def tokens_are_requested(candidate: Candidate) -> Found | None:
     if (old := next((v for v in versions if not history.TOKENS_REQUESTED.applies_to(v)), None)) is None:
         return None
     return (
-        f"kubelet {old} requests no tokens of service accounts, and an API server {candidate.server} gives pods no "
-        f"others: neither the agent nor any other pod of {named(candidate)} can use the API"
+        f"kubelet {old} does not request tokens of service accounts, and an API server {candidate.server} gives pods "
+        f"no others: neither the agent nor any other pod of {named(candidate)} could use the API"
     )
 
 
