@@ -28,6 +28,9 @@ STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
 
 REQUIRE_KUBECONFIG_REMOVED = MinorChange(10, pull(58367), "The flag `--require-kubeconfig` is rejected.")
 CADVISOR_PORT_REMOVED = MinorChange(12, pull(65707), "The flag `--cadvisor-port` is rejected.")
+PRIVILEGED_BY_DEFAULT = MinorChange(
+    11, pull(63442), "Privileged pods run by default; before, a kubelet ends them without `--allow-privileged`."
+)
 ALLOW_PRIVILEGED_REMOVED = MinorChange(15, pull(77820), "The flag `--allow-privileged` is rejected.")
 DOCKERSHIM_REMOVED = MinorChange(24, enhancement(2221), "The dockershim is removed, and its flags are rejected.")
 LOGGING_FLAGS_REMOVED = MinorChange(
