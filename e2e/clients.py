@@ -1,15 +1,17 @@
 """Measure what a Service's clients notice of upgrades between pairs of versions, with and without the readiness guard.
 
 ``python -m e2e.clients 1.30.14-1.33.13-1.30.14`` sets up one lab for each argument and upgrades through its versions,
-first without the guard and then, on a fresh node, with it; it prints a table. Run by hand, not by the test suite.
+first without the guard and then, on a fresh node, with it; it prints a table. A version that follows itself stands for
+a plain restart of its kubelet, in which nodeupgrade has no part. Run by hand, not by the test suite.
 """
 
 import itertools
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import click
 
@@ -20,6 +22,7 @@ from e2e.lab.cluster import deploy
 from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
+from e2e.lab.runtimes import RUNTIMES
 from e2e.lab.workloads import probed, traffic
 from nodeupgrade.kubelet.probe_delay import exposure
 
@@ -93,12 +96,27 @@ def swap(
     return Swap(f"{old} → {version}", guard, watch.result, upgrade, status, task["spec"]["verdict"])
 
 
+def restart(cluster: Cluster, *, pods: int) -> Swap:
+    """Restart the kubelet as anyone would, and watch the traffic until it has probed all pods and they are Ready."""
+    version = cluster.kubelet_version()
+    cluster.wait_settled()
+    with traffic.watching(cluster.lab, port=probed.PORT) as watch:
+        cluster.node.exec("systemctl", "restart", "kubelet")
+        cluster.node.wait_kubelet_healthy()
+        time.sleep(_longest_exposure(cluster).total_seconds())
+        probed.wait_ready(cluster.lab, pods)
+    return Swap(f"{version} → {version}", "a plain restart", watch.result, {}, {}, {})
+
+
 def _has_probed_all(cluster: Cluster, status: Object) -> bool:
     """Report whether the kubelet that a run started, if any, has run for as long as any pod's probes may need."""
     started = [s["finishedAt"] for s in status.get("steps", ()) if s["name"] == "start-kubelet" and "finishedAt" in s]
-    pods = cluster.lab.api.list("pods", namespace=probed.NAMESPACE)
-    needed = max(map(exposure, pods))
+    needed = _longest_exposure(cluster)
     return all(datetime.fromisoformat(moment) + needed < datetime.now(UTC) for moment in started)
+
+
+def _longest_exposure(cluster: Cluster) -> timedelta:
+    return max(map(exposure, cluster.lab.api.list("pods", namespace=probed.NAMESPACE)))
 
 
 def served(pods: Sequence[str]) -> list[str]:
@@ -113,6 +131,8 @@ def served(pods: Sequence[str]) -> list[str]:
 @click.option("--pods", default=60, show_default=True, help="Pods behind the Service.")
 @click.option("--slowest", default=30, show_default=True, help="Seconds between two probes of the slowest kind.")
 @click.option("--control-plane", default=CONTROL_PLANE, show_default=True, help="Version of the API server.")
+@click.option("--runtime", type=click.Choice([*RUNTIMES]), default="containerd", show_default=True,
+              help="Container runtime of the nodes.")  # fmt: skip
 @click.option("--skew", default="Enforce", show_default=True, help="spec.skewPolicy of the NodeUpgrades.")
 def main(
     *,
@@ -122,6 +142,7 @@ def main(
     pods: int,
     slowest: int,
     control_plane: str,
+    runtime: str,
     skew: str,
 ) -> None:
     """Upgrade from version to version on real nodes, and print what a Service's clients noticed."""
@@ -129,10 +150,14 @@ def main(
     try:
         for walk, guard in itertools.product(walks, guards):
             first, *versions = walk.split("-")
-            with _lab(LabSpec(name=name, nodes=1, kubelet=first, control_plane=control_plane)) as lab:
+            spec = LabSpec(name=name, nodes=1, kubelet=first, control_plane=control_plane, runtime=runtime)
+            with _lab(spec) as lab:
                 cluster = with_clients(lab, pods, slowest=slowest)
-                for version in versions:
-                    swaps.append(swap(cluster, version, guard, pods=pods, skewPolicy=skew))
+                for old, new in itertools.pairwise((first, *versions)):
+                    if old == new:
+                        swaps.append(restart(cluster, pods=pods))
+                    else:
+                        swaps.append(swap(cluster, new, guard, pods=pods, skewPolicy=skew))
                     click.echo(f"{_line(swaps[-1].row())}\n{json.dumps(swaps[-1].status)}")
     finally:
         click.echo("\n".join((_line(HEADINGS), _line("---" for _ in HEADINGS), *(_line(s.row()) for s in swaps))))

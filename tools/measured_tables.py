@@ -140,7 +140,7 @@ def _clients(rows: Rows) -> Iterator[Sequence[str]]:
             str(row["endpoint_seconds_lost"]),
             _of(row, "requests_failed", "requests"),
             str(row["node_not_ready_seconds"]),
-            str(row["kubelet_down_seconds"]),
+            _cell(row["kubelet_down_seconds"]),
         )
 
 

@@ -20,6 +20,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "task_is_readable": "the API server refuses tasks that this version cannot read",
     "node_is_not_held": "a node that is held is examined all the same",
     "no_pod_holds_the_node": "a node that is held is examined all the same",
+    "tokens_are_requested": "needs a kubelet before 1.12, whose pods get tokens from the lab: scenario tests",
     "node_is_free": "needs two rollouts at work: e2e/test_fleet.py",
     "runtime_is_understood": "needs a node with dockershim: e2e/test_docker.py",
     "runtime_is_proven": "needs a node with CRI-O, which cannot be had on the machine",

@@ -73,6 +73,10 @@ class Reason(StrEnum):
         "to downgrade it, create a NodeUpgrade with allowDowngrade: true")
     VERSION_SKEW = ("VersionSkew", "the API server does not support kubelets of the target version",
         "upgrade the control plane first, choose a nearer version, or set skewPolicy: Warn")
+    TOKENS_NOT_REQUESTED = ("TokensNotRequested",
+        "the kubelet does not request tokens, and the API server gives pods no others, so no agent can report",
+        ("replace the node, or upgrade it under an API server before 1.21; "
+         "accept the check if something else gives pods their tokens"))
     NODE_NOT_READY = ("NodeNotReady", "the node is not Ready",
         "repair the node; it is retried as soon as it is Ready")
     CORDONED_BY_OTHERS = ("CordonedByOthers", "another user or controller cordoned the node",

@@ -17,6 +17,7 @@ class Hazard(StrEnum):
     # versions and programs
     KUBELET_NEWER_THAN_API = "the kubelet is newer than its API server"
     KUBELET_TOO_OLD_FOR_API = "the API server no longer supports the kubelet"
+    TOKENS_NOT_REQUESTED = "a kubelet does not request the tokens that its API server gives pods in no other way"
     PAIR_UNKNOWN = "the hashes of one of the two versions are not known"
     CONTROL_PLANE_IN_CHANGE = "API servers of several versions answer, or their version changes during the rollout"
     RELEASE_DEFECT = "the target release has a defect that ends or hides containers when a kubelet starts"

@@ -3,7 +3,8 @@
 Some removed flags had long had no effect: with a remote runtime, for example, every kubelet ignored the dockershim's
 network flags, and since 1.27 every runtime is remote. Others are set to their default, or concern only metrics that the
 new version does not have. These are left out without asking, and reported. Any other flag that the new version rejects
-needs a person's decision. On the way back, a kubelet that has a dockershim is told again not to use it.
+needs a person's decision. On the way back, a kubelet that has a dockershim is told again not to use it, and one that
+ends privileged pods by default to run them.
 """
 
 import re
@@ -107,6 +108,9 @@ class Flag:
 REMOTE_RUNTIME = "--container-runtime=remote"
 """Without it, kubelets before 1.24 ignore ``--container-runtime-endpoint`` and use their dockershim."""
 
+PRIVILEGED = "--allow-privileged=true"
+"""Without it, kubelets before 1.11 end every privileged pod."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
@@ -130,7 +134,7 @@ def adapt(
     Args:
         words: the arguments of the running kubelet.
         running: its version; ``None`` if unknown.
-        target: the other version; flags that have no effect with it are left out, and one that it needs is added.
+        target: the other version; flags that have no effect with it are left out, and those that it needs are added.
         remove: flags to be left out besides, with or without dashes.
     """
     flags = tuple(parsed(words))
@@ -143,8 +147,17 @@ def adapt(
             removed.append(" ".join(flag.words))
         else:
             kept.extend(flag.words)
-    added = (REMOTE_RUNTIME,) if running is not None and _would_use_dockershim(flags, running, target) else ()
+    added = () if running is None else tuple(_needed(flags, running, target))
     return Arguments(words=(*kept, *added), removed=tuple(removed), added=added)
+
+
+def _needed(flags: tuple[Flag, ...], running: KubeletVersion, target: KubeletVersion) -> Iterator[str]:
+    """Yield the flags without which the other version would not do what the running one does unasked."""
+    if _would_use_dockershim(flags, running, target):
+        yield REMOTE_RUNTIME
+    unasked = history.PRIVILEGED_BY_DEFAULT.begins_between(target, running)
+    if unasked and not any(flag.name == "allow-privileged" for flag in flags):
+        yield PRIVILEGED
 
 
 def _would_use_dockershim(flags: tuple[Flag, ...], running: KubeletVersion, target: KubeletVersion) -> bool:

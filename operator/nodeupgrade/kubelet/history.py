@@ -28,6 +28,9 @@ STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
 
 REQUIRE_KUBECONFIG_REMOVED = MinorChange(10, pull(58367), "The flag `--require-kubeconfig` is rejected.")
 CADVISOR_PORT_REMOVED = MinorChange(12, pull(65707), "The flag `--cadvisor-port` is rejected.")
+PRIVILEGED_BY_DEFAULT = MinorChange(
+    11, pull(63442), "Privileged pods run by default; before, a kubelet ends them without `--allow-privileged`."
+)
 ALLOW_PRIVILEGED_REMOVED = MinorChange(15, pull(77820), "The flag `--allow-privileged` is rejected.")
 DOCKERSHIM_REMOVED = MinorChange(24, enhancement(2221), "The dockershim is removed, and its flags are rejected.")
 LOGGING_FLAGS_REMOVED = MinorChange(
@@ -183,6 +186,12 @@ MARKING_CHAINS_GONE = MinorChange(
 
 THREE_MINORS_BEHIND = MinorChange(
     25, enhancement(3935), "A kubelet may be three minors older than its API server, not just two."
+)
+TOKENS_REQUESTED = MinorChange(
+    12, pull(67349), "The kubelet requests a pod's token of its service account from the API server by default."
+)
+TOKENS_ONLY_ON_REQUEST = ServerChange(
+    21, pull(95667), "Pods get tokens that kubelets request, not those in Secrets (`BoundServiceAccountTokenVolume`)."
 )
 ENDPOINT_SLICES_MADE = ServerChange(
     18, enhancement(752), "The controllers create EndpointSlices by default; 1.17 serves the API, but has no objects."

@@ -258,6 +258,41 @@ async def test_skew(server: str, node: str, spec: dict[str, Any], phase: str) ->
     assert (await scene.upgrade()).status.phase == phase
 
 
+BACK: Json = {"allowDowngrade": True, "skewPolicy": "Warn"}
+
+
+@pytest.mark.parametrize(
+    ("server", "node", "spec", "without"),
+    [
+        pytest.param("v1.33.13", "v1.9.11", {"version": "v1.17.17"}, "v1.9.11", id="it never had one"),
+        pytest.param("v1.21.0", "v1.11.10", {"version": "v1.12.10"}, "v1.11.10", id="the last such pair"),
+        pytest.param("v1.33.13", "v1.12.10", {"version": "v1.9.11", **BACK}, "v1.9.11", id="it would lose its own"),
+        pytest.param("v1.20.15", "v1.9.11", {"version": "v1.17.17"}, None, id="from a Secret"),
+        pytest.param("v1.33.13", "v1.12.10", {"version": "v1.17.17"}, None, id="both kubelets ask"),
+        pytest.param(
+            "v1.33.13",
+            "v1.9.11",
+            {"version": "v1.17.17", "preflight": {"accept": ["tokens_are_requested"]}},
+            None,
+            id="something else gives it one",
+        ),
+    ],
+)
+async def test_no_node_on_which_an_agent_has_no_token(
+    server: str, node: str, spec: dict[str, Any], without: str | None
+) -> None:
+    scene = Scene(version=server)
+    await scene.fleet.add_node("node-0", version=node)
+    await scene.apply(**spec)
+    await scene.run(passes=40)
+
+    events = await scene.kube.list(EVENTS.within("default"))
+    said = [event["message"] for event in events if event["reason"] == Reason.TOKENS_NOT_REQUESTED]
+    phase = (await scene.upgrade()).status.phase
+    assert (phase, len(said)) == (("Succeeded", 0) if without is None else ("Stalled", 1))
+    assert without is None or f"kubelet {without} does not request tokens" in said[0]
+
+
 async def test_an_accepted_check_is_a_warning_of_which_everybody_is_told() -> None:
     scene = Scene()
     await scene.fleet.add_node("node-0")

@@ -28,9 +28,16 @@ CONTAINERD = "--v=2 --container-runtime-endpoint=unix:///run/containerd/containe
         (CONTAINERD, "v1.23.17", "v1.20.15", ()),  # uses its dockershim
         (f"{CONTAINERD} --container_runtime remote", "v1.26.15", "v1.20.15", ()),
         ("--v=2", "v1.33.13", "v1.20.15", ()),
+        # what every kubelet from 1.11 on does unasked
+        ("--v=2", "v1.17.17", "v1.10.13", ("--allow-privileged=true",)),
+        ("--v=2", "v1.11.10", "v1.9.11", ("--allow-privileged=true",)),
+        ("--v=2", "v1.17.17", "v1.11.10", ()),
+        ("--v=2", "v1.10.13", "v1.9.11", ()),  # it does not run such pods either
+        ("--allow_privileged=false", "v1.12.10", "v1.9.11", ()),
+        (CONTAINERD, "v1.33.13", "v1.10.13", ("--container-runtime=remote", "--allow-privileged=true")),
     ],
 )
-def test_a_kubelet_with_a_dockershim_is_told_not_to_use_it(
+def test_an_older_kubelet_is_told_what_the_newer_one_does_unasked(
     words: str, running: str, target: str, added: tuple[str, ...]
 ) -> None:
     split, versions = tuple(words.split()), map(KubeletVersion.parse, (running, target))

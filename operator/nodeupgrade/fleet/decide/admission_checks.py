@@ -14,6 +14,7 @@ BEFORE_PODS: tuple[Check[Candidate], ...] = (
     request.downgrade_is_allowed,
     request.skew_is_supported,
     request.api_servers_agree,
+    request.tokens_are_requested,
     request.kubelet_can_be_replaced,
     request.runtime_is_supported,
     request.required_guard_is_possible,

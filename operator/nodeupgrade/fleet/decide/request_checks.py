@@ -79,6 +79,25 @@ def api_servers_agree(candidate: Candidate) -> Found | None:
     return f"the API servers are of several versions: {', '.join(version for _, version in minors)}"
 
 
+@check(
+    Reason.TOKENS_NOT_REQUESTED, Hazard.TOKENS_NOT_REQUESTED, history.TOKENS_REQUESTED, history.TOKENS_ONLY_ON_REQUEST
+)
+def tokens_are_requested(candidate: Candidate) -> Found | None:
+    """Pods get tokens, and so does the agent: their kubelets request them, or the API server has them in Secrets.
+
+    A kubelet that knows no such request leaves the token out of the volume, also where another kubelet wrote one.
+    """
+    if not history.TOKENS_ONLY_ON_REQUEST.applies_to(candidate.server):
+        return None
+    versions = (candidate.current, candidate.target)
+    if (old := next((v for v in versions if not history.TOKENS_REQUESTED.applies_to(v)), None)) is None:
+        return None
+    return (
+        f"kubelet {old} does not request tokens of service accounts, and an API server {candidate.server} gives pods "
+        f"no others: neither the agent nor any other pod of {named(candidate)} could use the API"
+    )
+
+
 @check(Reason.CORDON_REMOVES_TRAFFIC, Hazard.CORDON_REMOVES_TRAFFIC, history.CORDONED_NODES_SERVE)
 def cordoned_node_keeps_its_traffic(candidate: Candidate) -> Found | None:
     """The control plane does not take a cordoned node out of the load balancers of Services."""
