@@ -159,6 +159,8 @@ def _readable(parse: Callable[[Json], T], bodies: Iterable[Json]) -> tuple[list[
             found.append(parse(body))
         except MalformedObjectError as error:
             unreadable[body["metadata"]["name"]] = f"{error.path}: {error.problem}"
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # the caches of the operator, too
+            unreadable[body["metadata"]["name"]] = str(error) or type(error).__name__
     return found, unreadable
 
 
