@@ -71,7 +71,9 @@ def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[V
             schema={"type": ["integer", "null"], "minimum": 0},
             meaning="Old ReplicaSets to keep; Kubernetes keeps 10.",
         ),
-        Value(name="resources", default=container["resources"], schema=_RESOURCES, meaning="Resources of the operator."),
+        Value(
+            name="resources", default=container["resources"], schema=_RESOURCES, meaning="Resources of the operator."
+        ),
         Value(
             name="nodeSelector",
             default=pod["nodeSelector"],
@@ -152,9 +154,7 @@ def _of_the_pod(template: Json) -> tuple[Value, ...]:
 
 
 def _allowed_schema(allowed: Json) -> Json:
-    return _closed(
-        {key: {"type": "array", "items": {**_STRING, "pattern": f"^({_ALLOWED[key]})$"}} for key in allowed}
-    )
+    return _closed({key: {"type": "array", "items": {**_STRING, "pattern": f"^({_ALLOWED[key]})$"}} for key in allowed})
 
 
 def _of_the_image(image: str, container: Json) -> tuple[Value, ...]:

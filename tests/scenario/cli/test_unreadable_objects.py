@@ -71,6 +71,8 @@ def test_a_rollout_that_cannot_be_read_is_named_and_the_others_are_shown(cluster
     rollout["status"]["counts"] = "many"
     cluster.add(rollout)
     printed = cluster.run("nodeupgrade status")
-    assert "warning: cannot understand NodeUpgrade kubelet-1-34-plan because status.counts:" in " ".join(printed.split())
+    assert "warning: cannot understand NodeUpgrade kubelet-1-34-plan because status.counts:" in " ".join(
+        printed.split()
+    )
     assert ROLLOUT in printed
     assert exit_code(printed) == "0"

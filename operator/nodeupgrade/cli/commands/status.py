@@ -179,7 +179,9 @@ async def status_command(
         raise click.UsageError("--timeout, --interval and --stop-when-stalled need --watch")
 
     async def look() -> list[Overview]:
-        return await (_every(world, kube, whole=watched) if name is None else _named(world, kube, name, verbose=verbose))
+        return await (
+            _every(world, kube, whole=watched) if name is None else _named(world, kube, name, verbose=verbose)
+        )
 
     def draw(found: Sequence[Overview]) -> RenderableType:
         if name is None:
