@@ -131,8 +131,10 @@ _DASHBOARD_DATA = 'data:\n  nodeupgrade.json: {{ .Files.Get "files/dashboard.jso
 _OPERATOR = "nodeupgrade-operator"
 _ANNOTATED = (
     "metadata:\n",
-    "metadata:\n  {{- if .Values.serviceAccount }}{{- with .Values.serviceAccount.annotations }}\n"
-    "  annotations: {{- toYaml . | nindent 4 }}\n  {{- end }}{{- end }}\n",
+    (
+        "metadata:\n  {{- if .Values.serviceAccount }}{{- with .Values.serviceAccount.annotations }}\n"
+        "  annotations: {{- toYaml . | nindent 4 }}\n  {{- end }}{{- end }}\n"
+    ),
 )
 _PULL_SECRETS = "{{- with .Values.imagePullSecrets }}\nimagePullSecrets: {{- toYaml . | nindent 2 }}\n{{- end }}\n"
 

@@ -68,11 +68,13 @@ def test_a_place_that_is_not_found_is_an_error_and_no_value_without_effect(chang
 
 
 PLACES = {
-    "urls": ("https://dl.k8s.io", "https://dl.k8s.io/", "http://[::1]:8080/kubelets", "https://user@x.example", "dl.k8s.io"),
+    "urls": (
+        "https://dl.k8s.io", "https://dl.k8s.io/", "http://[::1]:8080/kubelets", "https://user@x.example", "dl.k8s.io",
+    ),
     "paths": ("/", "/opt/kubelet", "/opt/kubelet/", "/opt/../etc", "/opt/*", "/proc/1"),
     "images": (
-        "registry.example", "registry.example/", "localhost:5000/kubelets", "docker.io/library", "kubelet", "a.example/B",
-        "a.example/b:v1", "a.example/b@sha256:0a", "a.example/*", "", "a.example/b\n",
+        "registry.example", "registry.example/", "localhost:5000/kubelets", "docker.io/library", "kubelet",
+        "a.example/B", "a.example/b:v1", "a.example/b@sha256:0a", "a.example/*", "", "a.example/b\n",
     ),
     "files": ("/var/lib/kubelet/config.yaml", "var/lib", "/etc/%2e%2e"),
 }  # fmt: skip

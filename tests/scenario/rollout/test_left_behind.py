@@ -8,16 +8,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs.live_fleet import LiveFleet
-from nodeupgrade.cluster.kube_api import (
-    EVENTS,
-    NODES,
-    PODS,
-    TASKS,
-    UPGRADES,
-    RejectedError,
-    Resource,
-    UnavailableError,
-)
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.fleet.actions import RestoreCordon
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from tests.doubles.kube_fleet import Part

@@ -34,7 +34,8 @@ class LeftoverTasks:
     async def clean(self) -> tuple[NodeName, ...]:
         """Delete the tasks without a Node or a record, release those without a run in progress, and return their nodes.
 
-        The other tasks whose run never began are marked. Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
+        The other tasks whose run never began are marked. Tasks are read before NodeUpgrades: the owner of a task is
+        then in the list, unless it is gone.
         """
         nodes = await self.source.get_nodes()
         tasks = tuple((await self.source.get_tasks()).values())
