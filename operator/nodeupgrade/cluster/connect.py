@@ -17,7 +17,7 @@ def connect_pod() -> AbstractAsyncContextManager[KubeClient]:
 
 
 def connect(
-    kubeconfig: Path | None, context: str | None, request_seconds: float, user: str | None
+    kubeconfig: Path | None, context: str | None, request_seconds: float, user: str | None = None
 ) -> AbstractAsyncContextManager[KubeClient | KubectlClient]:
     """Connect a person to the API server, by kubectl where the official library is not installed.
 
