@@ -24,6 +24,7 @@ WRITTEN_BY_HAND = (
     "templates/_helpers.tpl",
     "templates/allowed.yaml",
     "templates/crds.yaml",
+    "templates/extra-objects.yaml",
     "templates/uninstall-check.yaml",
 )
 DASHBOARD = "components/grafana-dashboard/dashboard.json"

@@ -98,6 +98,7 @@ LOOKING = {
         "plan wrong.yaml",
         "plan broken.yaml",
     ],
+    "added-flags.txt": ["plan look-first.yaml"],
     "previews.txt": ["plan look-first.yaml", "evidence cache-1", "explain-node cache-2", "failures kubelet-1-34-plan"],
     "hashes.txt": [
         "hashes --fleet",
@@ -143,6 +144,7 @@ CHANGED: dict[str, list[tuple[Resource, str, Json]]] = {
         (NODES, "web-b-1", {"metadata": {"annotations": {HOLD_ANNOTATION: "true"}}}),
     ],
     "hooks.txt": [(TASKS, "web-b-1", {"spec": {"hooks": HOOKS}})],
+    "added-flags.txt": [(TASKS, "cache-1", {"status": {"preview": {"addedFlags": ["--container-runtime=remote"]}}})],
 }
 """What is different in the cluster that is looked at."""
 

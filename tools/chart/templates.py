@@ -48,10 +48,31 @@ def _further(value: str, *, indent: int) -> str:
     return f"{' ' * indent}{{{{- with .Values.{value} }}}}{{{{- toYaml . | nindent {indent} }}}}{{{{- end }}}}\n"
 
 
+def _instead(field: str, *, indent: int) -> Replacement:
+    """Let a value decide a field of the pod or container, which stays as it is if an older chart did not have it."""
+    value = "podSecurityContext" if indent == _OF_THE_POD else field
+    space = " " * indent
+    chosen = f".Values.{value} | default (fromYaml `\n\\1`) | toYaml | nindent {indent + 2}"
+    return Replacement(rf"^{space}{field}:\n((?:{space}  .*\n)+)", f"{space}{field}: {{{{- {chosen} }}}}\n")
+
+
+_OF_THE_POD, _OF_THE_CONTAINER = 6, 10
+"""How far their fields are indented in a Deployment."""
+
 _MONITORING_LABELS = Replacement(r"^  labels: (\{.*\})$", _with_labels(".Values.monitoring.labels", indent=4))
 _BY_KIND = {
     "Deployment": (
-        Replacement(r"^  replicas: \d+$", "  replicas: {{ .Values.replicas }}"),
+        Replacement(
+            r"^  replicas: \d+$",
+            "  replicas: {{ .Values.replicas }}\n"
+            '  {{- if not (kindIs "invalid" .Values.revisionHistoryLimit) }}\n'
+            "  revisionHistoryLimit: {{ .Values.revisionHistoryLimit }}\n"
+            "  {{- end }}",
+        ),
+        _instead("securityContext", indent=_OF_THE_POD),
+        _instead("securityContext", indent=_OF_THE_CONTAINER),
+        _instead("livenessProbe", indent=_OF_THE_CONTAINER),
+        _instead("readinessProbe", indent=_OF_THE_CONTAINER),
         Replacement(r"^      nodeSelector: .*$", "      nodeSelector: {{- toYaml .Values.nodeSelector | nindent 8 }}"),
         Replacement(r"^      labels: (\{.*\})$", _with_labels(".Values.podLabels", indent=8)),
         Replacement(r"^      annotations: .*$", "      annotations: {{- toYaml .Values.podAnnotations | nindent 8 }}"),
@@ -94,7 +115,10 @@ _BY_KIND = {
             "          resources: {{- toYaml .Values.resources | nindent 12 }}\n",
         ),
     ),
-    "ServiceMonitor": (_MONITORING_LABELS,),
+    "ServiceMonitor": (
+        _MONITORING_LABELS,
+        Replacement(r"interval: 15s", 'interval: {{ .Values.monitoring.interval | default "15s" }}'),
+    ),
     "PrometheusRule": (_MONITORING_LABELS,),
     "DaemonSet": (
         Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}", times=2),
@@ -104,6 +128,14 @@ _BY_KIND = {
 _RUNBOOK = ("runbook_url: docs/", "runbook_url: {{ .Values.monitoring.runbooks }}docs/")
 _DASHBOARD = "nodeupgrade-dashboard"
 _DASHBOARD_DATA = 'data:\n  nodeupgrade.json: {{ .Files.Get "files/dashboard.json" | toJson }}\n'
+_OPERATOR = "nodeupgrade-operator"
+_ANNOTATED = (
+    "metadata:\n",
+    (
+        "metadata:\n  {{- if .Values.serviceAccount }}{{- with .Values.serviceAccount.annotations }}\n"
+        "  annotations: {{- toYaml . | nindent 4 }}\n  {{- end }}{{- end }}\n"
+    ),
+)
 _PULL_SECRETS = "{{- with .Values.imagePullSecrets }}\nimagePullSecrets: {{- toYaml . | nindent 2 }}\n{{- end }}\n"
 
 
@@ -134,7 +166,8 @@ def _document(source: str, text: str, condition: str) -> str:
     if _name(manifest) == ("ConfigMap", _DASHBOARD):
         return escaped.rstrip("\n") + "\n" + _DASHBOARD_DATA
     if manifest["kind"] == "ServiceAccount":
-        return escaped.rstrip("\n") + "\n" + _PULL_SECRETS
+        annotated = escaped.replace(*_ANNOTATED) if manifest["metadata"]["name"] == _OPERATOR else escaped
+        return annotated.rstrip("\n") + "\n" + _PULL_SECRETS
     if manifest["kind"] in _BY_KIND:
         return _replaced(source, escaped.replace(*_RUNBOOK), _BY_KIND[manifest["kind"]])
     return escaped

@@ -7,12 +7,32 @@ from typing import Any
 import yaml
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.locations import ORIGIN, PATH, URL
+from nodeupgrade.api.upgrade.artifact import COMPONENT, REGISTRY
 
 _STRING: Json = {"type": "string"}
 _BOOLEAN: Json = {"type": "boolean"}
 _OBJECT: Json = {"type": "object"}
 _STRINGS: Json = {"type": "object", "additionalProperties": {"type": "string"}}
 _LIMIT: Json = {"type": ["integer", "string", "null"], "minimum": 0, "pattern": "^([0-9]+|(100|[1-9]?[0-9])%)?$"}
+_QUANTITY: Json = {
+    "type": ["number", "string", "null"],
+    "pattern": "^[0-9]*\\.?[0-9]+([eE][0-9]+|[numkMGTPE]|[KMGTPE]i)?$",
+}
+_QUANTITIES: Json = {"type": ["object", "null"], "additionalProperties": _QUANTITY}
+_RESOURCES: Json = {**_OBJECT, "properties": {"requests": _QUANTITIES, "limits": _QUANTITIES}}
+_NAME = "[a-z0-9]([a-z0-9.-]*[a-z0-9])?"
+_ALLOWED = {
+    "urls": f"({ORIGIN}|{URL})/?",
+    "paths": f"/|{PATH}/?",
+    "images": f"{REGISTRY}(/{COMPONENT})*/?",
+    "digests": "[0-9a-f]{64}",
+    "units": r"[A-Za-z0-9:_.\\@-]+\.service",
+    "pullSecrets": _NAME,
+    "files": f"/|{PATH}/?",
+    "hooks": _NAME,
+}
+"""What the operator reads, so that helm already names what it would reject."""
 _AUTO: Json = {"enum": ["Auto", "Install", "Omit"]}
 
 
@@ -45,7 +65,15 @@ def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[V
             schema={"type": "integer", "minimum": 0},
             meaning="Replicas of the operator.",
         ),
-        Value(name="resources", default=container["resources"], schema=_OBJECT, meaning="Resources of the operator."),
+        Value(
+            name="revisionHistoryLimit",
+            default=None,
+            schema={"type": ["integer", "null"], "minimum": 0},
+            meaning="Old ReplicaSets to keep; Kubernetes keeps 10.",
+        ),
+        Value(
+            name="resources", default=container["resources"], schema=_RESOURCES, meaning="Resources of the operator."
+        ),
         Value(
             name="nodeSelector",
             default=pod["nodeSelector"],
@@ -59,6 +87,18 @@ def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[V
             meaning="Taints that the operator tolerates; agents tolerate all.",
         ),
         *_of_the_pod(operator["spec"]["template"]),
+        Value(
+            name="serviceAccount.annotations",
+            default={},
+            schema=_STRINGS,
+            meaning="Annotations of the operator's service account.",
+        ),
+        Value(
+            name="extraObjects",
+            default=[],
+            schema={"type": "array", "items": _OBJECT},
+            meaning="Further objects to install with the chart; templates in them are rendered.",
+        ),
         Value(
             name="allowed",
             default=allowed,
@@ -87,6 +127,7 @@ def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[V
 def _of_the_pod(template: Json) -> tuple[Value, ...]:
     """Return the values for the operator's pod that manifests have no or few words about."""
     pod, objects = template["spec"], {"type": "array", "items": _OBJECT}
+    (container,) = pod["containers"]
     said: dict[str, tuple[Any, Json, str]] = {
         "affinity": ({}, _OBJECT, "Affinity of the operator."),
         "topologySpreadConstraints": (
@@ -102,6 +143,10 @@ def _of_the_pod(template: Json) -> tuple[Value, ...]:
             "Annotations of the operator's pods; `null` takes one away.",
         ),
         "env": ([], objects, "Further environment of the operator, such as `HTTPS_PROXY`; agents have none of it."),
+        "podSecurityContext": (pod["securityContext"], _OBJECT, "Security context of the operator's pods."),
+        "securityContext": (container["securityContext"], _OBJECT, "Security context of the operator's container."),
+        "livenessProbe": (container["livenessProbe"], _OBJECT, "When the operator is started anew."),
+        "readinessProbe": (container["readinessProbe"], _OBJECT, "When the operator is ready."),
         "volumes": ([], objects, "Further volumes of the operator, for example with the certificate of a receiver."),
         "volumeMounts": ([], objects, "Where they are mounted."),
     }
@@ -109,7 +154,7 @@ def _of_the_pod(template: Json) -> tuple[Value, ...]:
 
 
 def _allowed_schema(allowed: Json) -> Json:
-    return _closed({key: {"type": "array", "items": _STRING} for key in allowed})
+    return _closed({key: {"type": "array", "items": {**_STRING, "pattern": f"^({_ALLOWED[key]})$"}} for key in allowed})
 
 
 def _of_the_image(image: str, container: Json) -> tuple[Value, ...]:
@@ -231,6 +276,12 @@ def _of_monitoring(source: str) -> tuple[Value, ...]:
             for name, meaning in said.items()
         ),
         Value(
+            name="monitoring.interval",
+            default="15s",
+            schema={**_STRING, "pattern": "^([0-9]+(ms|[smhdwy]))+$"},
+            meaning="How often the ServiceMonitor has the operator scraped.",
+        ),
+        Value(
             name="monitoring.labels",
             default={},
             schema=_STRINGS,
@@ -287,7 +338,7 @@ def _told(default: Any) -> str:
     match default:
         case bool():
             return f"`{str(default).lower()}`"
-        case _ if default in ("", [], {}):
+        case _ if default in (None, "", [], {}):
             return "none"
         case str() | int():
             return f"`{default}`"

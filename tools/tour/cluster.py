@@ -68,7 +68,9 @@ class TourCluster:
         """Return the world for the command line: this API server, and a sleep in which the cluster goes on."""
 
         @asynccontextmanager
-        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
+        async def connect(
+            _config: Path | None, _context: str | None, _seconds: float, _user: str | None
+        ) -> AsyncIterator[ReviewingKube]:
             yield self.kube
 
         async def sleep(seconds: float) -> None:

@@ -64,7 +64,7 @@ class Reason(StrEnum):
         "restore the field, and create another NodeUpgrade for the new value")
     NOT_ALLOWED = ("NotAllowed",
         "the operator's configuration does not allow this artifact, pull secret, unit or file",
-        "use one that is allowed, or have the operator's administrator allow it (manifests/allowed.yaml)")
+        "use one that is allowed, or have the administrator allow it (the chart's allowed, or manifests/allowed.yaml)")
     WINDOW_NEVER_OPENS = ("WindowNeverOpens", "every window lies within blackouts or never opens",
         "correct spec.windows or spec.blackouts")
 

@@ -25,6 +25,7 @@ PLUGIN = "kubectl-nodeupgrade"
 OK, NO, WRONG_USAGE, NO_CLUSTER, TIME_IS_OVER = range(5)
 
 _STANDARD_INPUT = f"{__name__}.standard_input"
+_WARNINGS = f"{__name__}.warnings"
 _COMMAND_LINE = re.compile(r"(^|[|&;] |`)nodeupgrade (?=[a-z-])")
 """Where a command line of ours begins: at the start of a text, after a pipe or a semicolon, or in backquotes."""
 
@@ -43,6 +44,14 @@ def called() -> str:
 def as_called(text: str) -> str:
     """Return a text with its command lines under the name under which the program was called."""
     return _COMMAND_LINE.sub(lambda found: f"{found[1]}{called()} ", text)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error; a command that looks again does not repeat it."""
+    said: set[str] = click.get_current_context().meta.setdefault(_WARNINGS, set())
+    if text not in said:
+        said.add(text)
+        say(f"warning: {as_called(text)}", err=True)
 
 
 class CannotError(click.ClickException):

@@ -17,7 +17,7 @@ def connect_pod() -> AbstractAsyncContextManager[KubeClient]:
 
 
 def connect(
-    kubeconfig: Path | None, context: str | None, request_seconds: float
+    kubeconfig: Path | None, context: str | None, request_seconds: float, user: str | None = None
 ) -> AbstractAsyncContextManager[KubeClient | KubectlClient]:
     """Connect a person to the API server, by kubectl where the official library is not installed.
 
@@ -25,14 +25,18 @@ def connect(
         kubeconfig: Path of the kubeconfig; None for the user's usual places.
         context: Context in the kubeconfig; None for the current one.
         request_seconds: Timeout of one request, for a person who waits at the terminal: retries are few, too.
+        user: User to act as, if the login may impersonate it; None for its own.
 
     Raises:
         NoClusterError: There is no usable kubeconfig.
     """
     if importlib.util.find_spec(LIBRARY) is None:
-        return contextlib.nullcontext(KubectlClient(Kubectl(kubeconfig, context, request_seconds)))
+        return contextlib.nullcontext(KubectlClient(Kubectl(kubeconfig, context, request_seconds, user)))
     from nodeupgrade.cluster.client.transport import Patience  # noqa: PLC0415 - it needs the library
 
     return KubeClient.open(
-        kubeconfig, context, Patience(request_seconds=request_seconds, retry_seconds=request_seconds / 2)
+        kubeconfig,
+        context,
+        Patience(request_seconds=request_seconds, retry_seconds=request_seconds / 2),
+        impersonated=user,
     )

@@ -10,10 +10,12 @@ import yaml
 
 from e2e.lab.binaries.programs import helm
 from nodeupgrade.api.json import Json
+from nodeupgrade.sources.allowlist import AllowedError, read_allowed
 from tests.contract.install.having import have
 from tests.contract.kube.conftest import ROOT
 from tools import generate_chart
 from tools.chart.templates import ChartError, template
+from tools.chart.values import schema_of
 
 NAMESPACE = "nodeupgrade-system"
 SAME = ("image.tag=dev", "namespace.create=true", "crds.keep=false", "uninstallCheck=false")
@@ -63,6 +65,31 @@ def test_a_place_that_is_not_found_is_an_error_and_no_value_without_effect(chang
     text = (ROOT / "manifests/operator.yaml").read_text(encoding="utf-8")
     with pytest.raises(ChartError):
         template("operator.yaml", text.replace(*change))
+
+
+PLACES = {
+    "urls": (
+        "https://dl.k8s.io", "https://dl.k8s.io/", "http://[::1]:8080/kubelets", "https://user@x.example", "dl.k8s.io",
+    ),
+    "paths": ("/", "/opt/kubelet", "/opt/kubelet/", "/opt/../etc", "/opt/*", "/proc/1"),
+    "images": (
+        "registry.example", "registry.example/", "localhost:5000/kubelets", "docker.io/library", "kubelet",
+        "a.example/B", "a.example/b:v1", "a.example/b@sha256:0a", "a.example/*", "", "a.example/b\n",
+    ),
+    "files": ("/var/lib/kubelet/config.yaml", "var/lib", "/etc/%2e%2e"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "entry"), [(name, entry) for name, entries in PLACES.items() for entry in entries])
+def test_the_chart_takes_the_places_that_the_operator_reads(name: str, entry: str) -> None:
+    items = schema_of(generate_chart.chart_values())["properties"]["allowed"]["properties"][name]["items"]
+    taken = re.search(items["pattern"].replace("$", r"\Z"), entry, re.ASCII) is not None
+    try:
+        read_allowed({name: [entry]})
+    except AllowedError:
+        assert not taken or entry == "/proc/1"
+    else:
+        assert taken
 
 
 def test_every_value_is_used() -> None:
@@ -153,8 +180,41 @@ class TestRendered:
         assert pod["volumes"][-1] == {"name": "extra"}
         assert operator["volumeMounts"][-1] == {"name": "extra", "mountPath": "/extra"}
 
+    def test_what_a_cluster_asks_of_pods_can_be_said(self) -> None:
+        found = rendered(
+            "podSecurityContext.runAsUser=null", "securityContext.runAsNonRoot=true", "revisionHistoryLimit=2",
+            "livenessProbe.failureThreshold=9", "readinessProbe.periodSeconds=5", "serviceAccount.annotations.team=a",
+            "extraObjects[0].apiVersion=v1", "extraObjects[0].kind=ConfigMap",
+            "extraObjects[0].metadata.name=extra", "extraObjects[0].metadata.labels.of=\\{\\{ .Release.Name \\}\\}",
+        )  # fmt: skip
+        spec = found["Deployment", NAMESPACE, "nodeupgrade-operator"]["spec"]
+        pod = spec["template"]["spec"]
+        (operator,) = pod["containers"]
+        assert spec["revisionHistoryLimit"] == 2
+        assert "runAsUser" not in pod["securityContext"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert operator["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+        }
+        probes = operator["livenessProbe"]["failureThreshold"], operator["readinessProbe"]["periodSeconds"]
+        assert probes == (9, 5)
+        accounts = {name: body["metadata"] for (kind, _, name), body in found.items() if kind == "ServiceAccount"}
+        assert accounts["nodeupgrade-operator"]["annotations"] == {"team": "a"}
+        assert "annotations" not in accounts["nodeupgrade-agent"]
+        assert found["ConfigMap", "", "extra"]["metadata"]["labels"] == {"of": "nodeupgrade"}
+
+    @pytest.mark.parametrize("value", ["podSecurityContext", "securityContext", "livenessProbe", "readinessProbe"])
+    def test_values_of_an_older_chart_take_no_protection_away(self, value: str) -> None:
+        """With --reuse-values, what is new in a chart has no value."""
+        assert rendered(f"{value}=null") == rendered()
+
     def test_a_prometheus_finds_its_objects_by_label(self) -> None:
-        found = rendered(*MONITORING, "monitoring.labels.release=kube-prometheus-stack")
+        found = rendered(*MONITORING, "monitoring.labels.release=kube-prometheus-stack", "monitoring.interval=1m")
+        (monitor,) = (body for (kind, _, _), body in found.items() if kind == "ServiceMonitor")
+        assert [each["interval"] for each in monitor["spec"]["endpoints"]] == ["1m"]
         monitoring = [body for (kind, _, _), body in found.items() if kind in {"ServiceMonitor", "PrometheusRule"}]
         assert [body["metadata"]["labels"]["release"] for body in monitoring] == ["kube-prometheus-stack"] * 2
         assert all("app.kubernetes.io/part-of" in body["metadata"]["labels"] for body in monitoring)
@@ -166,6 +226,17 @@ class TestRendered:
             ("imagee.tag=dev", "imagee"),
             ("image.digest=latest", "digest"),
             ("admissionPolicies=Maybe", "admissionPolicies"),
+            ("resources.limits.memory=lots", "limits"),
+            ("allowed.images={*}", "images"),
+            ("allowed.images={registry.example/kubelet:v1}", "images"),
+            ("allowed.images={Bad Image}", "images"),
+            ("allowed.urls={ftp://dl.k8s.io}", "urls"),
+            ("allowed.paths={opt/kubelet}", "paths"),
+            ("allowed.digests={latest}", "digests"),
+            ("allowed.units={kubelet}", "units"),
+            ("allowed.pullSecrets={Registry}", "pullSecrets"),
+            ("serviceAccount.annotations=text", "annotations"),
+            ("monitoring.interval=often", "interval"),
         ],
     )
     def test_a_wrong_value_is_named(self, wrong: str, said: str) -> None:

@@ -133,6 +133,15 @@ def test_a_wrong_value_that_helm_takes_would_be_refused(api_server: ApiServer) -
     assert "nam" in objection(api_server, [operator])
 
 
+def test_definitions_that_kubectl_installed_are_named_with_what_to_do(api_server: ApiServer) -> None:
+    install = "install", "nodeupgrade", str(generate_chart.CHART), "--dry-run=server"
+    kubeconfig = f"--kubeconfig={api_server.kubeconfig()}"
+    refused = run(*install, kubeconfig).stderr
+    assert "--set crds.install=false" in refused
+    assert "meta.helm.sh/release-name=nodeupgrade" in refused
+    assert "CustomResourceDefinition" not in run(*install, kubeconfig, "--set=crds.install=false").stderr
+
+
 def earlier(directory: Path) -> Path:
     """Write a chart as it was before it had its newest values."""
     generate_chart.write(directory, image="registry.example/nodeupgrade")

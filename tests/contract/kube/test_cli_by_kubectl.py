@@ -41,6 +41,7 @@ def test_all_commands_print_the_same(
     monkeypatch.setenv("PATH", f"{api_server.kubectl_binary.parent}:/usr/bin:/bin")
     looking = (
         ["explain", "--to", "1.31", "-o", "csv"],
+        ["explain", "--to", "1.31", "--as", "jane"],
         ["check"],
         ["status"],
         ["status", rollout],
@@ -65,6 +66,7 @@ def test_all_commands_print_the_same(
             without.setitem(sys.modules, LIBRARY, None)
             by_kubectl = run(api_server, line)
         assert by_kubectl == by_library, line
+        assert ("jane" in by_library[1]) == ("jane" in line), "only who is impersonated is refused"
     with monkeypatch.context() as without:
         without.setitem(sys.modules, LIBRARY, None)
         assert run(api_server, ["pause", rollout])[0] == run(api_server, ["resume", rollout])[0] == 0

@@ -92,7 +92,9 @@ class Cluster:
 
     def world(self) -> World:
         @asynccontextmanager
-        async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
+        async def connect(
+            _config: Path | None, _context: str | None, _seconds: float, _user: str | None
+        ) -> AsyncIterator[ReviewingKube]:
             if self.failure is not None:
                 raise self.failure
             yield self.kube
@@ -113,8 +115,10 @@ def of_contexts(clusters: Mapping[str, Cluster]) -> World:
     """A kubeconfig with these clusters."""
     worlds = {context: cluster.world() for context, cluster in clusters.items()}
 
-    def connect(config: Path | None, context: str | None, seconds: float) -> AbstractAsyncContextManager[ReviewingKube]:
-        return worlds[str(context)].connect(config, context, seconds)
+    def connect(
+        config: Path | None, context: str | None, seconds: float, user: str | None
+    ) -> AbstractAsyncContextManager[ReviewingKube]:
+        return worlds[str(context)].connect(config, context, seconds, user)
 
     async def sleep(seconds: float) -> None:
         for each in worlds.values():

@@ -1,10 +1,16 @@
 """Cordons that a NodeUpgrade left behind: restored once its run is over, and not a moment before."""
 
+from typing import Any
+
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, UnavailableError
+from nodeupgrade.check_catalogue import read_upgrade
+from nodeupgrade.cli.inputs.live_fleet import LiveFleet
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.fleet.actions import RestoreCordon
+from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
@@ -300,3 +306,46 @@ async def test_the_record_of_an_earlier_rollout_stays() -> None:
         tasks = await scene.kube.list(TASKS)
         assert [run["upgrade"] for task in tasks for run in task["spec"]["history"]] == left
     assert tasks == []
+
+
+async def test_a_record_without_a_rollout_that_waits_is_not_shown_as_pending() -> None:
+    """Its own rollout is gone, and the next one that claims the node lets it wait again."""
+    scene = Scene(version="v1.34.9")
+    await scene.fleet.add_node("node-0")
+    await scene.apply("earlier")
+    await scene.finish("earlier")
+    await scene.apply("later", version="v1.34.9")
+    while (await shown(scene))["node-0"] != "Pending":
+        await scene.look("later")
+    await scene.kube.delete(UPGRADES, "later")
+    for _ in range(3):
+        await scene.look("later")
+    await swept(scene)
+    assert await shown(scene) == {"node-0": "Released"}
+    before = (await scene.kube.get(TASKS, "node-0"))["metadata"]["resourceVersion"]
+    await swept(scene)
+    assert (await scene.kube.get(TASKS, "node-0"))["metadata"]["resourceVersion"] == before
+    await scene.apply("third", version="v1.34.9")
+    while (await shown(scene))["node-0"] != "Pending":
+        await scene.look("third")
+
+
+async def test_agents_are_listed_once_however_many_tasks_go() -> None:
+    scene = Scene()
+    for number in range(20):
+        await scene.fleet.add_node(f"node-{number}")
+    await scene.apply()
+    while len(await shown(scene)) < 20:
+        await scene.step()
+    await leave(scene, "abandoned")
+    listed = list[str]()
+    original = scene.kube.list
+
+    async def counting(resource: Resource, **how: Any) -> list[Json]:
+        listed.append(resource.plural)
+        return await original(resource, **how)
+
+    scene.kube.list = counting  # type: ignore[method-assign]
+    await LeftoverTasks(scene.kube, LiveFleet(scene.kube, None, read_upgrade), NAMESPACE).clean()
+    assert listed.count("pods") == 1
+    assert await shown(scene) == {}

@@ -17,7 +17,7 @@ from nodeupgrade.cluster.connect import connect
 )
 def test_patience_is_as_given(seconds: float, patience: Patience, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[Patience | None] = []
-    monkeypatch.setattr(KubeClient, "open", lambda _config, _context, given=None: opened.append(given))
+    monkeypatch.setattr(KubeClient, "open", lambda _config, _context, given, **_user: opened.append(given))
 
     connect(None, None, seconds)
 

@@ -35,6 +35,8 @@ class TaskPhase(StrEnum):
     ROLLBACK_FAILED = "RollbackFailed"
     FAILED = "Failed"
     """Given up before anything was touched, for a technical reason such as a failed download."""
+    RELEASED = "Released"
+    """Its NodeUpgrade is gone, and the run never began; the task stays for the history of other NodeUpgrades."""
 
     @property
     def terminal(self) -> bool:

@@ -125,7 +125,10 @@ async def _objects(kube: KubeApi) -> Found:
         try:
             await kube.list(resource, fields={"metadata.name": "none"})
         except NotFoundError:
-            remedy = "install the CustomResourceDefinitions: kubectl apply --server-side -k crds, or with the chart"
+            remedy = (
+                "install the CustomResourceDefinitions with the chart, "
+                "or: kubectl apply --server-side -k crds (the chart then needs crds.install=false)"
+            )
             return State.PROBLEM, f"the API server does not serve {resource.plural}; {remedy}"
         except ForbiddenError:
             return State.UNKNOWN, f"you cannot list {resource.plural}"

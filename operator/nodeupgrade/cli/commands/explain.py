@@ -15,6 +15,7 @@ from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.commands.pod_options import Entry, Row, known_versions, named_pods, report
 from nodeupgrade.cli.console import console, say, show, write
 from nodeupgrade.cli.inputs.cluster import ClusterConnection, cluster_options
+from nodeupgrade.cli.inputs.completion import minor_versions
 from nodeupgrade.cli.output import in_json
 from nodeupgrade.cli.program import NO, OK, CannotError, InputFile, Once, command
 from nodeupgrade.cli.reports.restart_counts import RestartCounts, subject_of
@@ -58,6 +59,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
     multiple=True,
     required=True,
     callback=_targets,
+    shell_complete=minor_versions,
     metavar="VERSION",
     help="Kubelet version to upgrade to; several are steps, one after the other.",
 )
@@ -66,6 +68,7 @@ def _started(context: click.Context, option: click.Parameter, value: str | None)
     "started",
     cls=Once,
     callback=_started,
+    shell_complete=minor_versions,
     metavar="VERSION",
     help="Kubelet version that runs now, with --pods; Nodes in the file, or in a cluster, say their own.",
 )

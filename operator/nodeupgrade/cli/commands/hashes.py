@@ -14,6 +14,7 @@ from nodeupgrade.cli.commands.pod_options import (
     report,
     specs_by_name,
 )
+from nodeupgrade.cli.inputs.completion import minor_versions
 from nodeupgrade.cli.program import command
 from nodeupgrade.kubelethash import hash_container
 
@@ -27,6 +28,7 @@ from nodeupgrade.kubelethash import hash_container
     "--kubelet-version",
     "versions",
     callback=known_versions,
+    shell_complete=minor_versions,
     required=True,
     metavar="VERSION[,VERSION...]",
     help="One or more kubelet versions, such as 1.17,1.30,v1.33.13.",

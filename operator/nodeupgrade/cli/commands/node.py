@@ -16,7 +16,7 @@ from nodeupgrade.cli.reports.node import NodeReport, active_for, choose_upgrade,
 from nodeupgrade.cli.screens import evidence
 from nodeupgrade.cli.screens import node as screen
 from nodeupgrade.cli.screens.status import by_reason
-from nodeupgrade.cluster.kube_api import PODS, KubeApi
+from nodeupgrade.cluster.kube_api import PODS, TASKS, KubeApi
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.fleet.decide.membership import view_rollout
@@ -37,14 +37,16 @@ async def failures_command(world: World, kube: KubeApi, *, name: str, output: st
     removed, `nodeupgrade retry` tries all of them again.
     """
     upgrade = await cluster_objects.upgrade(kube, name)
-    found = failures(upgrade, await cluster_objects.tasks_of(kube, name))
+    tasks, unreadable = await cluster_objects.readable_tasks(kube, rollout=name)
+    cluster_objects.warn_of(unreadable, TASKS)
+    found = failures(upgrade, tasks)
     if output != "text":
         dump([each.document() for each in found], output)
     elif found:
         show(by_reason(name, found, world.now()))
-    else:
+    elif not unreadable:
         say(f"No node of {name} failed or was refused.")
-    return NO if found else OK
+    return NO if found or unreadable else OK
 
 
 @command(
@@ -76,7 +78,7 @@ async def explain_node_command(world: World, kube: KubeApi, *, node: str, chosen
 
 async def _node_report(world: World, kube: KubeApi, name: str, chosen: str | None) -> NodeReport:
     view = view_node(await cluster_objects.node(kube, name))
-    task, upgrades = await cluster_objects.task(kube, view.name), await cluster_objects.upgrades(kube)
+    task, upgrades = await cluster_objects.task(kube, view.name), await cluster_objects.readable_upgrades(kube)
     upgrade = await cluster_objects.upgrade(kube, chosen) if chosen else choose_upgrade(upgrades, view, task)
     found = [
         *await cluster_objects.events_about(kube, "Node", name),

@@ -179,7 +179,9 @@ async def status_command(
         raise click.UsageError("--timeout, --interval and --stop-when-stalled need --watch")
 
     async def look() -> list[Overview]:
-        return await (_every(world, kube) if name is None else _named(world, kube, name, verbose=verbose))
+        return await (
+            _every(world, kube, whole=watched) if name is None else _named(world, kube, name, verbose=verbose)
+        )
 
     def draw(found: Sequence[Overview]) -> RenderableType:
         if name is None:
@@ -203,7 +205,7 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
     """Read one rollout; ``verbose`` with the tasks of all its nodes."""
     upgrade = await cluster_objects.upgrade(kube, name)
     if verbose:
-        read = await cluster_objects.tasks_of(kube, name)
+        read = await cluster_objects.tasks(kube, rollout=name)
     else:
         failed = (failure.node for failure in upgrade.status.failures)
         read = list((await cluster_objects.tasks_named(kube, {*upgrade.status.flying, *failed})).values())
@@ -211,10 +213,10 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
     return [overview(upgrade, ours, world.now())]
 
 
-async def _every(world: World, kube: KubeApi) -> list[Overview]:
-    """Read all rollouts with the tasks of their nodes in flight."""
+async def _every(world: World, kube: KubeApi, *, whole: bool) -> list[Overview]:
+    """Read all rollouts with the tasks of their nodes in flight; ``whole`` if none may be left out."""
     found = []
-    for upgrade in await cluster_objects.upgrades(kube):
+    for upgrade in await (cluster_objects.upgrades if whole else cluster_objects.readable_upgrades)(kube):
         tasks = await cluster_objects.tasks_named(kube, upgrade.status.flying)
         found.append(overview(upgrade, tasks, world.now()))
     return found

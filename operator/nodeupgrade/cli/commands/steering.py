@@ -19,7 +19,7 @@ from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
 from nodeupgrade.cli.inputs.clusters import Answer, Clusters, on_clusters
-from nodeupgrade.cli.inputs.completion import rollouts
+from nodeupgrade.cli.inputs.completion import rollouts, waves
 from nodeupgrade.cli.program import NO, NO_CLUSTER, OK, TIME_IS_OVER, CannotError, command
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, KubeApi
 
@@ -134,7 +134,7 @@ async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) 
 
 @command("approve", "nodeupgrade approve kubelet-1-33-13 rest", "nodeupgrade approve kubelet-1-33-13 rest --dry-run")
 @_changing
-@click.argument("wave")
+@click.argument("wave", shell_complete=waves)
 @on_cluster
 async def approve_command(world: World, kube: KubeApi, *, name: str, wave: str, **how: Any) -> int:
     """Approve a wave, so that it can begin.

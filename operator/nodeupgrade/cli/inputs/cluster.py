@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import importlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError, Once
@@ -33,15 +34,15 @@ Called = Callable[..., None]
 _ANONYMOUS = "system:anonymous"
 """The user that an API server takes a client without credentials for."""
 
-Connect = Callable[[Path | None, str | None, float], AbstractAsyncContextManager[ReviewingKube]]
+Connect = Callable[[Path | None, str | None, float, str | None], AbstractAsyncContextManager[ReviewingKube]]
 
 
 def _connect(
-    kubeconfig: Path | None, context: str | None, request_seconds: float
+    kubeconfig: Path | None, context: str | None, request_seconds: float, user: str | None
 ) -> AbstractAsyncContextManager[ReviewingKube]:
     # Imported late: the Kubernetes client takes longer to load than most commands take to run.
     connect = cast("Connect", importlib.import_module("nodeupgrade.cluster.connect").connect)
-    return connect(kubeconfig, context, request_seconds)
+    return connect(kubeconfig, context, request_seconds, user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,11 @@ class ClusterConnection:
     kubeconfig: Path | None
     context: str | None
     request_seconds: float
+    user: str | None = None  # to act as; None for the login's own
+
+    def open(self, context: str | None) -> AbstractAsyncContextManager[ReviewingKube]:
+        """Connect by a context of the kubeconfig; None for its current one."""
+        return self.world.connect(self.kubeconfig, context, self.request_seconds, self.user)
 
     def run(self, function: Callable[[World, ReviewingKube], Coroutine[Any, Any, T]]) -> T:
         """Connect, run a function, and disconnect.
@@ -86,13 +92,27 @@ class ClusterConnection:
         """
 
         async def connected() -> T:
-            async with self.world.connect(self.kubeconfig, self.context, self.request_seconds) as kube:
+            async with self.open(self.context) as kube:
                 return await function(self.world, kube)
 
         try:
             return asyncio.run(connected())
         except NodeUpgradeError as error:
             raise command_error(error) from error
+
+
+def begun_with(begun: str, names: Iterable[str]) -> list[CompletionItem]:
+    """Return the names that complete what is typed."""
+    return [CompletionItem(name) for name in names if name.startswith(begun) and name.isprintable()]
+
+
+def contexts(ctx: click.Context, _param: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Complete a context of the kubeconfig."""
+    world, config = ctx.obj if isinstance(ctx.obj, World) else World(), ctx.params.get("kubeconfig")
+    try:
+        return begun_with(begun, world.contexts(None if config is None else Path(config)))
+    except (NodeUpgradeError, OSError):
+        return []
 
 
 _kubeconfig_option = click.option(
@@ -108,8 +128,11 @@ _timeout_option = click.option(
     show_default=True,
     help="Timeout of one request to the API server.",
 )
+_user_option = click.option(
+    "--as", "user", cls=Once, help="User to impersonate, as with kubectl.  [default: that of the kubeconfig]"
+)
 _context_option = click.option(
-    "--context", cls=Once, help="Context in the kubeconfig file.  [default: its current one]"
+    "--context", cls=Once, shell_complete=contexts, help="Context in the kubeconfig file.  [default: its current one]"
 )
 
 
@@ -132,13 +155,16 @@ def connection_options(
 
     @_kubeconfig_option
     @context_option
+    @_user_option
     @_timeout_option
     @functools.wraps(function)
-    def called(*, kubeconfig: Path | None, context: Any, request_timeout: float, **given: Any) -> None:
+    def called(
+        *, kubeconfig: Path | None, context: Any, user: str | None, request_timeout: float, **given: Any
+    ) -> None:
         ctx = click.get_current_context()
         world = ctx.obj if isinstance(ctx.obj, World) else World()
         connection = ClusterConnection(
-            world=world, kubeconfig=kubeconfig, context=None, request_seconds=request_timeout
+            world=world, kubeconfig=kubeconfig, context=None, request_seconds=request_timeout, user=user
         )
         ctx.exit(function(choose(connection, context), **given))
 

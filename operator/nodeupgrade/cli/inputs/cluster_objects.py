@@ -1,7 +1,10 @@
-"""Read our objects in a cluster for people: an error about a missing object lists those that exist."""
+"""Read our objects in a cluster for people: an error about a missing object lists those that exist.
+
+Where several are read, those that this version cannot read are left out, and a warning names them.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -9,7 +12,7 @@ from nodeupgrade.api.json import Json, MalformedObjectError
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.check_catalogue import read_upgrade
-from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
+from nodeupgrade.cli.program import CannotError, NoClusterAnswerError, warn
 from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
 from nodeupgrade.findings.finding import named
 
@@ -21,12 +24,21 @@ EVENT_NAMESPACE = "default"
 
 READS_AT_ONCE = 10
 
+_REMEDY = "use the version of nodeupgrade that the cluster runs"
+
 T = TypeVar("T")
 
 
 async def upgrades(kube: KubeApi) -> list[Upgrade]:
-    """List all NodeUpgrades, sorted by name."""
+    """List all NodeUpgrades, sorted by name; for answers that would not be true if one were left out."""
     return [_upgrade(body) for body in await _listed(kube, UPGRADES)]
+
+
+async def readable_upgrades(kube: KubeApi) -> list[Upgrade]:
+    """List the NodeUpgrades that can be read, sorted by name."""
+    found, unreadable = _readable(read_upgrade, await _listed(kube, UPGRADES))
+    warn_of(unreadable, UPGRADES)
+    return found
 
 
 async def upgrade(kube: KubeApi, name: str) -> Upgrade:
@@ -63,37 +75,43 @@ async def required_task(kube: KubeApi, name: str) -> Task:
     return _task(await _existing(kube, TASKS, name))
 
 
-async def tasks_of(kube: KubeApi, upgrade_name: str) -> list[Task]:
-    """List all tasks of one rollout."""
-    return [_task(body) for body in await kube.list(TASKS, labels={UPGRADE_LABEL: upgrade_name})]
-
-
 async def tasks_named(kube: KubeApi, names: Iterable[str]) -> dict[str, Task]:
     """Read a few tasks one by one, which spares the API server a list of all of them."""
     at_once = asyncio.Semaphore(READS_AT_ONCE)
 
-    async def read(name: str) -> Task | None:
+    async def read(name: str) -> Json | None:
         async with at_once:
-            return await task(kube, name)
+            try:
+                return await kube.get(TASKS, name)
+            except NotFoundError:
+                return None
 
-    found = await asyncio.gather(*(read(name) for name in names))
-    return {each.name: each for each in found if each is not None}
+    bodies = await asyncio.gather(*(read(name) for name in names))
+    found, unreadable = _readable(parse_task, filter(None, bodies))
+    warn_of(unreadable, TASKS)
+    return {each.name: each for each in found}
 
 
-async def tasks(kube: KubeApi) -> list[Task]:
-    """List all tasks."""
-    return [_task(body) for body in await _listed(kube, TASKS)]
+async def tasks(kube: KubeApi, *, rollout: str | None = None) -> list[Task]:
+    """List all tasks that can be read, or those of one rollout."""
+    found, unreadable = await readable_tasks(kube, rollout=rollout)
+    warn_of(unreadable, TASKS)
+    return found
 
 
-async def readable_tasks(kube: KubeApi) -> tuple[list[Task], dict[str, str]]:
-    """List all tasks that can be read, and say by node what is wrong with the others."""
-    found, unreadable = list[Task](), dict[str, str]()
-    for body in await _listed(kube, TASKS):
-        try:
-            found.append(parse_task(body))
-        except MalformedObjectError as error:
-            unreadable[body["metadata"]["name"]] = f"{error.path}: {error.problem}"
-    return found, unreadable
+async def readable_tasks(kube: KubeApi, *, rollout: str | None = None) -> tuple[list[Task], dict[str, str]]:
+    """List all tasks that can be read, or those of one rollout, and say by node what is wrong with the others."""
+    return _readable(parse_task, await _listed(kube, TASKS, {UPGRADE_LABEL: rollout} if rollout else None))
+
+
+def warn_of(unreadable: Mapping[str, str], resource: Resource) -> None:
+    """Name the objects that are left out, and say what is wrong with the first."""
+    if not unreadable:
+        return
+    names = sorted(unreadable)
+    one, several = f"{resource.kind} {names[0]}", f"{len(names)} {resource.kind}s ({named(names, NAMED)})"
+    problem = unreadable[names[0]]
+    warn(f"cannot understand {several if len(names) > 1 else one} because {problem}; left out; {_REMEDY}")
 
 
 async def node_names(kube: KubeApi) -> frozenset[str]:
@@ -118,9 +136,9 @@ async def _existing(kube: KubeApi, resource: Resource, name: str) -> Json:
     raise CannotError(f"cannot find {kind} {name} because it does not exist; there are: {named(names, NAMED)}")
 
 
-async def _listed(kube: KubeApi, resource: Resource) -> list[Json]:
+async def _listed(kube: KubeApi, resource: Resource, labels: Mapping[str, str] | None = None) -> list[Json]:
     try:
-        return await kube.list(resource)
+        return await kube.list(resource, labels=labels)
     except NotFoundError:
         raise not_installed(resource) from None
 
@@ -133,13 +151,25 @@ def not_installed(resource: Resource) -> NoClusterAnswerError:
     )
 
 
+def _readable(parse: Callable[[Json], T], bodies: Iterable[Json]) -> tuple[list[T], dict[str, str]]:
+    """Return the objects that can be read, and by name what is wrong with the others."""
+    found, unreadable = list[T](), dict[str, str]()
+    for body in bodies:
+        try:
+            found.append(parse(body))
+        except MalformedObjectError as error:
+            unreadable[body["metadata"]["name"]] = f"{error.path}: {error.problem}"
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # the caches of the operator, too
+            unreadable[body["metadata"]["name"]] = str(error) or type(error).__name__
+    return found, unreadable
+
+
 def _parsed(parse: Callable[[Json], T], kind: str, body: Json) -> T:
     try:
         return parse(body)
     except MalformedObjectError as error:
         raise CannotError(
-            f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; "
-            "use the version of nodeupgrade that the cluster runs"
+            f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; {_REMEDY}"
         ) from error
 
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from nodeupgrade.cli.inputs.cluster import ClusterConnection, command_error, connection_options
+from nodeupgrade.cli.inputs.cluster import ClusterConnection, command_error, connection_options, contexts
 from nodeupgrade.cli.inputs.cluster_objects import NAMED
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError
 from nodeupgrade.cluster.kube_api import ReviewingKube
@@ -86,7 +86,7 @@ class Clusters:
         try:
             async with (
                 asyncio.timeout(seconds + waits),
-                of.world.connect(of.kubeconfig, context, of.request_seconds) as kube,
+                of.open(context) as kube,
             ):
                 return await function(context, kube)
         except TimeoutError as error:
@@ -118,6 +118,7 @@ def on_clusters(
 _contexts_option = click.option(
     "--context",
     multiple=True,
+    shell_complete=contexts,
     help="Context in the kubeconfig file; several clusters with a pattern such as 'prod-*', or given again.  "
     "[default: its current one]",
 )

@@ -50,9 +50,12 @@ class Kubectl:
         kubeconfig: File to use, or several as in $KUBECONFIG; None means kubectl's default.
         context: Context within it; None means its current one.
         request_seconds: Timeout of one request.
+        user: User to act as; None means the login's own.
     """
 
-    def __init__(self, kubeconfig: Path | None, context: str | None, request_seconds: float) -> None:
+    def __init__(
+        self, kubeconfig: Path | None, context: str | None, request_seconds: float, user: str | None = None
+    ) -> None:
         self._environment = dict(os.environ)
         self._options = [f"--request-timeout={max(1, round(request_seconds))}s"]
         if kubeconfig is not None and os.pathsep in str(kubeconfig):
@@ -61,6 +64,8 @@ class Kubectl:
             self._options.append(f"--kubeconfig={kubeconfig}")
         if context is not None:
             self._options.append(f"--context={context}")
+        if user is not None:
+            self._options.append(f"--as={user}")
 
     async def request(
         self,

@@ -1,15 +1,17 @@
 """Tasks that no rollout manages any more: their Nodes or their rollouts are gone, and no run is in progress.
 
-What a run has come to stays with its Node. A task whose run never began would be shown as pending for ever.
+What a run has come to stays with its Node. A task whose run never began would be shown as pending for ever: it is
+deleted, or marked as released if a rollout that exists has had a run on the node.
 """
 
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from nodeupgrade.api.json import MalformedObjectError
+from nodeupgrade.api.json import MalformedObjectError, to_json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, ConflictError, NotFoundError, RejectedError
@@ -32,7 +34,8 @@ class LeftoverTasks:
     async def clean(self) -> tuple[NodeName, ...]:
         """Delete the tasks without a Node or a record, release those without a run in progress, and return their nodes.
 
-        Tasks are read before NodeUpgrades: the owner of a task is then in the list, unless it is gone.
+        The other tasks whose run never began are marked. Tasks are read before NodeUpgrades: the owner of a task is
+        then in the list, unless it is gone.
         """
         nodes = await self.source.get_nodes()
         tasks = tuple((await self.source.get_tasks()).values())
@@ -44,20 +47,31 @@ class LeftoverTasks:
         idle = [task for task in suspects if _is_left(task, known, slots)]
         gone = [task.name for task in idle if task.name not in nodes and not _is_counted(task, known)]
         empty = [task.name for task in idle if task.name in nodes and _is_empty(task, known)]
-        ownerless = (task for task in idle if task.spec.upgrade_ref.uid not in known)
-        over = [task.name for task in ownerless if task.name in nodes and _is_over(task, nodes[task.name])]
-        deleted = [name for name in (*gone, *empty) if await self._delete(name, known, slots)]
-        released = [name for name in over if await self._release(name, known, slots)]
+        ownerless = [task for task in idle if task.spec.upgrade_ref.uid not in known and task.name in nodes]
+        over = [task.name for task in ownerless if _is_over(task, nodes[task.name])]
+        kept = [task.name for task in ownerless if _is_pending(task) and not _is_empty(task, known)]
+        if not gone and not empty and not over and not kept:
+            return ()
+        agents = await self._nodes_with_agents()
+        deleted = [name for name in (*gone, *empty) if await self._delete(name, known, slots, agents)]
+        released = [name for name in over if name not in agents and await self._release(name, known, slots)]
+        for name in kept:
+            if name not in agents:
+                await self._mark(name, known, slots)
         return (*deleted, *released)
 
     async def _delete(
-        self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None
+        self,
+        name: NodeName,
+        known: Mapping[str, KnownUpgrade],
+        slots: frozenset[NodeName] | None,
+        agents: frozenset[NodeName],
     ) -> bool:
         """Delete a task after another look at it and at its Node."""
         task = await self._task(name)
         if task is None or not _is_left(task, known, slots) or _is_counted(task, known):
             return False
-        if not _is_empty(task, known) or await self._has_agent(name):
+        if not _is_empty(task, known) or name in agents:
             with contextlib.suppress(NotFoundError):
                 await self.kube.get(NODES, name)
                 return False
@@ -70,8 +84,6 @@ class LeftoverTasks:
         self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None
     ) -> bool:
         """Release a task that has no agent; the agent of a late write finds it released."""
-        if await self._has_agent(name):
-            return False
         task = await self._task(name)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             node = view_node(await self.kube.get(NODES, name))
@@ -82,9 +94,19 @@ class LeftoverTasks:
             return True
         return False
 
-    async def _has_agent(self, name: NodeName) -> bool:
+    async def _mark(self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None) -> None:
+        """Show that the run of a task, which stays for its history, does not wait any more."""
+        task = await self._task(name)
+        if task is None or not (_is_left(task, known, slots) and _is_pending(task)):
+            return
+        message = f"NodeUpgrade {task.spec.upgrade_ref.name} is gone, and its run on this node never began"
+        status = TaskStatus(observed_generation=task.generation, phase=TaskPhase.RELEASED, message=message)
+        with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
+            await self.kube.replace_status(TASKS, name, to_json(status), resource_version=task.resource_version)
+
+    async def _nodes_with_agents(self) -> frozenset[NodeName]:
         agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
-        return any(pod.node == name and not pod.over for pod in map(view_agent, agents))
+        return frozenset(pod.node for pod in map(view_agent, agents) if not pod.over)
 
     async def _task(self, name: NodeName) -> Task | None:
         with contextlib.suppress(NotFoundError, MalformedObjectError):
@@ -101,6 +123,15 @@ def _is_left(task: Task, known: Mapping[str, KnownUpgrade], slots: frozenset[Nod
 def _never_began(task: Task) -> bool:
     """Report whether a run waits for its turn, or was released before anything was handed over."""
     return not task.open and task.verdict is None and task.untouched
+
+
+def _is_pending(task: Task) -> bool:
+    """Report whether a run that never began is shown as if it waited; what an earlier one reported stays."""
+    return (
+        _never_began(task)
+        and task.status.run_id in {"", task.spec.run_id}
+        and task.status.phase is not TaskPhase.RELEASED
+    )
 
 
 def _is_empty(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:

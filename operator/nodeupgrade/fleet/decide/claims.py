@@ -8,6 +8,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.wording import sentence
@@ -82,7 +83,11 @@ def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:
     """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
     tasks = (member.task for member in rollout.waiting if member.task is not None)
     waiting = (task for task in tasks if task.spec.action is TaskAction.WAIT)
-    stale = (task for task in waiting if task.status.run_id not in {"", task.spec.run_id})
+    stale = (
+        task
+        for task in waiting
+        if task.status.run_id not in {"", task.spec.run_id} or task.status.phase is TaskPhase.RELEASED
+    )
     return tuple(
         ClearTaskStatus(task=task, reason=Reason.CLAIMED, message=f"node {task.name} has not begun")
         for task in islice(stale, WRITES_AT_ONCE)

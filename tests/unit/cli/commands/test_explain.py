@@ -19,7 +19,9 @@ def test_no_cycles_are_searched_for_while_a_cluster_is_read(*, fails: bool) -> N
     seen: list[bool] = []
 
     @asynccontextmanager
-    async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
+    async def connect(
+        _config: Path | None, _context: str | None, _seconds: float, _user: str | None
+    ) -> AsyncIterator[ReviewingKube]:
         seen.append(gc.isenabled())
         if fails:
             raise UnavailableError("no answer")

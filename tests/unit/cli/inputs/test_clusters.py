@@ -27,7 +27,9 @@ async def test_each_has_its_own_time_and_its_own_failure() -> None:
     heard: list[str] = []
 
     @asynccontextmanager
-    async def connect(_config: Path | None, context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
+    async def connect(
+        _config: Path | None, context: str | None, _seconds: float, _user: str | None
+    ) -> AsyncIterator[ReviewingKube]:
         if context == "hangs-in-login":
             await asyncio.sleep(3600)
         yield InMemoryKube()
@@ -60,7 +62,9 @@ async def test_each_has_its_own_time_and_its_own_failure() -> None:
 @pytest.mark.parametrize("waits", [0.0, 3 * REQUEST_TIMES * PATIENCE])
 async def test_what_is_waited_for_may_take_longer(waits: float) -> None:
     @asynccontextmanager
-    async def connect(_config: Path | None, _context: str | None, _seconds: float) -> AsyncIterator[ReviewingKube]:
+    async def connect(
+        _config: Path | None, _context: str | None, _seconds: float, _user: str | None
+    ) -> AsyncIterator[ReviewingKube]:
         yield InMemoryKube()
 
     async def wait(_context: str, _kube: ReviewingKube) -> None:
