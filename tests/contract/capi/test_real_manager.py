@@ -305,6 +305,14 @@ class Serving:
         body: Json = {"apiVersion": EXTENSIONS.api_version, "kind": "ExtensionConfig"}
         body |= {"metadata": {"name": "nodeupgrade"}, "spec": {"clientConfig": client, "namespaceSelector": {}}}
         await admin.create(EXTENSIONS, body)
+        async with asyncio.timeout(SECONDS):  # until then, Cluster API replaces
+            while not await self._is_discovered(admin):  # noqa: ASYNC110 - what we wait for happens in the manager
+                await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
+
+    async def _is_discovered(self, admin: KubeClient) -> bool:
+        conditions = (await admin.get(EXTENSIONS, "nodeupgrade")).get("status", {}).get("conditions") or ()
+        return any((each["type"], each["status"]) == ("Discovered", "True") for each in conditions)
 
 
 @pytest.fixture
