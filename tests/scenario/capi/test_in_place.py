@@ -92,6 +92,15 @@ async def test_only_what_was_handed_over_is_touched() -> None:
     )
 
 
+async def test_a_request_that_cluster_api_has_not_made_changes_nothing() -> None:
+    """Its Machine has the version, but nothing says that it is to be updated in place."""
+    scene = Handed()
+    await scene.add("node-0")
+    await scene.kube.merge(MACHINES.within(NAMESPACE), "m-node-0", {"metadata": {"annotations": None}})
+    assert failed(await scene.ask("node-0"))
+    assert await scene.rollouts() == []
+
+
 async def test_two_deployments_have_rollouts_of_their_own() -> None:
     scene = Handed()
     await scene.add("node-0")
