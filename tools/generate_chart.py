@@ -33,6 +33,7 @@ _CONDITIONS = {"namespace.yaml": ".Values.namespace.create"}
 _OTHERS = {
     "overlays/with-nodes-proxy/nodes-proxy.yaml": ".Values.nodesProxy",
     "overlays/with-four-eyes/four-eyes.yaml": ".Values.fourEyes",
+    "overlays/with-cluster-api/cluster-api.yaml": ".Values.clusterAPI.enabled",
     "components/service-monitor/service-monitor.yaml": ".Values.monitoring.serviceMonitor",
     "components/prometheus-rule/prometheus-rule.yaml": ".Values.monitoring.prometheusRule",
     "components/grafana-dashboard/config-map.yaml": ".Values.monitoring.dashboard",

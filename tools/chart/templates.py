@@ -125,6 +125,19 @@ _BY_KIND = {
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY, times=2),
     ),
 }
+_BY_NAME = {
+    ("Deployment", "nodeupgrade-capi"): (
+        Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}"),
+        Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY),
+    ),
+    ("ConfigMap", "nodeupgrade-capi"): (
+        Replacement(
+            r"^  rollouts.yaml: \|\n(?:    .*\n)+",
+            "  rollouts.yaml: |\n    {{- toYaml .Values.clusterAPI.rollouts | nindent 4 }}\n",
+        ),
+    ),
+}
+"""Objects that differ from others of their kind."""
 _RUNBOOK = ("runbook_url: docs/", "runbook_url: {{ .Values.monitoring.runbooks }}docs/")
 _DASHBOARD = "nodeupgrade-dashboard"
 _DASHBOARD_DATA = 'data:\n  nodeupgrade.json: {{ .Files.Get "files/dashboard.json" | toJson }}\n'
@@ -168,9 +181,8 @@ def _document(source: str, text: str, condition: str) -> str:
     if manifest["kind"] == "ServiceAccount":
         annotated = escaped.replace(*_ANNOTATED) if manifest["metadata"]["name"] == _OPERATOR else escaped
         return annotated.rstrip("\n") + "\n" + _PULL_SECRETS
-    if manifest["kind"] in _BY_KIND:
-        return _replaced(source, escaped.replace(*_RUNBOOK), _BY_KIND[manifest["kind"]])
-    return escaped
+    places = _BY_NAME.get(_name(manifest)) or _BY_KIND.get(manifest["kind"])
+    return escaped if places is None else _replaced(source, escaped.replace(*_RUNBOOK), places)
 
 
 def _name(manifest: Json) -> tuple[str, str]:

@@ -108,6 +108,7 @@ def values(operator: Json, allowed: Json, *, image: str, source: str) -> tuple[V
         ),
         *_of_the_budget(),
         *_of_the_cluster(),
+        *_of_cluster_api(),
         *_of_monitoring(source),
         Value(
             name="cleanup",
@@ -259,6 +260,24 @@ def _of_the_cluster() -> tuple[Value, ...]:
             default=False,
             schema=_BOOLEAN,
             meaning="Let agents read the configuration of kubelets before 1.33, with the right `nodes/proxy`.",
+        ),
+    )
+
+
+def _of_cluster_api() -> tuple[Value, ...]:
+    artifacts = {"artifacts": _OBJECT, "spec": _OBJECT}
+    return (
+        Value(
+            name="clusterAPI.enabled",
+            default=False,
+            schema=_BOOLEAN,
+            meaning="Install the runtime extension of Cluster API (docs/cluster-api.md); needs Kubernetes 1.30.",
+        ),
+        Value(
+            name="clusterAPI.rollouts",
+            default={name: {} for name in artifacts},
+            schema=_closed(artifacts),
+            meaning="The kubelets by version (`artifacts`), and the rest of the NodeUpgrades' `spec`.",
         ),
     )
 

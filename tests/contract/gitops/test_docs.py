@@ -28,7 +28,7 @@ PAGES = {
 
 @pytest.mark.parametrize(
     ("page", "table"),
-    [("reference", "fields"), ("reference", "reasons"), ("gitops", "verdicts")],
+    [("reference", "fields"), ("reference", "reasons"), ("reference", "verdicts")],
 )
 def test_table_is_in_step(page: str, table: str) -> None:
     path = PAGES[page]

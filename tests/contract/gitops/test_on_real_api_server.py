@@ -16,8 +16,9 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES
 from tests.contract.gitops.examples import EXAMPLES, files, upgrades
 from tests.contract.gitops.kstatus import IN_PROGRESS, kstatus, waited_for
-from tests.contract.gitops.real_judges import have_judges, tell
+from tests.contract.gitops.real_judges import JUDGES, tell
 from tests.contract.gitops.recorded import load
+from tests.contract.go_program import have
 from tests.contract.kube.apiserver import ApiServer
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
@@ -124,7 +125,7 @@ def example(name: str, annotations: dict[str, str] | None = None) -> Json:
 
 def flux_applies(api_server: ApiServer, body: Json) -> str:
     """Let Flux's own code apply an object, and say what it did."""
-    have_judges()
+    have(JUDGES)
     action: str = tell("apply", {"kubeconfig": str(api_server.kubeconfig()), "object": body})["action"]
     return action
 

@@ -8,15 +8,16 @@ import yaml
 from tests.contract.gitops import argo
 from tests.contract.gitops.examples import DEPENDENCIES, HEALTH, documents, flux_expressions, ready_expression
 from tests.contract.gitops.kstatus import kstatus
-from tests.contract.gitops.real_judges import have_judges, tell
+from tests.contract.gitops.real_judges import JUDGES, tell
 from tests.contract.gitops.recorded import load
+from tests.contract.go_program import have
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, Any]:
-    have_judges()
+    have(JUDGES)
     manifests = {path: yaml.safe_dump(body) for path, body in documents("flux") if body["kind"] == "Kustomization"}
     assert manifests
     question = {

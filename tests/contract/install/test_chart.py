@@ -117,6 +117,7 @@ class TestRendered:
             ("overlays/without-crds", "1.33.0", ("crds.install=false",)),
             ("overlays/with-nodes-proxy", "1.33.0", ("nodesProxy=true",)),
             ("overlays/with-four-eyes", "1.33.0", ("fourEyes=true",)),
+            ("overlays/with-cluster-api", "1.33.0", ("clusterAPI.enabled=true",)),
             ("overlays/with-monitoring", "1.33.0-eks.1", MONITORING),
             ("overlays/with-cleanup", "1.33.0", ("cleanup=true",)),
         ],

@@ -74,6 +74,7 @@ VALUES: dict[str, Json] = {
     "no policies": {"admissionPolicies": "Omit"},
     "nodes/proxy": {"nodesProxy": True},
     "four eyes": {"fourEyes": True},
+    "Cluster API": {"clusterAPI": {"enabled": True, "rollouts": {"artifacts": {"v1.33.13": {"image": {}}}}}},
     "monitoring": {"monitoring": {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}}},
     "a dashboard": {"monitoring": {"dashboard": True}},
     "cleanup": {"cleanup": True},

@@ -1,0 +1,1 @@
+"""A runtime extension of Cluster API: updates Machines in place by NodeUpgrades. Stateless."""
