@@ -32,7 +32,7 @@ from tests.contract.kube.test_rollout import remove_deleted_agents
 from tests.doubles.kube_fleet import FleetSimulator, Part
 from tests.doubles.passes import Passes
 
-pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 VERSION = "1.14.2"
 INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
@@ -63,7 +63,7 @@ def manager() -> Path:
     program = paths.cache_root() / "cluster-api" / f"core-{VERSION}"
     if not program.is_file():
         module = f"sigs.k8s.io/cluster-api@v{VERSION}"
-        pytest.skip(f"no {program}: build the package core of {module}, beside sigs.k8s.io/cluster-api/api@v{VERSION}")
+        pytest.fail(f"no {program}: build the package core of {module}, beside sigs.k8s.io/cluster-api/api@v{VERSION}")
     return program
 
 
