@@ -346,14 +346,15 @@ class Reason(StrEnum):
         "find out what removed or damaged the bundle on the node, then create a new NodeUpgrade")
     ABORTED = "Aborted", "the run was aborted on request"
     ROLLBACK_FAILED = ("RollbackFailed", "the node could not be rolled back to the old kubelet",
-        "repair the node by hand, uncordon it, delete its NodeUpgradeTask, then retry")
+        "repair the node by the steps of docs/rollouts.md (a wrong kubelet restarts every container), then retry")
     PRECHECKED = "Prechecked", "no check of the node prevents its upgrade; it is untouched"
 
     # How a rollout stands.
     VALID = "Valid", "the spec is valid"
     PLAN_READY = "PlanReady", "the nodes to upgrade are known"
     PROGRESSING = "Progressing", "nodes are being upgraded or waited for"
-    PAUSED = "Paused", "no further node is started", "set spec.action: Run to continue"
+    PAUSED = ("Paused", "no further node is started",
+        "set spec.action: Run to continue, or remove the annotation nodeupgrade.dev/pause (nodeupgrade resume)")
     NODES_CLAIMED = "NodesClaimed", "the selected nodes are being claimed and examined"
     HAZARDS_FOUND = ("HazardsFound", "the plan was made and at least one node would be refused",
         "look at status.failures, remove the causes, and retry; or set spec.action: Run to upgrade the others")
@@ -373,7 +374,7 @@ class Reason(StrEnum):
         "repair or uncordon nodes, or raise strategy.maxUnavailable; the rollout continues automatically")
     CLUSTER_BUDGET_REACHED = ("ClusterBudgetReached",
         "as many nodes of the cluster are in flight or unavailable as the operator's settings allow",
-        "wait for other rollouts, or have MAX_IN_FLIGHT or MAX_UNAVAILABLE of the operator raised")
+        "wait for other rollouts, or have the operator's maxInFlight or maxUnavailable raised")
     TIMED_OUT = ("TimedOut", "the wave or the rollout took longer than spec.timeouts allows",
         "raise the timeout to continue")
     FAILURE_THRESHOLD_REACHED = ("FailureThresholdReached",

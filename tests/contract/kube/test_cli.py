@@ -53,6 +53,17 @@ def test_pause_and_resume(api_server: ApiServer, rollout: str) -> None:
     assert not read(api_server, rollout)["metadata"].get("annotations")
 
 
+def test_all_rollouts_that_have_not_ended_are_paused_and_resumed(api_server: ApiServer, rollout: str) -> None:
+    for neither_or_both in ((), (rollout, "--all")):
+        refused = run(api_server, "pause", *neither_or_both)
+        assert (refused.exit_code, "name one rollout, or write --all" in refused.output) == (2, True)
+    paused = run(api_server, "pause", "--all")
+    assert (paused.exit_code, f"{rollout}: Done: " in paused.output) == (0, True)
+    assert read(api_server, rollout)["metadata"]["annotations"] == {"nodeupgrade.dev/pause": "true"}
+    assert run(api_server, "resume", "--all").exit_code == 0
+    assert not read(api_server, rollout)["metadata"].get("annotations")
+
+
 def test_explain_reads_the_nodes_and_pods(api_server: ApiServer) -> None:
     name = f"explained-{uuid.uuid4().hex[:8]}"
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": str(uuid.uuid4())}}

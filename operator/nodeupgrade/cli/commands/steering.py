@@ -1,10 +1,12 @@
 """`nodeupgrade pause`, `resume`, `approve`, `retry` and `abort`: each explains its change, made as one patch."""
 
+import asyncio
 import json
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import click
@@ -56,25 +58,35 @@ class ChangeOptions:
 
 def _changing(function: F) -> F:
     """Add the argument and the options that all mutating commands share."""
+    return click.argument("name", shell_complete=rollouts)(_options(function))
+
+
+def _changing_one_or_all(function: F) -> F:
+    """As _changing(), with ``--all`` instead of a name."""
+    everything = click.option("--all", "everything", is_flag=True, help="All rollouts that have not ended.")
+    return click.argument("name", required=False, shell_complete=rollouts)(everything(_options(function)))
+
+
+def _options(function: F) -> F:
     limited = click.option(
         "--timeout", "limit", type=Seconds(), default="10m", show_default=True, help="How long --wait waits."
     )
     waiting = click.option("--wait", is_flag=True, help="Wait until the control plane has carried it out.")
     dry = click.option("--dry-run", is_flag=True, help="Print the patch, have the API server check it, change nothing.")
-    return click.argument("name", shell_complete=rollouts)(dry(waiting(limited(function))))
+    return dry(waiting(limited(function)))
 
 
 def _everywhere(decide: Decide) -> Callable[..., Coroutine[Any, Any, int]]:
     """Return what makes a change in several clusters at once, and names those where it was not made."""
 
-    async def change(clusters: Clusters, *, name: str, **given: Any) -> int:
-        how = ChangeOptions(**given)
+    async def change(clusters: Clusters, *, name: str | None, everything: bool, **given: Any) -> int:
+        how, which = ChangeOptions(**given), _which(name, everything=everything)
 
         async def one(context: str, kube: KubeApi) -> int:
             def tell(line: str, *, err: bool = False) -> None:
                 say(f"{context}: {line}", err=err)
 
-            return await _change(clusters.connection.world, kube, name, decide, how, tell=tell)
+            return await _change_each(clusters.connection.world, kube, which, decide, how, tell=tell)
 
         def answered(answer: Answer[int]) -> None:
             if answer.error is not None:
@@ -103,12 +115,12 @@ def _summed_up(answers: Sequence[Answer[int]]) -> int:
     "pause",
     "nodeupgrade pause kubelet-1-33-13",
     "nodeupgrade pause kubelet-1-33-13 --wait --timeout 20m",
-    "nodeupgrade pause kubelet-1-33-13 --context 'prod-*'",
+    "nodeupgrade pause --all --context 'prod-*'",
 )
-@_changing
+@_changing_one_or_all
 @on_clusters(_everywhere(changes.pause))
-async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
-    """Pause a rollout: no further node is started until it is resumed.
+async def pause_command(world: World, kube: KubeApi, *, name: str | None, everything: bool, **how: Any) -> int:
+    """Pause a rollout, or all of them: no further node is started until it is resumed.
 
     Sets the annotation nodeupgrade.dev/pause, which takes effect at once, without a commit; tools that sync
     from Git leave it alone. Nodes in flight finish. With --wait it returns when none is in flight.
@@ -117,19 +129,21 @@ async def pause_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     so. Clusters that did not answer are named, and the exit code is then 3; it is 1 when one has no such rollout, or
     it has ended there. Repeat the command until the code is 0: to pause again is harmless.
     """
-    return await _change(world, kube, name, changes.pause, ChangeOptions(**how))
+    which = _which(name, everything=everything)
+    return await _change_each(world, kube, which, changes.pause, ChangeOptions(**how))
 
 
 @command("resume", "nodeupgrade resume kubelet-1-33-13", "nodeupgrade resume kubelet-1-33-13 --context 'prod-*'")
-@_changing
+@_changing_one_or_all
 @on_clusters(_everywhere(changes.resume))
-async def resume_command(world: World, kube: KubeApi, *, name: str, **how: Any) -> int:
-    """Resume a paused rollout.
+async def resume_command(world: World, kube: KubeApi, *, name: str | None, everything: bool, **how: Any) -> int:
+    """Resume a paused rollout, or all of them.
 
     Removes the annotation nodeupgrade.dev/pause. If spec.action itself is Pause, it reports that and exits with code 1:
     that has to be changed where the object is kept. With several contexts as `nodeupgrade pause`.
     """
-    return await _change(world, kube, name, changes.resume, ChangeOptions(**how))
+    which = _which(name, everything=everything)
+    return await _change_each(world, kube, which, changes.resume, ChangeOptions(**how))
 
 
 @command("approve", "nodeupgrade approve kubelet-1-33-13 rest", "nodeupgrade approve kubelet-1-33-13 rest --dry-run")
@@ -175,6 +189,42 @@ async def abort_command(world: World, kube: KubeApi, *, name: str, yes: bool, **
             raise click.UsageError("an abort cannot be undone; confirm it with --yes")
         click.confirm(printable(f"End {name} for good?"), abort=True)
     return await _change(world, kube, name, changes.abort, ChangeOptions(**how))
+
+
+def _which(name: str | None, *, everything: bool) -> str | None:
+    """Return the name of the rollout; ``None`` for all.
+
+    Raises:
+        UsageError: both were given, or neither.
+    """
+    if everything == (name is not None):
+        raise click.UsageError("name one rollout, or write --all")
+    return name
+
+
+async def _change_each(
+    world: World, kube: KubeApi, name: str | None, decide: Decide, how: ChangeOptions, *, tell: Tell = say
+) -> int:
+    """Change one rollout, or all that have not ended; return the worst exit code."""
+    if name is not None:
+        return await _change(world, kube, name, decide, how, tell=tell)
+    names = [upgrade.name for upgrade in await cluster_objects.readable_upgrades(kube) if not upgrade.finished]
+    if not names:
+        tell("Nothing to do: there is no rollout that has not ended.")
+
+    async def one(name: str) -> int:
+        told = partial(_told_of, tell, name)
+        try:
+            return await _change(world, kube, name, decide, how, tell=told)
+        except CannotError as error:  # the others are changed all the same
+            told(f"error: {error.format_message()}", err=True)
+            return NO
+
+    return max(await asyncio.gather(*map(one, names)), default=OK)
+
+
+def _told_of(tell: Tell, name: str, line: str, *, err: bool = False) -> None:
+    tell(f"{name}: {line}", err=err)
 
 
 async def _change(

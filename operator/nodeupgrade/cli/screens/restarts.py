@@ -14,6 +14,7 @@ from nodeupgrade.cli.reports.restart_counts import Count, RestartCounts, StepCou
 from nodeupgrade.cli.screens.formatting import FAINT, Columns, heading
 from nodeupgrade.cli.screens.markdown import escaped, markdown_table
 from nodeupgrade.findings.finding import named
+from nodeupgrade.kubelet.version_skew import is_too_old_for_server
 from nodeupgrade.kubelethash import KubeletVersion
 
 SHOWN = 10
@@ -85,6 +86,9 @@ def table(counts: RestartCounts) -> Iterator[RenderableType]:
             yield drawn
             if len(most) > SHOWN:
                 yield Text(f"and {len(most) - SHOWN} more, which -o json and -o csv list", FAINT)
+    if skews := list(skewed(counts)):
+        yield heading("Version skew")
+        yield from map(Text, skews)
     problems = list(unexamined(counts))
     if problems:
         yield heading("Not examined")
@@ -107,6 +111,21 @@ def unexamined(counts: RestartCounts) -> Iterator[str]:
         yield f"and {counted(counts.failed - SHOWN, 'more pod')}"
     if counts.astray:
         yield f"{counted(counts.astray, 'pod')} on nodes that have no Node object"
+
+
+def skewed(counts: RestartCounts) -> Iterator[str]:
+    """Yield the steps that are larger than Kubernetes supports between an API server and its kubelets."""
+    for step in counts.steps:
+        nodes = sum(
+            number
+            for minor, number in step.started.items()
+            if is_too_old_for_server(KubeletVersion.parse(minor), step.to)
+        )
+        if nodes:
+            yield (
+                f"The API server has to be at {_target(step.to)} before its kubelets, and is then too new for "
+                f"{counted(nodes, 'node')}. Put a step in between, each with the API server first."
+            )
 
 
 def unseen(counts: RestartCounts) -> Iterator[str]:
@@ -188,7 +207,8 @@ def _markdown(counts: RestartCounts) -> Iterator[str]:
                 yield from markdown_table(("Restart", "Pods", name.capitalize()), rows)
                 if len(most) > SHOWN:
                     yield f"\nand {len(most) - SHOWN} more"
-    for title, lines in (("Not examined", unexamined(counts)), ("What this cannot show", unseen(counts))):
+    sections = {"Version skew": skewed, "Not examined": unexamined, "What this cannot show": unseen}
+    for title, lines in ((title, section(counts)) for title, section in sections.items()):
         if listed := [f"- {escaped(line)}" for line in lines]:
             yield f"\n### {title}\n"
             yield from listed
