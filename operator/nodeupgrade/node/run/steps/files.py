@@ -8,6 +8,7 @@ from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD
@@ -97,6 +98,8 @@ class SwapFiles(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the digest of each file as it is now; ``undo`` uses the plan's."""
+        if _is_reload_needed(plan):
+            require_harmless_reload(node.files, node.services)
         return {file.path: file_exchange.digest(node, file.path) for file in plan.exchanged}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
@@ -118,8 +121,12 @@ class SwapFiles(StepActions):
 
 
 def _reload(node: Node, plan: RunPlan) -> None:
-    if any(is_drop_in(file.path) for file in plan.exchanged):  # systemd reads it
+    if _is_reload_needed(plan):
         node.services.reload()
+
+
+def _is_reload_needed(plan: RunPlan) -> bool:
+    return any(is_drop_in(file.path) for file in plan.exchanged)  # systemd reads it
 
 
 class SetArguments(StepActions):
@@ -127,8 +134,10 @@ class SetArguments(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return what is at the drop-in's path now, usually nothing."""
-        arguments = plan.swap.arguments
-        return {} if arguments is None else _read_contents(node, [PurePosixPath(arguments.path)])
+        if (arguments := plan.swap.arguments) is None:
+            return {}
+        require_harmless_reload(node.files, node.services)
+        return _read_contents(node, [PurePosixPath(arguments.path)])
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Write the drop-in and make systemd load it."""
