@@ -104,8 +104,8 @@ class Flag:
     words: tuple[str, ...]
 
 
-REMOTE_RUNTIME = "--container-runtime=remote"
-"""Without it, kubelets before 1.24 ignore ``--container-runtime-endpoint`` and use their dockershim."""
+REMOTE_RUNTIME, RUNTIME_ENDPOINT = "--container-runtime=remote", "--container-runtime-endpoint"
+"""Without the first, kubelets before 1.24 use their dockershim; without the second, dockershim's socket."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +123,20 @@ class Arguments:
 
 
 def adapt(
-    words: tuple[str, ...], *, running: KubeletVersion | None, target: KubeletVersion, remove: Collection[str]
+    words: tuple[str, ...],
+    *,
+    running: KubeletVersion | None,
+    target: KubeletVersion,
+    endpoint: str,
+    remove: Collection[str],
 ) -> Arguments:
     """Return the command line for another version.
 
     Args:
         words: the arguments of the running kubelet.
         running: its version; ``None`` if unknown.
-        target: the other version; flags that have no effect with it are left out, and one that it needs is added.
+        target: the other version; flags that have no effect with it are left out, and those that it needs are added.
+        endpoint: path of the runtime's socket, which later kubelets have by default or from their configuration.
         remove: flags to be left out besides, with or without dashes.
     """
     flags = tuple(parsed(words))
@@ -143,15 +149,18 @@ def adapt(
             removed.append(" ".join(flag.words))
         else:
             kept.extend(flag.words)
-    added = (REMOTE_RUNTIME,) if running is not None and _would_use_dockershim(flags, running, target) else ()
+    needed = () if running is None else _of_a_remote_runtime(running, target, endpoint)
+    names = {flag.name for flag in flags}
+    added = tuple(word for word in needed if next(parsed((word,))).name not in names)
     return Arguments(words=(*kept, *added), removed=tuple(removed), added=added)
 
 
-def _would_use_dockershim(flags: tuple[Flag, ...], running: KubeletVersion, target: KubeletVersion) -> bool:
-    """Report whether the running kubelet can have only a remote runtime, and the other one would not use it."""
-    names, removed = {flag.name for flag in flags}, history.DOCKERSHIM_REMOVED
-    remote = removed.applies_to(running) and "container-runtime-endpoint" in names
-    return remote and not removed.applies_to(target) and "container-runtime" not in names
+def _of_a_remote_runtime(running: KubeletVersion, target: KubeletVersion, endpoint: str) -> tuple[str, ...]:
+    """Return the flags without which the other kubelet would not use the runtime of one that has no dockershim."""
+    removed = history.DOCKERSHIM_REMOVED
+    if removed.applies_to(target) or not removed.applies_to(running):
+        return ()
+    return REMOTE_RUNTIME, f"{RUNTIME_ENDPOINT}=unix://{endpoint}"
 
 
 def complaint(output: str) -> str:

@@ -16,7 +16,9 @@ KUBEADM_1_26 = (
 )  # fmt: skip
 
 
-CONTAINERD = "--v=2 --container-runtime-endpoint=unix:///run/containerd/containerd.sock"
+SOCKET = "/run/containerd/containerd.sock"
+ENDPOINT = f"unix://{SOCKET}"
+CONTAINERD = f"--v=2 --container-runtime-endpoint={ENDPOINT}"
 
 
 @pytest.mark.parametrize(
@@ -27,20 +29,21 @@ CONTAINERD = "--v=2 --container-runtime-endpoint=unix:///run/containerd/containe
         (CONTAINERD, "v1.33.13", "v1.24.17", ()),  # knows no other runtime
         (CONTAINERD, "v1.23.17", "v1.20.15", ()),  # uses its dockershim
         (f"{CONTAINERD} --container_runtime remote", "v1.26.15", "v1.20.15", ()),
-        ("--v=2", "v1.33.13", "v1.20.15", ()),
+        ("--v=2", "v1.33.13", "v1.20.15", ("--container-runtime=remote", f"--container-runtime-endpoint={ENDPOINT}")),
+        ("--v=2", "v1.33.13", "v1.24.17", ()),
     ],
 )
 def test_a_kubelet_with_a_dockershim_is_told_not_to_use_it(
     words: str, running: str, target: str, added: tuple[str, ...]
 ) -> None:
     split, versions = tuple(words.split()), map(KubeletVersion.parse, (running, target))
-    adapted = adapt(split, running=next(versions), target=next(versions), remove=())
+    adapted = adapt(split, running=next(versions), target=next(versions), endpoint=SOCKET, remove=())
     assert (adapted.words, adapted.added, adapted.removed) == ((*split, *added), added, ())
 
 
 def left_out(words: str | tuple[str, ...], target: str, *remove: str) -> tuple[str, ...]:
     split = tuple(words.split()) if isinstance(words, str) else words
-    adapted = adapt(split, running=None, target=KubeletVersion.parse(target), remove=remove)
+    adapted = adapt(split, running=None, target=KubeletVersion.parse(target), endpoint="", remove=remove)
     kept = [word for word in split if word not in " ".join(adapted.removed).split()]
     assert list(adapted.words) == kept, "everything else stays, in its order"
     return adapted.removed

@@ -260,7 +260,8 @@ def stub(directory: Path, shown: str) -> str:
 
 
 SCOPES = """Id=cri-containerd-1.scope\\nControlGroup=/kubepods.slice/cri-containerd-1.scope\\nDevicePolicy=strict
-DeviceAllow=/dev/char/1:3 rwm\\nDeviceAllow=char-pts rwm\\n\\nId=session-1.scope\\nControlGroup=\\nDevicePolicy=auto\\n"""
+DeviceAllow=/dev/char/1:3 rwm\\nDeviceAllow=char-pts rwm\\n
+Id=session-1.scope\\nControlGroup=\\nDevicePolicy=auto\\n"""
 
 
 def test_the_devices_of_scopes_are_read_by_one_call(tmp_path: Path) -> None:
