@@ -141,6 +141,21 @@ def test_new_arguments_wait_for_no_reload_that_takes_a_device() -> None:
     assert it.nothing_restarted()
 
 
+def test_a_device_that_the_way_back_has_to_take_is_named() -> None:
+    it, scopes = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,)), dict[str, UnitDevices]()
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = partial(a_gpu_comes, it)
+    it.node.services.scopes = scopes
+
+    report = supervise(it.node, it.plan, abort=lambda: bool(scopes))
+
+    assert report is not None
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.kubelet == "v1.26.15"
+    undone = parse(it.node.journal.data)[0].first(Step.SET_ARGUMENTS, Mark.UNDONE)
+    assert undone is not None
+    assert f"{GPU_SCOPE} may use c 195:0 rw" in str(undone.error)
+
+
 def test_cgroups_that_are_whole_or_of_a_pod_that_has_gone_are_no_reason() -> None:
     it = with_cgroups(story())
     it.plan = replace(

@@ -107,7 +107,8 @@ class SwapFiles(StepActions):
         for file in plan.exchanged:
             file_exchange.install(node, file)
             node.failpoint(FIRST_EXCHANGED)
-        _reload(node, plan)
+        if _is_reload_needed(plan):
+            node.services.reload()
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Restore the old files where ours are; leave and report a file that was changed since."""
@@ -116,13 +117,20 @@ class SwapFiles(StepActions):
             if not file_exchange.restore(node, file):
                 foreign.append(file.path)
             node.failpoint(FIRST_PUT_BACK)
-        _reload(node, plan)
-        return f"not restored, since changed during the run: {', '.join(foreign)}" if foreign else None
+        lost = _reload_anyway(node) if _is_reload_needed(plan) else None
+        left = f"not restored, since changed during the run: {', '.join(foreign)}" if foreign else None
+        return "; ".join(filter(None, (left, lost))) or None
 
 
-def _reload(node: Node, plan: RunPlan) -> None:
-    if _is_reload_needed(plan):
-        node.services.reload()
+def _reload_anyway(node: Node) -> str | None:
+    """Make systemd load the old kubelet's files, and report the device that this takes: no node stays without one."""
+    lost = None
+    try:
+        require_harmless_reload(node.files, node.services)
+    except StepFailed as error:
+        lost = f"systemd had to load the old kubelet's files: {error}"
+    node.services.reload()
+    return lost
 
 
 def _is_reload_needed(plan: RunPlan) -> bool:
@@ -145,11 +153,12 @@ class SetArguments(StepActions):
             node.files.write(PurePosixPath(arguments.path), arguments.content, mode=DROP_IN_MODE)
             node.services.reload()
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore or remove the drop-in."""
-        if plan.swap.arguments is not None:
-            _restore_contents(node, payload)
-            node.services.reload()
+        if plan.swap.arguments is None:
+            return None
+        _restore_contents(node, payload)
+        return _reload_anyway(node)
 
 
 def _read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:
