@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
 from nodeupgrade.node.host.files.mounts import mounts
 from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.own_directories import mount_table
@@ -125,8 +125,8 @@ def _mounted_gpus(files: FilesView, group: PurePosixPath) -> Iterator[DeviceRule
     if (process := _process(files, group)) is None:
         return
     table = b""
-    with suppress(StepFailed):  # it ends while it is read
-        table = files.read(PurePosixPath(f"/proc/{process}/mountinfo")) or b""
+    with suppress(StepFailed):  # it ends while it is read, or hides its own devices by more mounts than fit
+        table = files.read(PurePosixPath(f"/proc/{process}/mountinfo"), limit=LARGEST_MOUNT_TABLE) or b""
     for found in sorted({*_GPU.findall(table)}):
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
 

@@ -89,6 +89,13 @@ def test_nothing_in_a_mount_table_that_a_pod_writes_hides_a_gpu_or_ends_the_exam
     assert fragile(v2=True, mounted=table + GPU + table) == {label: ("c 195:0 rw",)}
 
 
+def test_a_mount_table_that_a_pod_has_blown_up_ends_no_examination() -> None:
+    """Any process may: 68 MiB by 9,500 mounts in a user namespace of its own."""
+    mount = b"501 499 0:5 /" + b"d" * 4000 + b" /tmp/" + b"d" * 4000 + b" rw - tmpfs x rw\n"
+
+    assert fragile(v2=True, mounted=GPU + mount * 9500) == {}
+
+
 def test_where_systemd_keeps_no_list_a_reload_takes_nothing() -> None:
     assert fragile(v2=False, listed=b"c 195:0 rw\n", policy="auto") == {}
 
