@@ -21,6 +21,8 @@ from nodeupgrade.text import number, words
 MAJORS = PurePosixPath("/proc/devices")
 UNIFIED = PurePosixPath("/sys/fs/cgroup")
 MEMBERS = "cgroup.procs"
+BELOW = ("", "container", "init.scope", "init")
+"""Where a container's processes are: below its cgroup with crun, with systemd, and with Docker in the container."""
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
 _GPU = re.compile(rb"^(?:[^ \n]+ ){4}/dev/nvidia([0-9]{1,3}) ", re.MULTILINE)
@@ -132,11 +134,8 @@ def _mounted_gpus(files: FilesView, group: PurePosixPath) -> Iterator[DeviceRule
 
 
 def _process(files: FilesView, group: PurePosixPath) -> str | None:
-    """Return a process of a cgroup, or of one below it, as some runtimes and systemd in a container make them."""
-    if found := _members(files, group / MEMBERS):
-        return found[0]
-    below = (path for path in files.walk(group) if path.name == MEMBERS)
-    return next((found[0] for path in below if (found := _members(files, path))), None)
+    """Return a process of a container's cgroup, or of a usual one below it: a container may make any number of them."""
+    return next((found[0] for below in BELOW if (found := _members(files, group / below / MEMBERS))), None)
 
 
 def _members(files: FilesView, path: PurePosixPath) -> list[str]:

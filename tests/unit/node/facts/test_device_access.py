@@ -78,7 +78,8 @@ def test_on_v2_gpus_count_that_are_mounted() -> None:
 
     assert fragile(v2=True, mounted=GPU.replace(b"nvidia0", b"null")) == {}
     assert fragile(v2=True, mounted=GPU) == {label: ("c 195:0 rw",)}
-    assert fragile(v2=True, mounted=GPU, nested="/container") == {label: ("c 195:0 rw",)}
+    for nested in ("container", "init.scope", "init"):
+        assert fragile(v2=True, mounted=GPU, nested=f"/{nested}") == {label: ("c 195:0 rw",)}
 
 
 @pytest.mark.parametrize("noise", [b"x" * 3000, b"\xff\x0b \x1b[2J", "\u2028/dev/nvidia9 ".encode(), b"\0"])
