@@ -133,14 +133,15 @@ def _mounted_gpus(files: FilesView, group: PurePosixPath) -> Iterator[DeviceRule
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
 
 
-def _process(files: FilesView, group: PurePosixPath) -> str | None:
+def _process(files: FilesView, group: PurePosixPath) -> int | None:
     """Return a process of a container's cgroup, or of a usual one below it: a container may make any number of them."""
-    return next((found[0] for below in BELOW if (found := _members(files, group / below / MEMBERS))), None)
+    return next((pid for below in BELOW for pid in _members(files, group / below / MEMBERS)), None)
 
 
-def _members(files: FilesView, path: PurePosixPath) -> list[str]:
+def _members(files: FilesView, path: PurePosixPath) -> list[int]:
     try:
-        return words((files.read(path) or b"").decode(errors="replace"))
+        listed = words((files.read(path) or b"").decode(errors="replace"))
+        return [pid for pid in map(number, listed) if pid is not None]
     except StepFailed:  # it ends while it is read, or is threaded
         return []
 
