@@ -112,6 +112,7 @@ HARMLESS_LEFTOVERS = {
     f"files.remove {COPY}": {f"{COPY} differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
+    "services.devices": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     f"files.remove {TUNED_CONFIG}": {f"{TUNED_CONFIG} differs"},
     **{f"files.remove {path}": {f"{path} differs"} for file in NEW_FILES for path in (staged_path(file.path),)},

@@ -26,7 +26,8 @@ from nodeupgrade.kubelet.state_files.fields import fields, read_fields
 from nodeupgrade.node.agent.guard_trials import node_trial
 from nodeupgrade.node.bundle.store import read_manifest
 from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of
-from nodeupgrade.node.host import device_rules
+from nodeupgrade.node.facts.device_access import device_access
+from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, lost_by_reload, rules_of
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
@@ -153,13 +154,6 @@ REFUSED_LINE = json.dumps(
 LEASE = json.dumps(lease(0)).encode()
 RUN = RunId("a-1.1")
 ID = ContainerId("a" * 64)
-
-
-def listed_devices(said: str) -> object:
-    """Read what systemd allows, and what /proc/devices says."""
-    unit = device_rules.UnitDevices(policy="strict", allowed=(said, "char-nvidia rw"))
-    names = device_rules.DeviceNames(systemd=252, majors=said)
-    return device_rules.lost_by_reload((device_rules.DeviceRule("c", 195),), unit, names)
 
 
 def gathered_with(path: str) -> Read:
@@ -336,7 +330,39 @@ CRIO = (
 MANIFEST_OF_POD = b"apiVersion: v1\nkind: Pod\nmetadata:\n  name: etcd\nspec: {containers: []}\n"
 COMMAND = "ExecStartPre"
 
+
+def devices(data: bytes, _: Path) -> object:
+    unit = UnitDevices(policy="strict", allowed=tuple(lines(text(data))), group="/x")
+    lost = lost_by_reload((DeviceRule("c", 195, 0),), unit, DeviceNames(systemd=252, majors=text(data)))
+    return lost, rules_of(text(data))
+
+
+def devices_of_scopes(data: bytes, place: Path) -> object:
+    for path in ("proc/7/mountinfo", "proc/devices", "sys/fs/cgroup/x/cgroup.procs"):
+        put(place / path, data)
+    put(place / "proc/1/mountinfo", MOUNTINFO)
+    named, seen = text(data)[:99].replace("\0", ""), node()
+    seen.services.scopes = {"a.scope": UnitDevices(policy="strict", allowed=(f"/dev/{named} rw",), group="/x")}
+    found = device_access(HostFiles(place), seen.services, Inventory())
+    put(place / "sys/fs/cgroup/x/cgroup.procs", b"7\n")
+    return found, device_access(HostFiles(place), seen.services, Inventory())
+
+
 READERS = (
+    Reader(
+        module="node.host.device_rules",
+        what="devices of a container",
+        errors=(ValueError,),
+        valid=(b"c 195:0 rw\nc *:* m\n", b"Character devices:\n136 pts\n", b"/dev/char/195:0 rw\nchar-pts rwm\n"),
+        reads=(devices,),
+    ),
+    Reader(
+        module="node.facts.device_access",
+        what="mounts and processes of a container",
+        errors=(StepFailed,),
+        valid=(b"500 499 0:5 /nvidia0 /dev/nvidia0 rw - devtmpfs x rw\n", b"7\n9\n"),
+        reads=(devices_of_scopes,),
+    ),
     Reader(
         module="node.host.files.mounts",
         what="mount tables",
@@ -643,13 +669,6 @@ READERS = (
         errors=(ValueError,),
         reads=several(parse_nanoseconds),
     ),
-    Reader(
-        module="node.host.device_rules",
-        what="the kernel's lists of devices, what systemd allows",
-        valid=(b"c 195:* rw\n", b"/dev/char/195:0 rw", b"Character devices:\n195 nvidia\n"),
-        errors=(ValueError,),
-        reads=several(device_rules.rules_of, listed_devices),
-    ),
     *(
         Reader(
             module=f"node.facts.{module}",
@@ -669,7 +688,6 @@ READERS = (
             ("surroundings", "/proc/1/mountinfo", MOUNTINFO),
             ("surroundings", "/var/lib/dpkg/status", DPKG),
             ("pod_cgroups", "/proc/100/cgroup", CGROUP),
-            ("device_access", "/proc/100/cgroup", CGROUP),
             ("runtime", "/proc/100/cgroup", CGROUP),
             ("credentials", "/var/lib/kubelet/kubeconfig", KUBECONFIG),
         )
@@ -780,6 +798,7 @@ READERS = (
 ANY_INPUT = "settings and the API's objects: tests/unit/node/checks/test_registry_any_input.py"
 TYPED = "numbers that the API server has typed"
 ELSEWHERE = {
+    "node.run.start_preconditions": "compares the kernel's lines with those of device_rules",
     **dict.fromkeys(("kubelet.probe_delay", "node.agent.pod_watch", "node.examination.planning"), TYPED),
     **{
         f"node.checks.{name}": ANY_INPUT

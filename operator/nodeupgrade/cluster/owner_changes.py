@@ -46,12 +46,16 @@ class Planned:
 
     containers: tuple[ContainerSpec, ...] = ()
     manifests: tuple[StaticSource, ...] = ()
+    # pods whose deletion proves nothing: it may be an eviction by a taint that nothing marks (API server before 1.26)
+    may_be_evicted: tuple[PodUid, ...] = ()
 
     def and_later(self, later: "Planned") -> "Planned":
         """Return this with what was planned later."""
         manifests = {source.pod: source for source in (*self.manifests, *later.manifests)}
         return Planned(
-            containers=tuple(_newest((*self.containers, *later.containers))), manifests=tuple(manifests.values())
+            containers=tuple(_newest((*self.containers, *later.containers))),
+            manifests=tuple(manifests.values()),
+            may_be_evicted=(*self.may_be_evicted, *later.may_be_evicted),
         )
 
 
@@ -144,7 +148,7 @@ def seen_in(planned: Planned, pods: Iterable[Pod], removed: frozenset[PodUid] = 
     uids = {spec.pod for spec in known}
     deleted = removed | {pod.ref.uid for pod in pods if not pod.static and was_deleted(pod)}
     return Evidence(
-        deleted=tuple(sorted(deleted & uids)),
+        deleted=tuple(sorted(deleted & uids - {*planned.may_be_evicted})),
         specs=tuple(spec for spec in specs_of(pods) if spec.pod in uids and spec not in known),
     )
 

@@ -105,8 +105,8 @@ class Flag:
     words: tuple[str, ...]
 
 
-REMOTE_RUNTIME = "--container-runtime=remote"
-"""Without it, kubelets before 1.24 ignore ``--container-runtime-endpoint`` and use their dockershim."""
+REMOTE_RUNTIME, RUNTIME_ENDPOINT = "--container-runtime=remote", "--container-runtime-endpoint"
+"""Without the first, kubelets before 1.24 use their dockershim; without the second, dockershim's socket."""
 
 PRIVILEGED = "--allow-privileged=true"
 """Without it, kubelets before 1.11 end every privileged pod."""
@@ -127,7 +127,12 @@ class Arguments:
 
 
 def adapt(
-    words: tuple[str, ...], *, running: KubeletVersion | None, target: KubeletVersion, remove: Collection[str]
+    words: tuple[str, ...],
+    *,
+    running: KubeletVersion | None,
+    target: KubeletVersion,
+    endpoint: str,
+    remove: Collection[str],
 ) -> Arguments:
     """Return the command line for another version.
 
@@ -135,6 +140,7 @@ def adapt(
         words: the arguments of the running kubelet.
         running: its version; ``None`` if unknown.
         target: the other version; flags that have no effect with it are left out, and those that it needs are added.
+        endpoint: path of the runtime's socket, which later kubelets have by default or from their configuration.
         remove: flags to be left out besides, with or without dashes.
     """
     flags = tuple(parsed(words))
@@ -147,24 +153,20 @@ def adapt(
             removed.append(" ".join(flag.words))
         else:
             kept.extend(flag.words)
-    added = () if running is None else tuple(_needed(flags, running, target))
+    names = {flag.name for flag in flags}
+    needed = () if running is None else _needed(running, target, endpoint)
+    added = tuple(word for word in needed if next(parsed((word,))).name not in names)
     return Arguments(words=(*kept, *added), removed=tuple(removed), added=added)
 
 
-def _needed(flags: tuple[Flag, ...], running: KubeletVersion, target: KubeletVersion) -> Iterator[str]:
+def _needed(running: KubeletVersion, target: KubeletVersion, endpoint: str) -> Iterator[str]:
     """Yield the flags without which the other version would not do what the running one does unasked."""
-    if _would_use_dockershim(flags, running, target):
+    removed = history.DOCKERSHIM_REMOVED
+    if removed.applies_to(running) and not removed.applies_to(target):
         yield REMOTE_RUNTIME
-    unasked = history.PRIVILEGED_BY_DEFAULT.begins_between(target, running)
-    if unasked and not any(flag.name == "allow-privileged" for flag in flags):
+        yield f"{RUNTIME_ENDPOINT}=unix://{endpoint}"
+    if history.PRIVILEGED_BY_DEFAULT.begins_between(target, running):
         yield PRIVILEGED
-
-
-def _would_use_dockershim(flags: tuple[Flag, ...], running: KubeletVersion, target: KubeletVersion) -> bool:
-    """Report whether the running kubelet can have only a remote runtime, and the other one would not use it."""
-    names, removed = {flag.name for flag in flags}, history.DOCKERSHIM_REMOVED
-    remote = removed.applies_to(running) and "container-runtime-endpoint" in names
-    return remote and not removed.applies_to(target) and "container-runtime" not in names
 
 
 def complaint(output: str) -> str:

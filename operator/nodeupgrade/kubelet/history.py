@@ -209,6 +209,9 @@ NODE_LIFECYCLE_CONDITIONS = ServerChange(
     "Conditions of Nodes that say that a node is drained or maintained have well-known types (no controller reads"
     " them yet).",
 )
+EVICTIONS_MARKED = ServerChange(
+    26, enhancement(3329), "Pods that are evicted by a taint have the condition `DisruptionTarget`."
+)
 CORDONED_NODES_SERVE = ServerChange(19, pull(90823), "Load balancers of cloud providers keep cordoned nodes.")
 ADMISSION_POLICIES = ServerChange(
     30,

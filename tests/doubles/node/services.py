@@ -1,7 +1,7 @@
 """The node's service manager: the kubelet's unit, the runtime's, and the dead-man timer."""
 
 import shlex
-from collections.abc import Collection, MutableMapping
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -199,10 +199,10 @@ class SimulatedServices:
         """What the nodes of the lab have."""
         return 252
 
-    def devices(self, units: Collection[str]) -> dict[str, UnitDevices]:
-        """What ``scopes`` says; any other unit may use all."""
+    def devices(self) -> dict[str, UnitDevices]:
+        """What ``scopes`` says."""
         self._calls.read("services.devices")
-        return {unit: self.scopes.get(unit, UnitDevices(policy="auto")) for unit in units}
+        return dict(self.scopes)
 
     def log(self, unit: str) -> tuple[str, ...]:
         """The log of a unit: what the kubelet wrote; for the runtime, whether it logs at all."""

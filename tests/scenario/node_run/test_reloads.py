@@ -9,12 +9,16 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.failpoints.failpoints import FENCED, When, at
+from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.rescue import script
 from tests.doubles.node.calls import Moment
+from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG
+from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27
 from tests.doubles.node.supervisor import supervise
 from tests.scenario.node_run.test_node_run import Story, story
 
@@ -85,6 +89,71 @@ def test_a_device_that_our_own_reload_takes_from_a_container_is_seen_and_named()
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
     assert f"1 containers have lost devices since the run was planned, first: c 195:0 rw in {hit}" in report.message
     assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+GPU_SCOPE = "cri-containerd-gpu.scope"
+GROUP = f"/kubepods.slice/{GPU_SCOPE}"
+
+
+def a_gpu_comes(it: Story) -> None:
+    """A container starts whose GPU systemd does not know of."""
+    it.node.services.scopes[GPU_SCOPE] = UnitDevices(policy="strict", allowed=("char-pts rwm",), group=GROUP)
+    it.node.disk[f"/sys/fs/cgroup{GROUP}/cgroup.procs"] = b"77\n"
+    it.node.disk["/proc/77/mountinfo"] = b"500 499 0:5 /nvidia0 /dev/nvidia0 rw - devtmpfs devtmpfs rw\n"
+
+
+def test_no_reload_takes_a_device_that_came_after_planning() -> None:
+    it = story()
+    it.node.calls.failpoints[at(Step.CONFIRM_BINARIES, When.DONE)] = partial(a_gpu_comes, it)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
+    assert f"{GPU_SCOPE} may use c 195:0 rw, which systemd does not know of" in report.message
+    assert {"services.stop kubelet.service", "services.reload"}.isdisjoint(it.node.calls.effects)
+
+
+@pytest.mark.parametrize("turned_back", [False, True])
+def test_what_is_removed_at_the_end_waits_for_a_device_that_came_with_the_new_kubelet(*, turned_back: bool) -> None:
+    it, scopes = story(), dict[str, UnitDevices]()
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = partial(a_gpu_comes, it)
+    it.node.services.scopes = scopes
+
+    report = supervise(it.node, it.plan, abort=lambda: turned_back and bool(scopes))
+
+    assert report is not None
+    assert report.outcome is (Outcome.ROLLED_BACK if turned_back else Outcome.UPGRADED)
+    assert it.node.calls.effects.count("services.reload") == 1, "the one before the kubelet stopped"
+    assert TUNED_CONFIG in it.node.disk, "the runtime may be restarted with it"
+    scopes.clear()
+    units.remove(it.node.ports.files, it.node.ports.services, "kubelet.service", [it.node.runtime.kind])
+    assert TUNED_CONFIG not in it.node.disk
+
+
+def test_new_arguments_wait_for_no_reload_that_takes_a_device() -> None:
+    it = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,))
+    it.node.calls.failpoints[FENCED] = partial(a_gpu_comes, it)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
+    assert it.node.calls.effects.count("services.reload") == 1
+    assert it.nothing_restarted()
+
+
+def test_a_device_that_the_way_back_has_to_take_is_named() -> None:
+    it, scopes = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,)), dict[str, UnitDevices]()
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = partial(a_gpu_comes, it)
+    it.node.services.scopes = scopes
+
+    report = supervise(it.node, it.plan, abort=lambda: bool(scopes))
+
+    assert report is not None
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.kubelet == "v1.26.15"
+    undone = parse(it.node.journal.data)[0].first(Step.SET_ARGUMENTS, Mark.UNDONE)
+    assert undone is not None
+    assert f"{GPU_SCOPE} may use c 195:0 rw" in str(undone.error)
 
 
 def test_cgroups_that_are_whole_or_of_a_pod_that_has_gone_are_no_reason() -> None:

@@ -185,3 +185,10 @@ MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0
 )
 def test_a_pod_that_is_gone_was_deleted_unless_it_was_over_before(metadata: Json, status: Json, removed: bool) -> None:
     assert was_removed(parse_pod({"metadata": metadata, "status": status})) is removed
+
+
+def test_a_deletion_that_may_be_an_eviction_without_a_mark_proves_nothing() -> None:
+    later = Planned(may_be_evicted=(PodUid("uid-web"),))
+    gone = seen_in(PLANNED.and_later(later), [], frozenset({PodUid("uid-web"), PodUid("uid-db")}))
+
+    assert gone.deleted == ("uid-db",)

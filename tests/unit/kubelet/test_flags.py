@@ -16,7 +16,9 @@ KUBEADM_1_26 = (
 )  # fmt: skip
 
 
-CONTAINERD = "--v=2 --container-runtime-endpoint=unix:///run/containerd/containerd.sock"
+SOCKET = "/run/containerd/containerd.sock"
+ENDPOINT = f"unix://{SOCKET}"
+CONTAINERD = f"--v=2 --container-runtime-endpoint={ENDPOINT}"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +29,8 @@ CONTAINERD = "--v=2 --container-runtime-endpoint=unix:///run/containerd/containe
         (CONTAINERD, "v1.33.13", "v1.24.17", ()),  # knows no other runtime
         (CONTAINERD, "v1.23.17", "v1.20.15", ()),  # uses its dockershim
         (f"{CONTAINERD} --container_runtime remote", "v1.26.15", "v1.20.15", ()),
-        ("--v=2", "v1.33.13", "v1.20.15", ()),
+        ("--v=2", "v1.33.13", "v1.20.15", ("--container-runtime=remote", f"--container-runtime-endpoint={ENDPOINT}")),
+        ("--v=2", "v1.33.13", "v1.24.17", ()),
         # what every kubelet from 1.11 on does unasked
         ("--v=2", "v1.17.17", "v1.10.13", ("--allow-privileged=true",)),
         ("--v=2", "v1.11.10", "v1.9.11", ("--allow-privileged=true",)),
@@ -41,13 +44,13 @@ def test_an_older_kubelet_is_told_what_the_newer_one_does_unasked(
     words: str, running: str, target: str, added: tuple[str, ...]
 ) -> None:
     split, versions = tuple(words.split()), map(KubeletVersion.parse, (running, target))
-    adapted = adapt(split, running=next(versions), target=next(versions), remove=())
+    adapted = adapt(split, running=next(versions), target=next(versions), endpoint=SOCKET, remove=())
     assert (adapted.words, adapted.added, adapted.removed) == ((*split, *added), added, ())
 
 
 def left_out(words: str | tuple[str, ...], target: str, *remove: str) -> tuple[str, ...]:
     split = tuple(words.split()) if isinstance(words, str) else words
-    adapted = adapt(split, running=None, target=KubeletVersion.parse(target), remove=remove)
+    adapted = adapt(split, running=None, target=KubeletVersion.parse(target), endpoint="", remove=remove)
     kept = [word for word in split if word not in " ".join(adapted.removed).split()]
     assert list(adapted.words) == kept, "everything else stays, in its order"
     return adapted.removed

@@ -18,7 +18,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import NodeSideKube, NotFoundError
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
-from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.errors import NodeUpgradeError, Refused
 from nodeupgrade.kubelethash import HashError
 from nodeupgrade.node.agent.arrivals import ArrivalPlanner
 from nodeupgrade.node.agent.guard_request import Guard
@@ -35,7 +35,7 @@ from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.task_status.run_status import run_status
-from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status
+from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status, refusal_status
 
 POLL_SECONDS = 0.5
 LOOKS_FOR_ARRIVALS = 10
@@ -81,6 +81,8 @@ class Handover:
         except NoLongerWanted:
             await self.executor.withdraw(plan)
             raise
+        except Refused as error:
+            refusal = refusal_status(self.settings.run_id, (error.finding,))
         except NodeUpgradeError as error:
             log.warning("handover_failed", error=str(error))
             refusal = self._failed(Reason.STEP_FAILED, str(error))
@@ -149,6 +151,9 @@ class Handover:
         return None
 
     async def _hand_over(self, plan: RunPlan) -> None:
+        """Start the executor, unless systemd would take a device while it reads its units for the first time."""
+        if not await asyncio.to_thread(self.executor.handed_over, plan):
+            await asyncio.to_thread(self.executor.require_harmless_reload)
         await self.pods.begin()
         await asyncio.to_thread(self.runs.write_guard, plan.run_id, self.guard.report)
         await self.reporter.report(self._planned_status(plan))

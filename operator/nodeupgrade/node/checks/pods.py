@@ -4,9 +4,11 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.nodes import Taint
 from nodeupgrade.cluster.placement import tolerated_seconds
+from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import named
 from nodeupgrade.findings.hazards import Hazard
@@ -101,17 +103,26 @@ def pods_outlast_a_node_that_is_not_ready(facts: NodeFacts) -> Iterator[Found]:
     """
     if history.NODE_STEADY.applies_to(facts.target) or facts.spec.guard.wanted:
         return
-    short = [
-        str(pod.ref)
-        for pod in facts.running_pods()
-        if not (pod.from_manifest or pod.terminating) and tolerated_seconds(pod, NOT_READY) < NOT_READY_SECONDS
-    ]
-    if short:
+    if short := [str(pod.ref) for pod in facts.running_pods() if _is_soon_evicted(pod)]:
         yield (
             f"kubelet {facts.target} may report its node NotReady once when it starts "
             f"({history.NODE_STEADY.reference}), and the control plane may then delete {counted(len(short), 'pod')} "
             f"without a toleration of {NOT_READY.key} for {NOT_READY_SECONDS} s: {named(short)}"
         )
+
+
+def evicted_without_a_mark(facts: NodeFacts) -> Iterator[PodUid]:
+    """Yield the pods whose eviction from a node that is not ready for a moment would look like their owner's wish.
+
+    A kubelet is never newer than its API server.
+    """
+    if not any(map(history.EVICTIONS_MARKED.applies_to, filter(None, (facts.current, facts.target)))):
+        yield from (pod.ref.uid for pod in facts.pods if _is_soon_evicted(pod))
+
+
+def _is_soon_evicted(pod: Pod) -> bool:
+    stays = pod.from_manifest or pod.terminating
+    return not stays and tolerated_seconds(pod, NOT_READY) < NOT_READY_SECONDS
 
 
 @check(Reason.STATIC_POD_EDIT_PENDING, changes.NAME_AND_IMAGE_HASHED, warns=True)

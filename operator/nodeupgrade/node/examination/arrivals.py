@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.cluster.owner_changes import Planned, specs_of
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import PASSING, Finding
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
-from nodeupgrade.node.examination.planning import Examination, plan_uids, prefer_manifests, static_sources
+from nodeupgrade.node.examination.planning import Examination, owned_by, plan_uids, prefer_manifests, static_sources
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.plan import StopHook
@@ -56,7 +55,7 @@ def plan_arrivals(
     expendable = examination.agents | {PodUid(ref.uid) for ref in recreated}
     return replace(
         answer,
-        owned=Planned(containers=specs_of(facts.pods), manifests=tuple(static_sources(static, pins))),
+        owned=owned_by(facts, static_sources(static, pins)),
         pins=tuple(pin for pin in pins.pins if not pin.removes),
         containers=tuple(replace(c, expendable=c.pod.uid in expendable) for c in rewriting.containers),
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),

@@ -1,6 +1,6 @@
 """Examine a node: from its facts to the complete plan of its run, or to the findings that forbid one."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -23,6 +23,7 @@ from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.checks.other_tools import holds_package
+from nodeupgrade.node.checks.pods import evicted_without_a_mark
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
 from nodeupgrade.node.plan.derived_uids import OwnUid, OwnUids, is_computed_again, render_gates
@@ -282,7 +283,13 @@ def _longest_grace(facts: NodeFacts) -> float:
 
 def _owned(examination: Examination) -> Planned:
     sources = static_sources(examination.static, examination.pins)
-    return Planned(containers=specs_of(examination.facts.pods), manifests=tuple(sources))
+    return owned_by(examination.facts, sources)
+
+
+def owned_by(facts: NodeFacts, sources: Iterable[StaticSource]) -> Planned:
+    """Return what the owners of pods want now."""
+    containers, evicted = specs_of(facts.pods), evicted_without_a_mark(facts)
+    return Planned(containers=containers, manifests=tuple(sources), may_be_evicted=tuple(evicted))
 
 
 def static_sources(static: StaticPods, pins: Pins) -> Iterator[StaticSource]:

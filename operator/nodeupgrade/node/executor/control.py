@@ -13,10 +13,11 @@ import structlog
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import RunId
-from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused
+from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused, StepFailed
 from nodeupgrade.kubelet.kubeconfig import parse
 from nodeupgrade.node.bundle.bundles import Bundles
 from nodeupgrade.node.executor import units
+from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import SPARE_EXECUTOR, Host
@@ -44,9 +45,10 @@ class ExecutorService:
         """Stage the bundle and check that systemd can run the executor's program, without starting a run.
 
         Raises:
-            Refused: systemd cannot run it.
+            Refused: systemd cannot run it, or would take a device from a container.
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
+        self.require_harmless_reload()
         root = self.bundles.stage()
         if problem := units.try_out(self.host.files, self.host.services, root):
             if not self.is_needed():
@@ -56,6 +58,20 @@ class ExecutorService:
                 f"systemd cannot run the executor from {root}: {problem}; ensure that programs may be executed there "
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
+
+    def require_harmless_reload(self) -> None:
+        """Require that systemd can read its files without taking a device from a container that has come since.
+
+        Raises:
+            Refused: it cannot.
+            StepFailed: it is unknown.
+        """
+        try:
+            require_harmless_reload(self.host.files, self.host.services)
+        except StepFailed as error:
+            if error.reason is Reason.DEVICES_WOULD_BE_LOST:
+                raise Refused(error.reason, str(error)) from error
+            raise
 
     def stage_bundle(self) -> None:
         """Stage both copies of the bundle, which may take a while; start nothing. Raises as Bundles.stage()."""
@@ -154,14 +170,25 @@ class ExecutorService:
         if self.run_store.read_journal(run).records:
             return False
         if not self.is_needed(run):
-            units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
-            self.spares.remove()
+            self._remove_unbegun(kubelet_unit)
         try:
             self.run_store.discard(run)
         except Inconsistent as error:
             log.info("run_withdrawal_too_late", why=str(error))
             return False
         return True
+
+    def _remove_unbegun(self, kubelet_unit: str) -> None:
+        """Remove what was installed for a plan, if anything was; what cannot be unloaded now is stopped, and stays."""
+        try:
+            if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
+                units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+        except StepFailed as error:
+            if error.reason is not Reason.DEVICES_WOULD_BE_LOST:
+                raise
+            log.warning("units_left_behind", error=str(error))
+        else:
+            self.spares.remove()
 
     async def clean_up(self, plan: RunPlan) -> None:
         """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
@@ -196,12 +223,13 @@ class ExecutorService:
         It would remove what is staged next, and what it has left would look like a foreign change.
 
         Raises:
-            Refused: another run is under way.
+            Refused: another run is under way, or a reload would take a device from a container.
             StepFailed: the executor may still be running.
         """
         if self.is_needed():
             raise earlier_run_refusal("another executor has just begun, or a journal cannot be read")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
+            self.require_harmless_reload()
             units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
     def is_needed(self, besides: RunId | None = None) -> bool:

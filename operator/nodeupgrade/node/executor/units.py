@@ -17,6 +17,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node import node
 from nodeupgrade.node.exit_codes import EXIT_ABLE, EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.facts import gather
+from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnChange
@@ -268,11 +269,11 @@ def state(services: ServiceManager, unit: str) -> str:
 
 
 def remain(files: FilesView, services: ServicesView, kubelet_unit: str, runtimes: Iterable[RuntimeKind]) -> bool:
-    """Report whether an executor is installed, a unit of a run is active, or systemd still uses a drop-in of a run.
+    """Report whether a unit of a run is installed or active, or systemd still uses a drop-in of a run.
 
     The last two are possible without the files, if systemd could not reload.
     """
-    if files.read(_file(EXECUTOR)) is not None or not all(services.status(unit).down for unit in UNITS):
+    if any(files.read(_file(unit)) is not None or not services.status(unit).down for unit in UNITS):
         return True
     ours = {kubelet_unit: (fence.drop_in(kubelet_unit),), **{kind.unit: kind.tuning for kind in runtimes}}
     return any(
@@ -286,11 +287,13 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     """Remove the units, the kubelet's fence if it is down, and any restart tuning of these runtimes. Idempotent.
 
     Raises:
-        StepFailed: the executor may still be running.
+        StepFailed: the executor may still be running, or a reload would take a device from a container
+            (``DEVICES_WOULD_BE_LOST``): everything is stopped, and stays until a later run.
     """
     for unit in UNITS:
         _stop(services, unit)
     _lower_shield(services)
+    require_harmless_reload(files, services)
     with _own_change(files, _drop_in(kubelet_unit)):
         files.remove(_drop_in(kubelet_unit))
     for path in (*map(_file, UNITS), script.SCRIPT, script.LOOK, KUBELET_ENVIRONMENT, *STATE_FILES):

@@ -32,9 +32,17 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),
         device_plugins=frozenset(plugins) - {KUBELETS_OWN},
         numa_nodes=_count(trimmed((files.read(NUMA_NODES) or b"").decode(errors="replace"))),
-        seccomp=frozenset(name for name in named if files.size(seccomp / name) is not None),
+        seccomp=frozenset(name for name in named if _is_there(files, seccomp / name)),
         namespaces={uid: data for uid, data in records.items() if data is not None},
     )
+
+
+def _is_there(files: FilesView, named: PurePosixPath) -> bool:
+    """Report whether there is a file of a name that a pod gives: a directory, too long a name, or no name at all."""
+    try:
+        return files.size(named) is not None
+    except (StepFailed, ValueError):
+        return False
 
 
 def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:

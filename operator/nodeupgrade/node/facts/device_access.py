@@ -1,25 +1,32 @@
-"""Gather which devices running containers may use, and which of them a ``daemon-reload`` takes. Changes nothing."""
+"""Gather which devices containers may use, and which of them a ``daemon-reload`` takes. Changes nothing."""
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.checks.facts import NodeFacts, PodCgroups
+from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
 from nodeupgrade.node.host.files.mounts import mounts
-from nodeupgrade.node.host.processes.process import Process
-from nodeupgrade.node.node import HostView
-from nodeupgrade.node.runtimes.inventory import ContainerInstance
+from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.own_directories import mount_table
+from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import number, words
 
 MAJORS = PurePosixPath("/proc/devices")
+UNIFIED = PurePosixPath("/sys/fs/cgroup")
+MEMBERS = "cgroup.procs"
+BELOW = ("", "container", "init.scope", "init")
+"""Where a container's processes are: below its cgroup with crun, with systemd, and with Docker in the container."""
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
-_GPU = re.compile(r"/dev/nvidia([0-9]{1,3})")
+_GPU = re.compile(rb"^(?:[^ \n]+ ){4}/dev/nvidia([0-9]{1,3}) ", re.MULTILINE)
+"""The mount point of a GPU in a mount table, of which the author of a pod may make as much as the kernel allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,37 +40,28 @@ class DeviceAccess:
 
 
 class Scope(NamedTuple):
-    """The cgroup of a running container, as systemd manages it."""
+    """The cgroup of a container, as systemd manages it."""
 
-    container: ContainerInstance
     unit: str
     path: PurePosixPath | None  # of the kernel's list of its devices; None on cgroup v2, where there is none
     rules: tuple[DeviceRule, ...]  # what it may use; on cgroup v2, the GPUs that are mounted in it
+    lost: tuple[DeviceRule, ...]  # those of them that a reload takes
 
 
-def device_access(host: HostView, table: str, facts: NodeFacts, cgroups: PodCgroups | None) -> DeviceAccess:
+def device_access(files: FilesView, services: ServicesView, inventory: Inventory) -> DeviceAccess:
     """Return the devices of running containers; none where systemd does not manage cgroups.
-
-    Cgroup v1 says what a container may use. On cgroup v2 no file does, so GPUs count that are mounted in a container,
-    as the legacy hook of NVIDIA's container toolkit does.
 
     Raises:
         StepFailed: something cannot be read.
     """
-    if facts.readiness.cgroup_driver != "systemd" or cgroups is None:
-        return DeviceAccess()
-    points = (mount.point for mount in mounts(table) if mount.kind == "cgroup" and "devices" in mount.options)
-    scopes = [scope for scope in _scopes(host.files, facts, cgroups, next(points, None)) if scope.rules]
-    known = host.services.devices({scope.unit for scope in scopes})
-    names = _names(host, known)
-    lost = [(scope, lost_by_reload(scope.rules, known[scope.unit], names)) for scope in scopes]
+    scopes = tuple(_scopes(files, services))
     kept = {
-        str(scope.path): tuple(str(rule) for rule in scope.rules if rule not in gone and not is_common(rule))
-        for scope, gone in lost
+        str(scope.path): tuple(str(rule) for rule in scope.rules if rule not in scope.lost and not is_common(rule))
+        for scope in scopes
         if scope.path is not None
     }
     return DeviceAccess(
-        fragile={scope.container.label: tuple(map(str, gone)) for scope, gone in lost if gone},
+        fragile={_label(inventory, scope.unit): tuple(map(str, scope.lost)) for scope in scopes if scope.lost},
         kept={path: rules for path, rules in kept.items() if rules},
     )
 
@@ -73,24 +71,44 @@ def keeping(cgroups: PodCgroups, devices: DeviceAccess) -> PodCgroups:
     return replace(cgroups, complete=replace(cgroups.complete, devices=devices.kept))
 
 
-def _scopes(
-    files: FilesView, facts: NodeFacts, cgroups: PodCgroups, hierarchy: PurePosixPath | None
-) -> Iterator[Scope]:
-    for container in facts.inventory.containers:
-        if (process := container.process) is None or (unit := _unit(files, container, process)) is None:
+def require_harmless_reload(files: FilesView, services: ServicesView) -> None:
+    """Require that a ``daemon-reload`` takes no device, also from containers that came after the node was examined.
+
+    Raises:
+        StepFailed: it would, or something cannot be read.
+    """
+    for scope in _scopes(files, services):
+        if scope.lost:
+            raise StepFailed(
+                f"{scope.unit} may use {', '.join(map(str, scope.lost))}, which systemd does not know of: a "
+                "daemon-reload would take that away",
+                reason=Reason.DEVICES_WOULD_BE_LOST,
+            )
+
+
+def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
+    """Yield the scopes that may use devices.
+
+    Cgroup v1 says what a container may use. On cgroup v2 no file does, so GPUs count that are mounted in a container,
+    as the legacy hook of NVIDIA's container toolkit does.
+    """
+    known = services.devices()
+    if not known:
+        return
+    points = (each.point for each in mounts(mount_table(files)) if each.kind == "cgroup" and "devices" in each.options)
+    hierarchy, names = next(points, None), _names(files, services, known)
+    for unit, devices in known.items():
+        group = devices.group.lstrip("/")
+        if not group or not devices.limited:
             continue
-        if hierarchy is None:
-            yield Scope(container, unit, None, tuple(_mounted_gpus(files, process)))
-        elif (place := cgroups.complete.places.get(container.pod.uid)) is not None:
-            path = hierarchy / place / unit / "devices.list"
-            yield Scope(container, unit, path, _granted(files, path))
+        path = None if hierarchy is None else hierarchy / group / "devices.list"
+        rules = tuple(_mounted_gpus(files, UNIFIED / group)) if path is None else _granted(files, path)
+        if rules:
+            yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
 
 
-def _unit(files: FilesView, container: ContainerInstance, process: Process) -> str | None:
-    """Return the scope that a container's process is in; there may be cgroups of its own below."""
-    shown = (files.read(PurePosixPath(f"/proc/{process.pid}/cgroup")) or b"").decode(errors="replace")
-    found = re.search(rf"/([A-Za-z0-9_.-]*{re.escape(container.id)}\.scope)(?:/|$)", shown, re.MULTILINE)
-    return None if found is None else found[1]
+def _label(inventory: Inventory, unit: str) -> str:
+    return next((each.label for each in inventory.containers if unit.endswith(f"{each.id}.scope")), unit)
 
 
 def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
@@ -98,20 +116,40 @@ def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
         return rules_of((files.read(path) or b"").decode(errors="replace"))
     except ValueError as error:
         raise StepFailed(f"cannot read {path}: {error}") from error
+    except StepFailed:
+        if files.entry(path) is None:  # it has ended while it was read
+            return ()
+        raise
 
 
-def _mounted_gpus(files: FilesView, process: Process) -> Iterator[DeviceRule]:
-    """Yield the GPUs that are mounted for a process, each to be read and written."""
-    table = (files.read(PurePosixPath(f"/proc/{process.pid}/mountinfo")) or b"").decode(errors="replace")
-    for mount in mounts(table):
-        if found := _GPU.fullmatch(str(mount.point)):
-            yield DeviceRule("c", NVIDIA, number(found[1]), frozenset("rw"))
+def _mounted_gpus(files: FilesView, group: PurePosixPath) -> Iterator[DeviceRule]:
+    """Yield the GPUs that are mounted for a process of a cgroup, each to be read and written."""
+    if (process := _process(files, group)) is None:
+        return
+    table = b""
+    with suppress(StepFailed):  # it ends while it is read, or hides its own devices by more mounts than fit
+        table = files.read(PurePosixPath(f"/proc/{process}/mountinfo"), limit=LARGEST_MOUNT_TABLE) or b""
+    for found in sorted({*_GPU.findall(table)}):
+        yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
 
 
-def _names(host: HostView, known: Mapping[str, UnitDevices]) -> DeviceNames:
+def _process(files: FilesView, group: PurePosixPath) -> int | None:
+    """Return a process of a container's cgroup, or of a usual one below it: a container may make any number of them."""
+    return next((pid for below in BELOW for pid in _members(files, group / below / MEMBERS)), None)
+
+
+def _members(files: FilesView, path: PurePosixPath) -> list[int]:
+    try:
+        listed = words((files.read(path) or b"").decode(errors="replace"))
+        return [pid for pid in map(number, listed) if pid is not None]
+    except StepFailed:  # it ends while it is read, or is threaded
+        return []
+
+
+def _names(files: FilesView, services: ServicesView, known: Mapping[str, UnitDevices]) -> DeviceNames:
     paths = {words(each)[0] for unit in known.values() for each in unit.allowed if each.startswith("/dev/")}
     return DeviceNames(
-        systemd=host.services.version(),
-        majors=(host.files.read(MAJORS) or b"").decode(errors="replace"),
-        present=frozenset(path for path in paths if host.files.entry(PurePosixPath(path)) is not None),
+        systemd=services.version(),
+        majors=(files.read(MAJORS) or b"").decode(errors="replace"),
+        present=frozenset(path for path in paths if files.entry(PurePosixPath(path)) is not None),
     )

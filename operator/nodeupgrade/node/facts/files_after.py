@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import LARGEST_READ, FilesView
 
 
 class FilesAfter:
@@ -23,9 +23,9 @@ class FilesAfter:
         self._now = now
         self._new = changed
 
-    def read(self, path: PurePosixPath) -> bytes | None:
+    def read(self, path: PurePosixPath, *, limit: int = LARGEST_READ) -> bytes | None:
         new = self._new.get(str(path))
-        return self._now.read(path) if new is None else new
+        return self._now.read(path, limit=limit) if new is None else new
 
     def digest(self, path: PurePosixPath) -> Digest | None:
         new = self._new.get(str(path))

@@ -1,7 +1,7 @@
 """Gather all facts about a node, at one time. Changes nothing."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -115,10 +115,10 @@ def gather(
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
-    kubelet, runtime = _kubelet_facts(node, starting, request), node.runtime.info()
+    layout = kubelet_layout(then.files, starting)
+    kubelet, runtime = _kubelet_facts(node, starting, request, layout.endpoint), node.runtime.info()
     unit = _runtime_unit(node, runtime)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
-    layout = kubelet_layout(then.files, starting)
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -261,11 +261,15 @@ def _real(files: FilesView, program: str) -> str | None:
     return None if path is None else str(path)
 
 
-def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest) -> KubeletFacts:
+def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, endpoint: str) -> KubeletFacts:
     program = running.program
     found = request.replacement
     current = None if program is None else parse_version(version_of(node.kubelet, program)[0])
-    target, remove = request.spec.target, set(request.spec.kubelet.remove_flags)
+
+    def adapted(remove: Collection[str]) -> Arguments:
+        target = request.spec.target
+        return adapt(running.words, running=current, target=target, endpoint=endpoint, remove=remove)
+
     known = KubeletFacts(
         unit=running.unit,
         program=None if program is None else str(program),
@@ -274,13 +278,13 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         current=current,
         since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
-        arguments=adapt(running.words, running=current, target=target, remove=remove),
+        arguments=adapted(request.spec.kubelet.remove_flags),
         free_bytes=_free_beside(node.files, program),
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)
     version, output = version_of(node.kubelet, found.program)
-    arguments, status, complaint = accepted_arguments(node.kubelet, running.words, current, request, found.program)
+    arguments, status, complaint = accepted_arguments(node.kubelet, adapted, request, found.program)
     return replace(
         known,
         staged_version=version,

@@ -50,7 +50,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     files, unit, status = host.files, facts.kubelet.unit, host.services.status
     table = mount_table(files)
     cgroups = pod_cgroups(files, table, facts)
-    devices = device_access(host, table, facts, cgroups)
+    devices = device_access(files, host.services, facts.inventory)
     mount = mount_holding(table, PurePosixPath(facts.readiness.layout.root))
     package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
     return Surroundings(

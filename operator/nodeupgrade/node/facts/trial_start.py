@@ -1,13 +1,13 @@
 """Let the new kubelet try the command line and the configuration that it would be started with. Changes nothing."""
 
+from collections.abc import Callable, Collection
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.run_settings import FlagPolicy
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.kubelet.flags import Arguments, adapt, rejected_flag
+from nodeupgrade.kubelet.flags import Arguments, rejected_flag
 from nodeupgrade.kubelet.layout import config_directory
 from nodeupgrade.kubelet.trial_command import dry_run_arguments
-from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.facts.next_start import StartWithFiles
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.plan.request import RunRequest
@@ -19,16 +19,12 @@ OF_THE_PROCESS = frozenset({"NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"})
 
 
 def accepted_arguments(
-    kubelet: Kubelet,
-    words: tuple[str, ...],
-    running: KubeletVersion | None,
-    request: RunRequest,
-    program: PurePosixPath,
+    kubelet: Kubelet, adapted: Callable[[Collection[str]], Arguments], request: RunRequest, program: PurePosixPath
 ) -> tuple[Arguments, int, str]:
     """Let the new program parse the command line; with ``flagPolicy: Strip``, remove each flag that it rejects."""
     remove, strips = set(request.spec.kubelet.remove_flags), request.spec.kubelet.flag_policy is FlagPolicy.STRIP
     for _ in range(STRIPPED_FLAGS_LIMIT):
-        arguments = adapt(words, running=running, target=request.spec.target, remove=remove)
+        arguments = adapted(remove)
         try:
             status, output = kubelet.version_output(program, arguments.words)
         except Transient as error:

@@ -50,6 +50,12 @@ class UnitDevices:
 
     policy: str  # DevicePolicy
     allowed: tuple[str, ...] = ()  # DeviceAllow, such as ``/dev/char/195:0 rw`` or ``char-pts rwm``
+    group: str = ""  # its cgroup, relative to the root of a hierarchy; empty if it has none
+
+    @property
+    def limited(self) -> bool:
+        """Whether systemd keeps a list of them at all."""
+        return self.policy != _AUTO or bool(self.allowed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +85,7 @@ def _rule(line: str) -> DeviceRule:
 
 def lost_by_reload(granted: tuple[DeviceRule, ...], unit: UnitDevices, names: DeviceNames) -> tuple[DeviceRule, ...]:
     """Return what the kernel grants, and would not after systemd has set the list that it knows."""
-    if unit.policy == _AUTO and not unit.allowed:
+    if not unit.limited:
         return ()
     listed = [rule for each in unit.allowed for rule in _listed(each, names)]
     if unit.policy != _STRICT:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.systemd.services import ServiceManager
 from nodeupgrade.node.node import Node
@@ -52,8 +53,9 @@ def remove_tuning(files: Files, services: ServiceManager, *kinds: RuntimeKind) -
     Files that the drop-ins refer to are removed last.
 
     Raises:
-        StepFailed: a file could not be removed.
+        StepFailed: a file could not be removed, or the reload would take a device from a container: nothing is removed.
     """
+    require_harmless_reload(files, services)
     tuning = [path for kind in kinds for path in kind.tuning]
     _remove(files, filter(is_drop_in, tuning))
     services.reload()

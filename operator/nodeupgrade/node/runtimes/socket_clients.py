@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
 from nodeupgrade.node.host.files.mounts import mounts, place_of
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.host.processes.unix_sockets import UnixSocket, unix_sockets
@@ -105,7 +105,7 @@ def _mounted(
     places = {place_of(table, path): str(path) for path in sockets}
     for container in inventory.running() if places else ():
         if container.process is not None:
-            of_container = processes.text(container.process.pid, "mountinfo")
+            of_container = processes.text(container.process.pid, "mountinfo", limit=LARGEST_MOUNT_TABLE)
             found = {places[mount.source] for mount in mounts(of_container) if mount.source in places}
             if found and processes.lives(container.process):
                 yield container.id, tuple(sorted(found))

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.doubles.node.kubelet import stamp_of
@@ -31,10 +31,13 @@ class SimulatedFiles:
         self._disk = disk
         self._calls = calls
 
-    def read(self, path: PurePosixPath) -> bytes | None:
+    def read(self, path: PurePosixPath, *, limit: int = LARGEST_READ) -> bytes | None:
         """The whole content; ``None`` if there is no such file."""
         self._calls.read(f"files.read {path}")
-        return self._disk.get(str(path))
+        data = self._disk.get(str(path))
+        if data is not None and len(data) > limit:
+            raise StepFailed(f"cannot read {path} because File too large")
+        return data
 
     def read_state(self, path: PurePosixPath) -> bytes | None:
         """The whole content, unless something odd lies there; ``None`` if there is no such file."""

@@ -13,8 +13,8 @@ from nodeupgrade.node.agent import cleanup
 from nodeupgrade.node.agent.cleanup import StillNeededError, find_leftovers, remove
 from nodeupgrade.node.executor.units import UNITS
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
+from nodeupgrade.node.host.files.files import LARGEST_READ
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.files.reading import LARGEST_READ
 from nodeupgrade.node.host.packages.dpkg_database import STATUS, Package
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.host.systemd.units import UnitStatus

@@ -13,6 +13,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.pods import (
     control_plane_is_not_of_kubeadm,
     edits_of_manifests_count,
+    evicted_without_a_mark,
     pods_outlast_a_node_that_is_not_ready,
     static_pods_run_on,
 )
@@ -48,6 +49,23 @@ def test_pods_that_leave_a_node_at_once_are_told_of(tolerations: list[Any]) -> N
 )
 def test_pods_that_stay_are_not_told_of(fine: dict[str, Any]) -> None:
     assert not list(pods_outlast_a_node_that_is_not_ready(facts(**fine)))
+
+
+@pytest.mark.parametrize(
+    ("current", "target", "tolerations", "evicted"),
+    [
+        ("v1.24.17", "v1.25.16", BRIEF, ("uid-web",)),
+        ("v1.25.16", "v1.24.17", [{**BRIEF[0], "tolerationSeconds": 300}], ()),
+        ("v1.25.16", "v1.26.15", BRIEF, ()),
+        ("v1.26.15", "v1.25.16", BRIEF, ()),
+    ],
+)
+def test_before_1_26_nothing_marks_an_eviction(
+    current: str, target: str, tolerations: list[Any], evicted: tuple[str, ...]
+) -> None:
+    seen = facts(target=V(target), kubelet=kubelet(current=V(current)), pods=pods(tolerations=tolerations))
+
+    assert tuple(evicted_without_a_mark(seen)) == evicted
 
 
 ETCD = PodRef(namespace="kube-system", name="etcd-node-a", uid=PodUid("0123"))

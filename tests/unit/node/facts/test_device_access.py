@@ -21,8 +21,8 @@ V1 = "\n".join(
         ),
     )
 )
-GPU = "500 499 0:5 /nvidia0 /dev/nvidia0 rw,nosuid,noexec - devtmpfs devtmpfs rw\n"
-KNOWN = UnitDevices(policy="strict", allowed=("/dev/char/1:3 rwm", "char-pts rwm", "/dev/char/1:11 rw", "char-* m"))
+GPU = b"500 499 0:5 /nvidia0 /dev/nvidia0 rw,nosuid,noexec - devtmpfs devtmpfs rw\n"
+ALLOWED = ("/dev/char/1:3 rwm", "char-pts rwm", "/dev/char/1:11 rw", "char-* m")
 
 
 def scope(seen: NodeFacts) -> tuple[str, str, str]:
@@ -32,8 +32,10 @@ def scope(seen: NodeFacts) -> tuple[str, str, str]:
     return one.label, str(one.process.pid), f"cri-containerd-{one.id}.scope"
 
 
-def looked_at(*, v2: bool, listed: bytes = b"", mounted: str = "", driver: str = "systemd") -> Surroundings:
-    seen = known(readiness=readiness(cgroup_driver=driver, cgroup_v2=v2))
+def looked_at(
+    *, v2: bool, listed: bytes = b"", mounted: bytes = b"", policy: str = "strict", nested: str = ""
+) -> Surroundings:
+    seen = known(readiness=readiness(cgroup_driver="systemd", cgroup_v2=v2))
     _, pid, unit = scope(seen)
     groups = {f"{GROUPS}/memory/{place}/cgroup.procs": b"" for place in ("kubepods.slice", POD)}
     place = {} if v2 else {"/proc/1/mountinfo": V1.encode(), **groups}
@@ -41,13 +43,14 @@ def looked_at(*, v2: bool, listed: bytes = b"", mounted: str = "", driver: str =
         files={
             **FILES,
             **place,
-            f"/proc/{pid}/cgroup": f"5:devices:/../../{POD}/{unit}/init.scope\n".encode(),
-            f"/proc/{pid}/mountinfo": mounted.encode(),
+            f"{GROUPS}/{POD}/{unit}{nested}/cgroup.procs": f"{pid}\n9\n".encode(),
+            f"/proc/{pid}/mountinfo": mounted,
             "/proc/devices": b"Character devices:\n136 pts\n",
             f"{GROUPS}/devices/{POD}/{unit}/devices.list": listed,
         }
     )
-    host.services.scopes[unit] = KNOWN
+    allowed = () if policy == "auto" else ALLOWED
+    host.services.scopes[unit] = UnitDevices(policy=policy, allowed=allowed, group=f"/{POD}/{unit}")
     return look_at_surroundings(host, seen)
 
 
@@ -73,12 +76,29 @@ def test_what_a_reload_has_to_leave_is_planned_without_what_every_container_has(
 def test_on_v2_gpus_count_that_are_mounted() -> None:
     label, *_ = scope(known())
 
-    assert fragile(v2=True, mounted=GPU.replace("nvidia0", "null")) == {}
+    assert fragile(v2=True, mounted=GPU.replace(b"nvidia0", b"null")) == {}
     assert fragile(v2=True, mounted=GPU) == {label: ("c 195:0 rw",)}
+    for nested in ("container", "init.scope", "init"):
+        assert fragile(v2=True, mounted=GPU, nested=f"/{nested}") == {label: ("c 195:0 rw",)}
 
 
-def test_where_systemd_manages_no_cgroups_a_reload_takes_nothing() -> None:
-    assert fragile(v2=False, listed=b"c 195:0 rw\n", driver="cgroupfs") == {}
+@pytest.mark.parametrize("noise", [b"x" * 3000, b"\xff\x0b \x1b[2J", "\u2028/dev/nvidia9 ".encode(), b"\0"])
+def test_nothing_in_a_mount_table_that_a_pod_writes_hides_a_gpu_or_ends_the_examination(noise: bytes) -> None:
+    label, *_ = scope(known())
+    table = b"501 499 0:5 / /" + noise.replace(b" ", b"\\040") + b" rw - tmpfs tmpfs rw\n"
+
+    assert fragile(v2=True, mounted=table + GPU + table) == {label: ("c 195:0 rw",)}
+
+
+def test_a_mount_table_that_a_pod_has_blown_up_ends_no_examination() -> None:
+    """Any process may: 68 MiB by 9,500 mounts in a user namespace of its own."""
+    mount = b"501 499 0:5 /" + b"d" * 4000 + b" /tmp/" + b"d" * 4000 + b" rw - tmpfs x rw\n"
+
+    assert fragile(v2=True, mounted=GPU + mount * 9500) == {}
+
+
+def test_where_systemd_keeps_no_list_a_reload_takes_nothing() -> None:
+    assert fragile(v2=False, listed=b"c 195:0 rw\n", policy="auto") == {}
 
 
 def test_a_list_that_is_not_understood_is_an_error_with_its_path() -> None:

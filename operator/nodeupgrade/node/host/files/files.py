@@ -7,6 +7,13 @@ from typing import Protocol
 
 from nodeupgrade.api.values import Digest
 
+LARGEST_READ = 64 * 1024**2
+"""Bytes. Far above every file that is read as a whole: the largest are dpkg's, and stored metadata of containers."""
+LARGEST_MOUNT_TABLE = 1024**2
+"""Bytes. Far above the mount table of a container, which its processes may blow up by mounts of their own: 68 MiB in a
+second, without any privilege (in a user namespace), for which the kernel takes three seconds at each reading.
+"""
+
 
 class EntryKind(StrEnum):
     """The type of a FileEntry."""
@@ -40,8 +47,8 @@ class DiskUsage:
 class FilesView(Protocol):
     """Reads files. Every method raises StepFailed (chained from the OSError) on failure."""
 
-    def read(self, path: PurePosixPath) -> bytes | None:
-        """Return the content, of at most LARGEST_READ bytes; ``None`` if there is no such file."""
+    def read(self, path: PurePosixPath, *, limit: int = LARGEST_READ) -> bytes | None:
+        """Return the content, of at most so many bytes; ``None`` if there is no such file."""
 
     def read_state(self, path: PurePosixPath) -> bytes | None:
         """Return the content of a file in a directory that others may write; ``None`` if there is no such file.

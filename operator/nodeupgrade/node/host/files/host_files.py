@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files import atomic, reading
-from nodeupgrade.node.host.files.files import DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
@@ -46,8 +46,8 @@ class HostFiles:
         """Return the path on the node of what this process sees at ``seen``."""
         return PurePosixPath("/") / seen.relative_to(self.root)
 
-    def read(self, path: PurePosixPath) -> bytes | None:
-        return self._of(path, lambda found: reading.read_file(found, disk=self.disk))
+    def read(self, path: PurePosixPath, *, limit: int = LARGEST_READ) -> bytes | None:
+        return self._of(path, lambda found: reading.read_file(found, limit=limit, disk=self.disk))
 
     def read_state(self, path: PurePosixPath) -> bytes | None:
         with translate_errors(f"cannot read {path}"):

@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.node.host.files.files import LARGEST_READ
 from nodeupgrade.node.host.files.system_calls import Disk
 
 CHUNK = 1024 * 1024
-LARGEST_READ = 64 * CHUNK
-"""Bytes. Far above every file that is read as a whole: the largest are dpkg's, and stored metadata of containers."""
 LARGEST_STATE = 16 * CHUNK
 """Bytes. Far above any state file of a kubelet."""
 LARGEST_PROGRAM = 1024 * CHUNK

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.node.host.files.files import LARGEST_READ
 from nodeupgrade.node.host.files.reading import digest_of, read_file
 from nodeupgrade.node.host.files.system_calls import stamp
 from nodeupgrade.node.host.processes.process import Process
@@ -158,10 +159,10 @@ class ProcessTable:
         inodes = (number(name.removeprefix("socket:[").removesuffix("]")) for name in names)
         return frozenset(inode for inode in inodes if inode is not None)
 
-    def text(self, pid: int, name: str) -> str:
-        """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file."""
+    def text(self, pid: int, name: str, *, limit: int = LARGEST_READ) -> str:
+        """Return the content of ``/proc/PID/NAME``; empty if there is no such process or file, or it is larger."""
         try:
-            return read_file(self.root / str(pid) / name).decode(errors="surrogateescape")
+            return read_file(self.root / str(pid) / name, limit=limit).decode(errors="surrogateescape")
         except OSError:
             return ""
 

@@ -1,7 +1,7 @@
 """Implements ServiceManager with systemd."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -39,7 +39,8 @@ PROPERTIES = (
     "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient",
     *ACTIONS, *TRIGGERS, *RUN,
 )  # fmt: skip
-DEVICES = ("DevicePolicy", "DeviceAllow")
+DEVICES = ("ControlGroup", "DevicePolicy", "DeviceAllow")
+SCOPES = "*.scope"
 UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
 VERSION = re.compile(r"Version=(?:systemd )?v?([0-9]{1,4})")
 LOG_LINES = 20_000
@@ -120,10 +121,8 @@ class SystemdManager:
             raise StepFailed(f"cannot read the version of systemd in {shown[:100]!r}")
         return number(found[1]) or 0
 
-    def devices(self, units: Collection[str]) -> dict[str, UnitDevices]:
-        if not units:
-            return {}
-        return {name: properties.devices_of(shown) for name, shown in self._systemctl.show_all(units, DEVICES).items()}
+    def devices(self) -> dict[str, UnitDevices]:
+        return {name: properties.devices_of(shown) for name, shown in self._systemctl.show_all(SCOPES, DEVICES).items()}
 
     def shuts_down(self) -> bool:
         """Report whether systemd is stopping everything, or logind is about to have it do so.

@@ -83,9 +83,13 @@ def words_of(command: UnitCommand) -> tuple[str, ...]:
 
 
 def devices_of(shown: Mapping[str, str]) -> UnitDevices:
-    """Return DevicePolicy and DeviceAllow, which has a line for each entry."""
+    """Return DevicePolicy, DeviceAllow, which has a line for each entry, and ControlGroup."""
     allowed = (trimmed(line) for line in lines(shown.get("DeviceAllow", "")))
-    return UnitDevices(policy=shown.get("DevicePolicy", "auto"), allowed=tuple(filter(None, allowed)))
+    return UnitDevices(
+        policy=shown.get("DevicePolicy", "auto"),
+        allowed=tuple(filter(None, allowed)),
+        group=trimmed(shown.get("ControlGroup", "")),
+    )
 
 
 def environment_files_of(shown: str) -> tuple[tuple[str, bool], ...]:

@@ -1,6 +1,6 @@
 """The ports to the service manager (systemd) of one node."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from nodeupgrade.node.host.device_rules import UnitDevices
@@ -23,8 +23,8 @@ class ServicesView(Protocol):
             StepFailed: it is unknown.
         """
 
-    def devices(self, units: Collection[str]) -> Mapping[str, UnitDevices]:
-        """Return what systemd knows of the devices of these units; a unit that it does not know may use all."""
+    def devices(self) -> Mapping[str, UnitDevices]:
+        """Return what systemd knows of the devices of scopes, among them those of containers, by their names."""
 
     def shuts_down(self) -> bool:
         """Report whether the machine shuts down, or waits for programs that delay that, as kubelets do."""

@@ -1,12 +1,12 @@
 """Runs ``systemctl`` and ``journalctl``, each call with a timeout, and parses the output of ``systemctl show``."""
 
 import subprocess
-from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd.properties import OLD_ENVIRONMENT_FILES
 from nodeupgrade.text import lines, one_line, trimmed
@@ -95,18 +95,17 @@ class Systemctl:
         """
         return _read(self.run("show", f"--property={','.join(properties)}", unit), properties)
 
-    def show_all(self, units: Collection[str], properties: tuple[str, ...]) -> dict[str, dict[str, str]]:
-        """Return the properties of several units, whose values have no empty lines, by one call.
+    def show_all(self, pattern: str, properties: tuple[str, ...]) -> dict[str, dict[str, str]]:
+        """Return the properties of the loaded units of a pattern, whose values have no empty lines, by one call.
 
         Raises:
-            StepFailed: as for run(), or the answer is not one about each of them.
+            StepFailed: as for run(), or a part of the answer names no unit.
         """
-        output = self.run("show", f"--property={','.join(('Id', *properties))}", "--", *units)
-        blocks = [_read(block, ("Id", *properties)) for block in trimmed(output).split("\n\n")]
-        found = {block.get("Id", ""): block for block in blocks}
-        if found.keys() != {*units}:
-            raise StepFailed(f"systemctl show answered for {len(found)} of {len(units)} units")
-        return found
+        output = trimmed(self.run("show", f"--property={','.join(('Id', *properties))}", "--", pattern))
+        blocks = [_read(block, ("Id", *properties)) for block in output.split("\n\n")] if output else []
+        if not all(block.get("Id") for block in blocks):
+            raise StepFailed(f"cannot read what systemd shows of {pattern}: {shorten(output, 200)!r}")
+        return {block["Id"]: block for block in blocks}
 
     def journal(self, invocation: str, lines: int) -> str:
         """Return the newest lines that a unit logged since its start, and the journal's messages about dropped lines.

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.host.packages.dpkg_database import HELD, Selection
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -102,8 +103,9 @@ class ArmDeadMan(StepActions):
     That is the kubelet's fence and the tuning of the runtime's restart: a reload is too slow without a kubelet.
     """
 
-    def prepare(self, _node: Node, plan: RunPlan) -> dict[str, JsonValue]:
+    def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the tuning of the runtime's restart, for people; ``undo`` needs nothing."""
+        require_harmless_reload(node.files, node.services)
         return {"tuning": plan.tuning.why}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:

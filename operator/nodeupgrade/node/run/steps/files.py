@@ -8,6 +8,7 @@ from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD
@@ -97,6 +98,8 @@ class SwapFiles(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the digest of each file as it is now; ``undo`` uses the plan's."""
+        if _is_reload_needed(plan):
+            require_harmless_reload(node.files, node.services)
         return {file.path: file_exchange.digest(node, file.path) for file in plan.exchanged}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
@@ -104,7 +107,8 @@ class SwapFiles(StepActions):
         for file in plan.exchanged:
             file_exchange.install(node, file)
             node.failpoint(FIRST_EXCHANGED)
-        _reload(node, plan)
+        if _is_reload_needed(plan):
+            node.services.reload()
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Restore the old files where ours are; leave and report a file that was changed since."""
@@ -113,13 +117,24 @@ class SwapFiles(StepActions):
             if not file_exchange.restore(node, file):
                 foreign.append(file.path)
             node.failpoint(FIRST_PUT_BACK)
-        _reload(node, plan)
-        return f"not restored, since changed during the run: {', '.join(foreign)}" if foreign else None
+        lost = _reload_anyway(node) if _is_reload_needed(plan) else None
+        left = f"not restored, since changed during the run: {', '.join(foreign)}" if foreign else None
+        return "; ".join(filter(None, (left, lost))) or None
 
 
-def _reload(node: Node, plan: RunPlan) -> None:
-    if any(is_drop_in(file.path) for file in plan.exchanged):  # systemd reads it
-        node.services.reload()
+def _reload_anyway(node: Node) -> str | None:
+    """Make systemd load the old kubelet's files, and report the device that this takes: no node stays without one."""
+    lost = None
+    try:
+        require_harmless_reload(node.files, node.services)
+    except StepFailed as error:
+        lost = f"systemd had to load the old kubelet's files: {error}"
+    node.services.reload()
+    return lost
+
+
+def _is_reload_needed(plan: RunPlan) -> bool:
+    return any(is_drop_in(file.path) for file in plan.exchanged)  # systemd reads it
 
 
 class SetArguments(StepActions):
@@ -127,8 +142,10 @@ class SetArguments(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return what is at the drop-in's path now, usually nothing."""
-        arguments = plan.swap.arguments
-        return {} if arguments is None else _read_contents(node, [PurePosixPath(arguments.path)])
+        if (arguments := plan.swap.arguments) is None:
+            return {}
+        require_harmless_reload(node.files, node.services)
+        return _read_contents(node, [PurePosixPath(arguments.path)])
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Write the drop-in and make systemd load it."""
@@ -136,11 +153,12 @@ class SetArguments(StepActions):
             node.files.write(PurePosixPath(arguments.path), arguments.content, mode=DROP_IN_MODE)
             node.services.reload()
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore or remove the drop-in."""
-        if plan.swap.arguments is not None:
-            _restore_contents(node, payload)
-            node.services.reload()
+        if plan.swap.arguments is None:
+            return None
+        _restore_contents(node, payload)
+        return _reload_anyway(node)
 
 
 def _read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:

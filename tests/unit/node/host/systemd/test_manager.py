@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd import systemctl
 from nodeupgrade.node.host.systemd.fence import Fence
 from nodeupgrade.node.host.systemd.manager import LOG_LINES, SystemdManager, output_of
@@ -256,3 +257,25 @@ def stub(directory: Path, shown: str) -> str:
     program.write_text(f"#!/bin/sh\ncat {directory}/shown\n")
     program.chmod(0o755)
     return str(program)
+
+
+SCOPES = """Id=cri-containerd-1.scope\\nControlGroup=/kubepods.slice/cri-containerd-1.scope\\nDevicePolicy=strict
+DeviceAllow=/dev/char/1:3 rwm\\nDeviceAllow=char-pts rwm\\n
+Id=session-1.scope\\nControlGroup=\\nDevicePolicy=auto\\n"""
+
+
+def test_the_devices_of_scopes_are_read_by_one_call(tmp_path: Path) -> None:
+    asked = "show --property=Id,ControlGroup,DevicePolicy,DeviceAllow -- *.scope"
+    said = f'[ "$*" = "{asked}" ] && printf "{SCOPES}"'
+
+    assert SystemdManager(prefix=fake(tmp_path, said)).devices() == {
+        "cri-containerd-1.scope": UnitDevices(
+            policy="strict",
+            allowed=("/dev/char/1:3 rwm", "char-pts rwm"),
+            group="/kubepods.slice/cri-containerd-1.scope",
+        ),
+        "session-1.scope": UnitDevices(policy="auto"),
+    }
+    assert SystemdManager(prefix=fake(tmp_path, "exit 0")).devices() == {}
+    with pytest.raises(StepFailed, match=r"cannot read what systemd shows of \*\.scope: 'DevicePolicy=auto'"):
+        SystemdManager(prefix=fake(tmp_path, "echo DevicePolicy=auto")).devices()

@@ -1,0 +1,65 @@
+"""An agent's stories about devices that came after the examination, which a reload of systemd would take."""
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.node.executor import units
+from nodeupgrade.node.host.device_rules import UnitDevices
+from tests.doubles.node import SimulatedNode
+from tests.doubles.node.kubelet import PROGRAM, program
+from tests.scenario.agent.harness import NEW, World
+
+SCOPE = "cri-containerd-gpu.scope"
+GROUP = f"/kubepods.slice/{SCOPE}"
+GPU = b"500 499 0:5 /nvidia0 /dev/nvidia0 rw - devtmpfs devtmpfs rw\n"
+
+
+def a_gpu_comes(node: SimulatedNode) -> None:
+    node.services.scopes[SCOPE] = UnitDevices(policy="strict", group=GROUP)
+    node.disk.update({f"/sys/fs/cgroup{GROUP}/cgroup.procs": b"77\n", "/proc/77/mountinfo": GPU})
+
+
+@pytest.mark.parametrize("reloads", [0, 1])
+async def test_a_device_that_comes_before_the_next_reload_refuses_the_node(world: World, reloads: int) -> None:
+    """The first is that of the executor's trial, the second that of its units."""
+
+    def arrive(_moment: str) -> None:
+        done = world.node.calls.effects.count("services.reload")
+        if done == reloads and world.node.calls.readings.count("services.devices") > reloads:
+            a_gpu_comes(world.node)
+
+    world.hook = arrive
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.DEVICES_WOULD_BE_LOST)
+    assert f"{SCOPE} may use c 195:0 rw" in status.message
+    assert world.node.calls.effects.count("services.reload") == reloads
+    world.node.services.scopes.clear()
+    assert not units.remain(world.node.ports.files, world.node.services, "kubelet.service", ())
+
+
+async def test_what_an_earlier_run_left_is_not_removed_at_the_expense_of_a_device(world: World) -> None:
+    world.node.disk[f"/etc/systemd/system/{units.EXECUTOR}"] = b"[Service]\n"
+    a_gpu_comes(world.node)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.DEVICES_WOULD_BE_LOST)
+    assert "services.reload" not in world.node.calls.effects
+
+
+async def test_what_cannot_be_unloaded_after_a_run_waits_for_the_next_one(world: World) -> None:
+    def arrive(_moment: str) -> None:
+        if "services.start kubelet.service" in world.node.calls.effects:
+            a_gpu_comes(world.node)
+
+    world.hook = arrive
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert world.node.disk[PROGRAM] == program(NEW)
+    assert units.remain(world.node.ports.files, world.node.services, "kubelet.service", ())
+    assert not any(unit in world.node.services.active for unit in units.UNITS)
