@@ -5,16 +5,24 @@ Python's own methods follow Unicode: to them U+000B, U+0085 and U+2028 end a lin
 tests/architecture forbids these methods elsewhere.
 """
 
+import base64
 import json
 import re
 import tomllib
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from math import isinf
+from typing import Any, NoReturn
 
 BLANKS = " \t\n\r"
 """What separates words: systemd's WHITESPACE. Tables of the kernel have the first three."""
 _WORD = re.compile(f"[^{BLANKS}]+")
 _NUMBER = re.compile("[0-9]{1,20}")
 """2^64 has 20 digits."""
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=))?")
+_DAY = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
+_CLOCK = "([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
+_ZONE = "(?:Z|([+-])([01][0-9]|2[0-4]):([0-5][0-9]|60))"
+_TIME = re.compile(f"{_DAY}T{_CLOCK}{_ZONE}")
 
 
 def lines(text: str) -> list[str]:
@@ -55,15 +63,26 @@ def integer(value: object) -> int:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Parse JSON.
+    """Parse JSON. Half of a surrogate pair stays what it is, so that names of files survive our own files.
 
     Raises:
-        ValueError: it is no JSON, or nested too deeply.
+        ValueError: it is no JSON in UTF-8, has a number beyond 64 bits of a float, or is nested too deeply.
     """
     try:
-        return json.loads(data)
+        text = data.decode() if isinstance(data, bytes) else data
+        return json.loads(text, parse_constant=_refuse, parse_float=_fraction)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _fraction(text: str) -> float:
+    if isinf(value := float(text)):
+        raise ValueError(f"{text[:40]} is beyond 64 bits")
+    return value
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -76,3 +95,33 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         return tomllib.loads(data.decode())
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+
+def parse_base64(text: object) -> bytes:
+    """Decode base64 as Go does: ends of lines do not count, padding must be complete.
+
+    Raises:
+        ValueError: it is not text, or not base64.
+    """
+    plain = text.replace("\r", "").replace("\n", "") if isinstance(text, str) else "="
+    if _BASE64.fullmatch(plain) is None:
+        raise ValueError("it is not base64")
+    return base64.b64decode(plain)
+
+
+def parse_time(text: object) -> datetime:
+    """Parse a time of RFC 3339 as Go parses a ``metav1.Time``; what is below a microsecond is cut off.
+
+    Raises:
+        ValueError: it is not one, or not within the years 1 to 9999.
+    """
+    if (found := _TIME.fullmatch(text) if isinstance(text, str) else None) is None:
+        raise ValueError(f"{str(text)[:80]!r} is not a time of RFC 3339")
+    *parts, fraction, sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    try:
+        moment = datetime(*map(int, parts), int((fraction or "0")[:6].ljust(6, "0")), tzinfo=UTC)  # type: ignore[misc]
+        return moment + offset if sign == "-" else moment - offset
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is not within the years 1 to 9999") from error

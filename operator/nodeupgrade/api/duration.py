@@ -4,7 +4,7 @@ import re
 from datetime import timedelta
 
 PATTERN = r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?"
-_DURATION = re.compile(PATTERN)
+_DURATION = re.compile(PATTERN, re.ASCII)
 
 
 def parse_duration(text: object) -> timedelta:

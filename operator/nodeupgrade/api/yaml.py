@@ -4,18 +4,17 @@ PyYAML's own loaders compose documents recursively in C and expand aliases witho
 files and pipes, so nesting depth and aliases are bounded, and nothing but plain values is created.
 """
 
-import base64
-import binascii
 import io
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from math import isinf
+from math import copysign, inf, isfinite, isinf, isnan, nan
 from typing import Any, Protocol
 
 import yaml
-from yaml.constructor import SafeConstructor
-from yaml.resolver import Resolver
+
+from nodeupgrade.text import parse_base64
 
 DEEPEST = 100
 MOST_BY_ALIASES = 100_000
@@ -33,9 +32,21 @@ _SEPARATED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?",
 _LONGEST = 100
 """Characters; 66 are enough for any integer without leading zeros."""
 _LEAST, _MOST_SIGNED, _MOST = -(2**63), 2**63 - 1, 2**64 - 1
+_LATE_MARK = re.compile("[\n\r\x85\u2028\u2029]\ufeff")
 _BEGINNINGS = frozenset("+-.0123456789")
 _EXPONENT_FROM = 1e21
 """From here on Go writes a number with an exponent."""
+_PLAIN_UP_TO = 6
+"""Digits of a key before its point, less one: from there on it has an exponent."""
+_WORDS: Mapping[str, Value] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), nan),
+}
+"""Of yaml.v2 (resolve.go)."""
 
 
 class Readable(Protocol):
@@ -106,7 +117,7 @@ def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
         yaml.YAMLError: it is not YAML, or is too deep or too large.
         UnicodeError: it is not text.
     """
-    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), lines=lines)
+    return _documents(yaml.parse(_Checked(source), Loader=_FAST), lines=lines)
 
 
 def write_one(document: object, *, ascii_only: bool = False) -> str:
@@ -129,21 +140,27 @@ _Dumper.add_representer(str, _quoted)
 def _documents(events: Iterator[Any], *, lines: bool) -> Iterator[Value]:
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
+            if event.version not in {None, (1, 1)}:
+                raise _refusal(event, "Kubernetes reads YAML 1.1")
             yield _Document(events, lines=lines).read()
 
 
-class _WithoutNul:
-    """A stream that rejects NUL characters, which libyaml takes for the end of the stream."""
+class _Checked:
+    """A stream without what libyaml reads in its own way: NUL ends the stream, a mark at the start of a line is lost."""
 
     name = "input"
 
     def __init__(self, source: str | Readable) -> None:
         self._source: Readable = io.StringIO(source) if isinstance(source, str) else source
+        self._last = ""
 
     def read(self, size: int = -1) -> str:
         text = self._source.read(size)
         if "\0" in text:
             raise UnreadableYamlError(problem="it contains a NUL character")
+        if "\ufeff" in text and _LATE_MARK.search(self._last + text):
+            raise UnreadableYamlError(problem="a line begins with a byte order mark")
+        self._last = text[-1:] or self._last
         return text
 
 
@@ -157,9 +174,11 @@ class _Document:
         self._anchors: dict[str, tuple[Value, int] | None] = {}
 
     def read(self) -> Value:
-        return self._value(next(self._events), 0)
+        value = self._value(next(self._events), 0)
+        next(self._events)  # the end of the document: only now is it known that nothing else belongs to it
+        return value
 
-    def _value(self, event: Any, depth: int) -> Value:
+    def _value(self, event: Any, depth: int, *, key: bool = False) -> Value:
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(event)
         if depth > DEEPEST:
@@ -172,6 +191,8 @@ class _Document:
         match event:
             case yaml.ScalarEvent():
                 value = _scalar(event)
+                if isinstance(value, float) and not key and not isfinite(value):
+                    raise _refusal(event, "JSON has no infinity, and nothing that is not a number")
             case yaml.SequenceStartEvent():
                 _require_type(event, "seq")
                 value = self._sequence(depth)
@@ -227,15 +248,7 @@ class _Document:
         """Return a key as text, as in JSON; ``None`` for the merge key."""
         if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
             return None
-        match self._value(event, depth + 1):
-            case str() as name:
-                return name
-            case bool() as name:
-                return "true" if name else "false"
-            case None | int() | float():
-                return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
-            case _:
-                raise _refusal(event, "a key is not a string")
+        return _key_text(event, self._value(event, depth + 1, key=True))
 
 
 def _merged(event: Any, value: Value) -> dict[str, Value]:
@@ -253,42 +266,75 @@ def _require_type(event: Any, kind: str) -> None:
         raise _refusal(event, f"the type {event.tag} does not exist")
 
 
-class _Scalars(SafeConstructor, Resolver):
-    """PyYAML's resolution and construction of a single scalar."""
-
-    def __init__(self) -> None:
-        SafeConstructor.__init__(self)
-        Resolver.__init__(self)
-
-
-_SCALARS: Any = _Scalars()  # Any: PyYAML's resolver has no types
-
-
 def _scalar(event: Any) -> Value:
+    """Return a scalar's value, by the resolve() of yaml.v2."""
     text: str = event.value
-    tag = event.tag
-    if tag in {None, "!"}:
-        if not event.implicit[0]:
-            return text
-        if text[:1] in _BEGINNINGS and (number := _number(text)) is not None:
-            return number
-        tag = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
-    match tag.removeprefix(_TAG):
-        case "str" | "timestamp" | "value" | "merge":
-            return text
-        case "null":
-            return None
-        case "bool":
-            return _SCALARS.bool_values.get(text.lower(), text)
-        case "int":
-            return text if (number := _number(text)) is None else number
-        case "float" if text.lower().endswith((".inf", ".nan")):
-            return _SCALARS.construct_yaml_float(yaml.ScalarNode(f"{_TAG}float", text))
-        case "float":
-            return text if (number := _number(text)) is None else number
-        case "binary":
-            return _decoded(event)
-    raise _refusal(event, f"the type {tag} does not exist")
+    if event.tag == "!" or (event.tag is None and not event.implicit[0]):
+        return text
+    kind = event.tag and event.tag.removeprefix(_TAG)
+    if kind in {"str", "value", "merge"}:
+        return text
+    if kind == "binary":
+        return _decoded(event)
+    value = _resolved(text)
+    match kind:
+        case None:
+            return value
+        case "null" if value is None:
+            return value
+        case "bool" if isinstance(value, bool):
+            return value
+        case "int" if _integer(text) is not None:
+            return value
+        case "float" if isinstance(value, int | float) and not isinstance(value, bool):
+            return value
+    raise _refusal(event, f"its value is not of the type {event.tag}, or that type does not exist")
+
+
+def _resolved(text: str) -> Value:
+    if text in _WORDS:
+        return _WORDS[text]
+    number = _number(text) if text[:1] in _BEGINNINGS else None
+    return text if number is None else number
+
+
+def _key_text(event: Any, value: Value) -> str:
+    """Return a key as sigs.k8s.io/yaml writes it: a fraction in 32 bits."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float() if isinstance(event, yaml.ScalarEvent):
+            if (whole := _integer(event.value)) is None:
+                return _shortest(float(event.value.replace("_", "")) if isfinite(value) else value)
+            if whole <= _MOST_SIGNED:
+                return str(whole)
+    raise _refusal(event, "a key is not a string")
+
+
+def _shortest(value: float) -> str:
+    """Write a number as Go's FormatFloat(value, 'g', -1, 32) does."""
+    try:
+        (narrow,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        narrow = copysign(inf, value)
+    if not isfinite(narrow):
+        return ".nan" if isnan(narrow) else ".inf" if narrow > 0 else "-.inf"
+    written = next(
+        text for digits in range(9) if struct.pack("f", float(text := f"{narrow:.{digits}e}")) == struct.pack("f", narrow)
+    )
+    exponent = int(written.partition("e")[2])
+    return f"{Decimal(written):f}" if -4 <= exponent < _PLAIN_UP_TO else written
+
+
+def _integer(text: str) -> int | None:
+    """Read an integer as Go's parser does; ``None`` if it is none."""
+    plain = text.replace("_", "")
+    if text[:1] not in _BEGINNINGS or len(plain) > _LONGEST or (found := _INTEGER.fullmatch(plain)) is None:
+        return None
+    value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
+    return value if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST) else None
 
 
 def _number(text: str) -> int | float | None:
@@ -296,10 +342,8 @@ def _number(text: str) -> int | float | None:
     plain = text.replace("_", "")
     if text.startswith(".") and plain != text and not _SEPARATED.fullmatch(text):
         return None
-    if len(plain) <= _LONGEST and (found := _INTEGER.fullmatch(plain)) is not None:
-        value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
-        if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST):
-            return value
+    if (whole := _integer(text)) is not None:
+        return whole
     return _fraction(plain) if _FLOAT.fullmatch(plain) else None
 
 
@@ -308,14 +352,14 @@ def _fraction(text: str) -> int | float | None:
     value = float(text)
     if isinf(value):
         return None
-    return int(Decimal(repr(value))) if value.is_integer() and 0 < abs(value) < _EXPONENT_FROM else value
+    return int(Decimal(repr(value))) if value.is_integer() and abs(value) < _EXPONENT_FROM else value
 
 
 def _decoded(event: Any) -> str:
     try:
-        return base64.b64decode(event.value, validate=False).decode()
-    except (binascii.Error, ValueError):
-        raise _refusal(event, "the value after !!binary is not base64") from None
+        return parse_base64(event.value).decode()
+    except ValueError:
+        raise _refusal(event, "the value after !!binary is not base64, or not of text") from None
 
 
 def _refusal(event: Any, problem: str) -> UnreadableYamlError:
