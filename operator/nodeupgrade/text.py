@@ -19,6 +19,9 @@ _WORD = re.compile(f"[^{BLANKS}]+")
 _NUMBER = re.compile("[0-9]{1,20}")
 """2^64 has 20 digits."""
 _BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=))?")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_STEP = re.compile(f"([0-9]*)[.]?([0-9]*)({'|'.join(_UNITS)})")
+_DURATION = re.compile(f"([-+]?)((?:(?:[0-9]{{1,400}}+[.]?[0-9]*|[.][0-9]+)(?:{'|'.join(_UNITS)}))+|0)")
 _DAY = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
 _CLOCK = "([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
 _ZONE = "(?:Z|([+-])([01][0-9]|2[0-4]):([0-5][0-9]|60))"
@@ -97,7 +100,6 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         raise ValueError("it is nested too deeply") from error
 
 
-
 def parse_base64(text: object) -> bytes:
     """Decode base64 as Go does: ends of lines do not count, padding must be complete.
 
@@ -108,6 +110,25 @@ def parse_base64(text: object) -> bytes:
     if _BASE64.fullmatch(plain) is None:
         raise ValueError("it is not base64")
     return base64.b64decode(plain)
+
+
+def parse_nanoseconds(text: str) -> int:
+    """Parse a duration as Go's time.ParseDuration does, with its rounding.
+
+    Raises:
+        ValueError: it is none, or beyond 292 years.
+    """
+    if (found := _DURATION.fullmatch(text)) is None:
+        raise ValueError(f"{text[:80]!r} is not a duration")
+    total = sum(_part(int(whole or 0), rest, _UNITS[unit]) for whole, rest, unit in _STEP.findall(found[2]))
+    if total > 2**63 - (found[1] != "-"):
+        raise ValueError(f"{text[:80]!r} is too long for a duration")
+    return -total if found[1] == "-" else total
+
+
+def _part(whole: int, rest: str, unit: int) -> int:
+    kept = rest[:19] if int(rest[:19] or 0) <= 2**63 else rest[:18]
+    return whole * unit + int(float(int(kept or 0)) * (unit / float(10 ** len(kept))))
 
 
 def parse_time(text: object) -> datetime:

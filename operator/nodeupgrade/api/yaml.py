@@ -32,7 +32,7 @@ _SEPARATED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?",
 _LONGEST = 100
 """Characters; 66 are enough for any integer without leading zeros."""
 _LEAST, _MOST_SIGNED, _MOST = -(2**63), 2**63 - 1, 2**64 - 1
-_LATE_MARK = re.compile("[\n\r\x85\u2028\u2029]\ufeff")
+_LATE_MARK = re.compile("[\n\r\x85\u2028\u2029\ufeff]\ufeff")
 _BEGINNINGS = frozenset("+-.0123456789")
 _EXPONENT_FROM = 1e21
 """From here on Go writes a number with an exponent."""
@@ -83,12 +83,11 @@ class UnreadableYamlError(yaml.MarkedYAMLError):
 def read_one(text: str | bytes) -> Value:
     """Read the only document of a text; ``None`` if there is none.
 
-    Uses PyYAML's pure Python parser, whose positions edits depend on and which is stricter about tabs than libyaml.
-
     Raises:
         yaml.YAMLError: it is not YAML, is too deep or too large, or there is more than one document.
+        UnicodeError: it is not text.
     """
-    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), lines=False))
+    documents = list(read_all(text.decode() if isinstance(text, bytes) else text))
     if len(documents) > 1:
         raise UnreadableYamlError(problem="it contains more than one document")
     return documents[0] if documents else None
@@ -103,7 +102,7 @@ def read_first(text: str | bytes) -> Value:
         yaml.YAMLError: the document is not YAML, or is too deep or too large.
         UnicodeError: it is not text.
     """
-    return next(read_all(text.decode("utf-8-sig") if isinstance(text, bytes) else text), None)
+    return next(read_all(text.decode() if isinstance(text, bytes) else text), None)
 
 
 def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
@@ -226,14 +225,19 @@ class _Document:
         return values
 
     def _mapping(self, begins: int, depth: int) -> dict[str, Value]:
+        given = dict[str, tuple[type, Value]]()
         values, merged = Map(begins) if self._lines else dict[str, Value](), dict[str, Value]()
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
-            name, item = self._key(event, depth), self._value(next(self._events), depth + 1)
+            name, written = self._key(event, depth)
+            item = self._value(next(self._events), depth + 1)
             if name is None:
                 merged = {**_merged(event, item), **merged}
                 continue
+            if name in values and given[name] != written:
+                raise _refusal(event, f"two keys are {name!r} in JSON; which of them counts is left to chance")
+            given[name] = written
             if isinstance(values, Map):
                 line = event.start_mark.line + 1
                 if name in values:
@@ -244,11 +248,14 @@ class _Document:
             values.setdefault(name, item)
         return values
 
-    def _key(self, event: Any, depth: int) -> str | None:
-        """Return a key as text, as in JSON; ``None`` for the merge key."""
+    def _key(self, event: Any, depth: int) -> tuple[str | None, tuple[type, Value]]:
+        """Return a key as text, as in JSON, and what is written: a type and a value; no text for the merge key."""
         if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
-            return None
-        return _key_text(event, self._value(event, depth + 1, key=True))
+            return None, (str, _MERGE)
+        value = self._value(event, depth + 1, key=True)
+        name = _key_text(event, value)
+        is_fraction = isinstance(value, int | float) and not isinstance(value, bool) and _integer(event.value) is None
+        return name, (float if is_fraction else type(value), value)
 
 
 def _merged(event: Any, value: Value) -> dict[str, Value]:
@@ -269,6 +276,8 @@ def _require_type(event: Any, kind: str) -> None:
 def _scalar(event: Any) -> Value:
     """Return a scalar's value, by the resolve() of yaml.v2."""
     text: str = event.value
+    if event.tag == "!" and not text and event.implicit[0]:
+        raise _refusal(event, "nothing follows a !")  # Go takes some characters that follow it for a part of it
     if event.tag == "!" or (event.tag is None and not event.implicit[0]):
         return text
     kind = event.tag and event.tag.removeprefix(_TAG)
@@ -287,7 +296,8 @@ def _scalar(event: Any) -> Value:
         case "int" if _integer(text) is not None:
             return value
         case "float" if isinstance(value, int | float) and not isinstance(value, bool):
-            return value
+            if (whole := _integer(text)) is None or whole <= _MOST_SIGNED:
+                return value
     raise _refusal(event, f"its value is not of the type {event.tag}, or that type does not exist")
 
 
@@ -322,7 +332,9 @@ def _shortest(value: float) -> str:
     if not isfinite(narrow):
         return ".nan" if isnan(narrow) else ".inf" if narrow > 0 else "-.inf"
     written = next(
-        text for digits in range(9) if struct.pack("f", float(text := f"{narrow:.{digits}e}")) == struct.pack("f", narrow)
+        text
+        for digits in range(9)
+        if struct.pack("f", float(text := f"{narrow:.{digits}e}")) == struct.pack("f", narrow)
     )
     exponent = int(written.partition("e")[2])
     return f"{Decimal(written):f}" if -4 <= exponent < _PLAIN_UP_TO else written

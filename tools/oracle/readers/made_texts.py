@@ -76,7 +76,20 @@ def _mostly(random: Random, odd: Sequence[bytes], plain: bytes) -> bytes:
 _SUFFIXES = ("", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", "E3", "e-3", "E+2",
              "e0", "e18", "e-9", "e-12", "e19", "e100", "e400", "e401", "e", "K", "mi", "ki", "i", "Zi", "µ", "B",
              "Kib", "e1.5", "e03", "e+", "ee3", "GG", " Gi", "e-400", "Y", "ni", "h", "%", "e٣")  # fmt: skip
-_BLANKS = ("",) * 20 + (" ", "\t", "\n", "\u00a0", "\u0085", "\u3000", "\x1c", "\x1f", "\u200b", "\v", "\u2028", "\ufeff")
+_BLANKS = ("",) * 20 + (
+    " ",
+    "\t",
+    "\n",
+    "\u00a0",
+    "\u0085",
+    "\u3000",
+    "\x1c",
+    "\x1f",
+    "\u200b",
+    "\v",
+    "\u2028",
+    "\ufeff",
+)
 
 
 def quantity_text(random: Random) -> str:
@@ -85,7 +98,9 @@ def quantity_text(random: Random) -> str:
     fraction = random.choice(("",) * 4 + (".", f".{_decimal(random, 12)}", f".{_decimal(random, 3)}"))
     text = random.choice(("",) * 12 + ("-", "-", "+", "--", "- ")) + whole + fraction + random.choice(_SUFFIXES)
     if random.random() < 0.1:
-        text = random.choice(("0", "", ".", "-", "+.5", "1..2", "1,5", "1_0", "0x10", "٣", "inf", "NaN", "1" * 401, "0." + "0" * 50))
+        text = random.choice(
+            ("0", "", ".", "-", "+.5", "1..2", "1,5", "1_0", "0x10", "٣", "inf", "NaN", "1" * 401, "0." + "0" * 50)
+        )
     return random.choice(_BLANKS) + _disturbed(random, text, "0123456789.eEKMGi+- m") + random.choice(_BLANKS)
 
 
@@ -111,27 +126,72 @@ def time_text(random: Random) -> str:
                      part(1, 31, 2, ("00", "32", "1", "29", "30", "31"))))  # fmt: skip
     time = ":".join((part(0, 23, 2, ("24", "1", "25", "-1")), part(0, 59, 2, ("60", "1")),
                      part(0, 59, 2, ("60", "61", "1"))))  # fmt: skip
-    fraction = random.choice(("",) * 3 + (".5", ".123456", ".123456789", ".9999999999999", ".", ",5", ".0", ".000000001", ";5"))
+    fraction = random.choice(
+        ("",) * 3 + (".5", ".123456", ".123456789", ".9999999999999", ".", ",5", ".0", ".000000001", ";5")
+    )
     zone = random.choice(("Z",) * 6 + ("+00:00", "-05:00", "+14:00", "+23:59", "+24:00", "+24:60", "-24:01", "+25:00", "z", "",
                           "+0100", "+01", "+1:00", "UTC", "+00:00:00", "+01:61", "-00:00", " Z", "ZZ", "−01:00"))  # fmt: skip
     text = date + random.choice(("T",) * 15 + ("t", " ", "", "_", "T ")) + time + fraction + zone
     if random.random() < 0.03:
-        text = random.choice(("", "null", date, f"{date}T", "20240101T000000Z", "2024-W01-1", "now", "0", "1700000000", "2024-01"))
+        text = random.choice(
+            ("", "null", date, f"{date}T", "20240101T000000Z", "2024-W01-1", "now", "0", "1700000000", "2024-01")
+        )
     return _disturbed(random, text, "0123456789-:.TZ+ ", 0.06)
 
 
 def duration_text(random: Random) -> str:
     """Return a text that may be a duration."""
+
     def part() -> str:
         number = _decimal(random, 3) or str(random.randint(1, 90))
         if random.random() < 0.1:
-            number = random.choice(("0", "", "9223372036854775807", "9223372036854775808", "2562047", "2562048", "999999999999999999999", "٣", "1e3", "0x1", "1_0"))
+            number = random.choice(
+                (
+                    "0",
+                    "",
+                    "9223372036854775807",
+                    "9223372036854775808",
+                    "2562047",
+                    "2562048",
+                    "999999999999999999999",
+                    "٣",
+                    "1e3",
+                    "0x1",
+                    "1_0",
+                )
+            )
         fraction = random.choice(("",) * 5 + (".", ".5", ".123456789123456789", f".{_decimal(random, 4)}"))
-        return number + fraction + random.choice(("h", "m", "s") * 4 + ("ms", "us", "µs", "μs", "ns", "d", "", "M", "S", "hr"))
+        return (
+            number
+            + fraction
+            + random.choice(("h", "m", "s") * 4 + ("ms", "us", "µs", "μs", "ns", "d", "", "M", "S", "hr"))
+        )
 
-    text = random.choice(("",) * 10 + ("-", "+", "--", "- ")) + "".join(part() for _ in range(random.choice((1, 1, 1, 2, 2, 3, 0))))
+    text = random.choice(("",) * 10 + ("-", "+", "--", "- ")) + "".join(
+        part() for _ in range(random.choice((1, 1, 1, 2, 2, 3, 0)))
+    )
     if random.random() < 0.05:
-        text = random.choice(("0", "+0", "-0", "0.0", "", ".s", ".5s", "5", "-", "1h 30m", " 1s", "1s ", "1s\n", "9223372036s", "9223372037s", "-9223372036854775808ns", "PT1H"))
+        text = random.choice(
+            (
+                "0",
+                "+0",
+                "-0",
+                "0.0",
+                "",
+                ".s",
+                ".5s",
+                "5",
+                "-",
+                "1h 30m",
+                " 1s",
+                "1s ",
+                "1s\n",
+                "9223372036s",
+                "9223372037s",
+                "-9223372036854775808ns",
+                "PT1H",
+            )
+        )
     return _disturbed(random, text, "0123456789.hms-+ µn", 0.08)
 
 
@@ -149,10 +209,21 @@ def base64_text(random: Random) -> str:
 
 def integer_text(random: Random) -> str:
     """Return a text that a manifest may have for an integer or a port."""
-    limits = ("2147483647", "2147483648", "-2147483648", "-2147483649", "9223372036854775807", "4294967296", "0", "-0", "65535")
+    limits = (
+        "2147483647",
+        "2147483648",
+        "-2147483648",
+        "-2147483649",
+        "9223372036854775807",
+        "4294967296",
+        "0",
+        "-0",
+        "65535",
+    )
     odd = ("1.0", "1.5", "1e3", "1e-1", "0x50", "010", "0o17", "0b1", "1_000", "+80", "80.0", "'80'", '"http"', "http", "true",
            "yes", "~", "null", "1:30", ".inf", ".nan", "1e400", "''", "[80]", "{a: 1}", "!!int 5", "!!str 5", "!!float 5", "2.5e9",
            "80.", ".0", "-.0", "9.0e0", "2147483647.0", "1e21", "!!int '80'", "08", "2001-01-01", "0x7fffffff", "0x80000000")  # fmt: skip
-    text = random.choice((random.choice(limits), random.choice(odd), str(random.randint(-(2**33), 2**33)), str(random.randint(0, 70000))))
+    text = random.choice(
+        (random.choice(limits), random.choice(odd), str(random.randint(-(2**33), 2**33)), str(random.randint(0, 70000)))
+    )
     return _disturbed(random, text, "0123456789.e-+_x'\" ", 0.15)
-

@@ -111,7 +111,9 @@ def _comment(random: Random) -> str:
 
 
 def _literal(random: Random, indent: int) -> str:
-    head = random.choice("|>") + random.choice(("", "", "-", "+", "1", "2", "-2", "2+", "0", "10", "+-", " # c", "\t", "#c"))
+    head = random.choice("|>") + random.choice(
+        ("", "", "-", "+", "1", "2", "-2", "2+", "0", "10", "+-", " # c", "\t", "#c")
+    )
     lines = []
     for _ in range(random.randint(0, 4)):
         pad = " " * (indent + random.choice((0, 1, 2, 2, 2, 3, 4)))

@@ -16,13 +16,17 @@ from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.api.yaml import read_all, read_first, read_one
 from nodeupgrade.kubelethash.errors import Misfit
 from nodeupgrade.kubelethash.go import values
-from nodeupgrade.text import parse_base64, parse_json, parse_time
+from nodeupgrade.text import parse_base64, parse_json, parse_nanoseconds, parse_time
 from tools.oracle.readers import made_texts
 from tools.oracle.readers.made_yaml import yaml_text
 
 Value = Any  # Any: what JSON can express
-REFUSED = "refused"
-"""What stands for a refusal, which no reader returns."""
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The answer of a reader that does not read a text."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +44,18 @@ def answers(program: Path, kind: str, texts: Iterable[bytes]) -> Iterator[Value]
     found = subprocess.run([program], input=asked.encode(), capture_output=True, check=True, timeout=600)
     for line in found.stdout.split(b"\n")[:-1]:
         answer = json.loads(line)
-        yield REFUSED if "error" in answer else _plain(answer["value"])
+        yield Refused(answer["error"]) if "error" in answer else plain(answer["value"])
 
 
 def ours(reader: Reader, text: bytes) -> Value:
     """Read a text by our reader; an error that a reader does not declare goes through."""
     try:
         return reader.read(text)
-    except (yaml.YAMLError, ValueError, Misfit):
-        return REFUSED
+    except (yaml.YAMLError, ValueError, Misfit) as error:
+        return Refused(str(error))
 
 
-def _plain(value: Value) -> Value:
+def plain(value: Value) -> Value:
     """Tell apart what Python takes for equal: true and 1, 1 and 1.0."""
     match value:
         case bool() | None | str():
@@ -61,25 +65,25 @@ def _plain(value: Value) -> Value:
         case float():
             return {"float": repr(value)}
         case list() | tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
         case dict():
-            return {"map": {key: _plain(item) for key, item in value.items()}}
+            return {"map": {key: plain(item) for key, item in value.items()}}
     raise AssertionError(value)
 
 
 def _yaml(read: Callable[[bytes], Value]) -> Callable[[bytes], Value]:
     def reading(text: bytes) -> Value:
-        return _plain(read(text))
+        return plain(read(text))
 
     return reading
 
 
 def _stream(text: bytes) -> Value:
-    return [document for document in read_all(text.decode("utf-8-sig")) if document is not None]
+    return [document for document in read_all(text.decode()) if document is not None]
 
 
 def _json(text: bytes) -> Value:
-    return _plain(parse_json(text))
+    return plain(parse_json(text))
 
 
 def _quantity(text: bytes) -> Value:
@@ -97,16 +101,20 @@ def _our_duration(text: bytes) -> Value:
     return str(int(parse_duration(text.decode()).total_seconds()) * 10**9)
 
 
+def _configured_duration(text: bytes) -> Value:
+    return str(parse_nanoseconds(text.decode()))
+
+
 def _base64(text: bytes) -> Value:
     return base64.b64encode(parse_base64(text.decode())).decode()
 
 
 def _integer(text: bytes) -> Value:
-    return _plain(values.int32(read_first(text)))
+    return plain(values.int32(read_first(text)))
 
 
 def _port(text: bytes) -> Value:
-    return _plain(values.int_or_string(read_first(text)))
+    return plain(values.int_or_string(read_first(text)))
 
 
 READERS = {
@@ -117,6 +125,7 @@ READERS = {
     "quantity": Reader("quantity", made_texts.quantity_text, _quantity),
     "time": Reader("time", made_texts.time_text, _time),
     "duration": Reader("duration", made_texts.duration_text, _our_duration),
+    "nanoseconds": Reader("duration", made_texts.duration_text, _configured_duration),
     "base64": Reader("base64", made_texts.base64_text, _base64),
     "integer": Reader("integer", made_texts.integer_text, _integer),
     "port": Reader("port", made_texts.integer_text, _port),
