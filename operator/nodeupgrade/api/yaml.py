@@ -297,7 +297,7 @@ def _scalar(event: Any) -> Value:
             return value
         case "float" if isinstance(value, int | float) and not isinstance(value, bool):
             if (whole := _integer(text)) is None or whole <= _MOST_SIGNED:
-                return value
+                return value if isinstance(value, float) else _fraction(str(value))
     raise _refusal(event, f"its value is not of the type {event.tag}, or that type does not exist")
 
 

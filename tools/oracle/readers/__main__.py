@@ -68,7 +68,9 @@ def _compare(go: Path, name: str, number: int, seed: int) -> dict[str, Value]:
         else:
             differing.append((text, wanted, read))
     print(f"{name}: {alike} read alike, {both_refuse} refused by both, {known.total()} known, {len(differing)} differ")
-    for text, wanted, read in sorted({each[0]: each for each in differing}.values(), key=lambda each: len(each[0]))[:_SHOWN]:
+    for text, wanted, read in sorted({each[0]: each for each in differing}.values(), key=lambda each: len(each[0]))[
+        :_SHOWN
+    ]:
         print(f"  {text!r}: Go {wanted!a}, we {read!a}"[:400])
     counts = {"texts": number, "alike": alike, "refused": both_refuse, "known": dict(known)}
     return {"reader": name, **counts, "differing": len(differing)}
@@ -87,7 +89,11 @@ def _write_measured(file: Path, rows: list[dict[str, Value]], seed: int) -> None
 
 def _write_golden(file: Path, go: Path) -> None:
     lines = (
-        {"reader": name, "text": base64.b64encode(text).decode(), "go": None if isinstance(answer, Refused) else [answer]}
+        {
+            "reader": name,
+            "text": base64.b64encode(text).decode(),
+            "go": answer.reason if isinstance(answer, Refused) else [answer],
+        }
         for name in READERS
         for text, answer in _asked(go, name, _GOLDEN_TEXTS, _GOLDEN_SEED)
     )

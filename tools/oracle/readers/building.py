@@ -34,7 +34,17 @@ def _build(built: Path, progress: Progress) -> None:
     try:
         progress.say("building the readers of Kubernetes (a minute)")
         module = Path(shutil.copytree(SOURCES, work / "module"))
-        run("go", "build", "-trimpath", "-o", str(work / "readers"), ".", cwd=module, env=environment(work), timeout=1200)
+        run(
+            "go",
+            "build",
+            "-trimpath",
+            "-o",
+            str(work / "readers"),
+            ".",
+            cwd=module,
+            env=environment(work),
+            timeout=1200,
+        )
         (work / "readers").rename(built)
     finally:
         shutil.rmtree(work, ignore_errors=True)

@@ -92,6 +92,18 @@ DEVIATIONS = (
     ),
     Deviation(
         readers=_YAML,
+        what="a key that is null, a list, a map or a number by an alias, in what Go drops: refused",
+        why="whatever is read is read whole; nobody writes such keys",
+        refusal="a key is not a string",
+    ),
+    Deviation(
+        readers="stream",
+        what="an empty document with an end: read",
+        why="YAML allows it; there is nothing in it",
+        holds=lambda text, go, read: isinstance(go, Refused) and "expected node content" in go.reason,
+    ),
+    Deviation(
+        readers=_YAML,
         what="an infinity that a later equal key replaces: refused",
         why="it is refused where it is read; Go refuses it where JSON is written",
         refusal="JSON has no infinity",

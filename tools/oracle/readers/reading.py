@@ -22,6 +22,7 @@ from tools.oracle.readers.made_yaml import yaml_text
 
 Value = Any  # Any: what JSON can express
 
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """The answer of a reader that does not read a text."""
