@@ -24,7 +24,9 @@ Value = Any  # Any: whatever YAML can express, not yet validated
 _TAG = "tag:yaml.org,2002:"
 _FAST: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _MERGE = "<<"
-_INTEGER = re.compile(r"([-+]?)(?:0([0-7]+)|0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)", re.ASCII)
+_INTEGER = re.compile(
+    r"([-+]?)(?:0([0-7]+)|0[xX][0-9a-fA-F]+|0[bB][01]+|0b[-+][01]+|0[oO][0-7]+|0|[1-9][0-9]*)", re.ASCII
+)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 """Of yaml.v2, which sigs.k8s.io/yaml contains (resolve.go); PyYAML requires a point and a sign of a float."""
 _SEPARATED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
@@ -145,7 +147,7 @@ def _documents(events: Iterator[Any], *, lines: bool) -> Iterator[Value]:
 
 
 class _Checked:
-    """A stream without what libyaml reads in its own way: NUL ends the stream, a mark at the start of a line is lost."""
+    """A stream without what libyaml reads in its own way: NUL ends it, a mark at the start of a line is lost."""
 
     name = "input"
 
@@ -170,7 +172,7 @@ class _Document:
         self._events = events
         self._lines = lines
         self._made = 0
-        self._anchors: dict[str, tuple[Value, int] | None] = {}
+        self._anchors: dict[str, tuple[Value, int] | int] = {}  # a number: its value is still being read
 
     def read(self) -> Value:
         value = self._value(next(self._events), 0)
@@ -185,7 +187,7 @@ class _Document:
         before = self._made
         self._made += 1
         if event.anchor is not None:
-            self._anchors[event.anchor] = None
+            self._anchors[event.anchor] = before
         value: Value
         match event:
             case yaml.ScalarEvent():
@@ -198,7 +200,7 @@ class _Document:
             case _:
                 _require_type(event, "map")
                 value = self._mapping(event.start_mark.line + 1, depth)
-        if event.anchor is not None:
+        if event.anchor is not None and self._anchors[event.anchor] == before:  # not given again within
             self._anchors[event.anchor] = (value, self._made - before)
         return value
 
@@ -206,7 +208,7 @@ class _Document:
         if event.anchor not in self._anchors:
             raise _refusal(event, f"the alias *{event.anchor} has no anchor")
         anchored = self._anchors[event.anchor]
-        if anchored is None:
+        if isinstance(anchored, int):
             raise _refusal(event, f"the alias *{event.anchor} refers to a value that contains the alias")
         value, size = anchored
         self._made += size
@@ -226,26 +228,24 @@ class _Document:
 
     def _mapping(self, begins: int, depth: int) -> dict[str, Value]:
         given = dict[str, tuple[type, Value]]()
-        values, merged = Map(begins) if self._lines else dict[str, Value](), dict[str, Value]()
+        values = Map(begins) if self._lines else dict[str, Value]()
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
             name, written = self._key(event, depth)
             item = self._value(next(self._events), depth + 1)
             if name is None:
-                merged = {**_merged(event, item), **merged}
+                values.update(_merged(event, item))  # also over keys before it: yaml.v2 goes in order
+                given.clear()
                 continue
-            if name in values and given[name] != written:
+            if given.setdefault(name, written) != written:
                 raise _refusal(event, f"two keys are {name!r} in JSON; which of them counts is left to chance")
-            given[name] = written
             if isinstance(values, Map):
                 line = event.start_mark.line + 1
                 if name in values:
                     values.repeated.append((name, line))
                 values.lines[name] = line
             values[name] = item
-        for name, item in merged.items():
-            values.setdefault(name, item)
         return values
 
     def _key(self, event: Any, depth: int) -> tuple[str | None, tuple[type, Value]]:
@@ -276,7 +276,7 @@ def _require_type(event: Any, kind: str) -> None:
 def _scalar(event: Any) -> Value:
     """Return a scalar's value, by the resolve() of yaml.v2."""
     text: str = event.value
-    if event.tag == "!" and not text and event.implicit[0]:
+    if event.tag == "!" and not text and not event.style:
         raise _refusal(event, "nothing follows a !")  # Go takes some characters that follow it for a part of it
     if event.tag == "!" or (event.tag is None and not event.implicit[0]):
         return text
@@ -331,11 +331,9 @@ def _shortest(value: float) -> str:
         narrow = copysign(inf, value)
     if not isfinite(narrow):
         return ".nan" if isnan(narrow) else ".inf" if narrow > 0 else "-.inf"
-    written = next(
-        text
-        for digits in range(9)
-        if struct.pack("f", float(text := f"{narrow:.{digits}e}")) == struct.pack("f", narrow)
-    )
+    packed = struct.pack("f", narrow)
+    texts = (f"{narrow:.{digits}e}" for digits in range(9))
+    written = next(text for text in texts if struct.pack("f", float(text)) == packed)
     exponent = int(written.partition("e")[2])
     return f"{Decimal(written):f}" if -4 <= exponent < _PLAIN_UP_TO else written
 
@@ -345,6 +343,8 @@ def _integer(text: str) -> int | None:
     plain = text.replace("_", "")
     if text[:1] not in _BEGINNINGS or len(plain) > _LONGEST or (found := _INTEGER.fullmatch(plain)) is None:
         return None
+    if found[0][:2] == "0b" and found[0][2] in "+-":  # Go reads what follows 0b as a number of its own
+        return int(found[0][2:], 2)
     value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
     return value if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST) else None
 

@@ -58,7 +58,8 @@ def _chunks_begin_alike(text: bytes, go: Value, read: Value) -> bool:
 
 
 def _separator_has_text(text: bytes, go: Value, read: Value) -> bool:
-    return isinstance(go, Refused) and re.search(r"^---[^\n]*\S", text.decode(), re.MULTILINE) is not None
+    pattern = r"^---[^\n]*\S" if isinstance(go, Refused) else "^---#"
+    return re.search(pattern, text.decode(), re.MULTILINE) is not None
 
 
 def _ours_goes_on(text: bytes, go: Value, read: Value) -> bool:
@@ -103,6 +104,24 @@ DEVIATIONS = (
         holds=lambda text, go, read: isinstance(go, Refused) and "expected node content" in go.reason,
     ),
     Deviation(
+        readers="stream",
+        what="directives before a document: read",
+        why="YAML allows them; kubectl splits the stream behind them",
+        holds=lambda text, go, read: isinstance(go, Refused) and "<document start>" in go.reason,
+    ),
+    Deviation(
+        readers=_YAML,
+        what="a colon that ends a text within brackets: refused",
+        why="libyaml takes it for a key without a value, or refuses, since 0.2",
+        refusal="found unexpected ':'",
+    ),
+    Deviation(
+        readers=_YAML,
+        what="a question mark in a text within brackets: read",
+        why="libyaml takes it for text since 0.2, as YAML does",
+        holds=lambda text, go, read: isinstance(go, Refused) and "expected ','" in go.reason and b"?" in text,
+    ),
+    Deviation(
         readers=_YAML,
         what="an infinity that a later equal key replaces: refused",
         why="it is refused where it is read; Go refuses it where JSON is written",
@@ -145,6 +164,18 @@ DEVIATIONS = (
         what="something broken behind the first document between two separators: refused",
         why="Go does not look at it; a file that is applied should be read to its end",
         holds=lambda text, go, read: isinstance(read, Refused) and _chunks_begin_alike(text, go, read),
+    ),
+    Deviation(
+        readers="stream",
+        what="something without a separator behind a document: refused",
+        why="Go does not look at it; a file that is applied should be read to its end",
+        refusal="expected <document start>",
+    ),
+    Deviation(
+        readers="stream",
+        what="a carriage return before an end of line with one of its own: read as an end of line",
+        why="kubectl drops the second before it reads YAML; kubelets do not",
+        holds=lambda text, go, read: go == ours(READERS["stream"], text.replace(b"\r\n", b"\n")),
     ),
     Deviation(
         readers="stream",

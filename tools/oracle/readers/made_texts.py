@@ -1,5 +1,7 @@
 """Make JSON, quantities, times, durations, base64 and numbers at random, right and almost right."""
 
+# ruff: noqa: E501 - lists of odd texts
+
 import re
 from collections.abc import Sequence
 from random import Random

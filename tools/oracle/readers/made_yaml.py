@@ -1,5 +1,7 @@
 """Make YAML at random: what Kubernetes' users write, and what only a parser's author would think of."""
 
+# ruff: noqa: E501 - lists of odd texts
+
 from random import Random
 
 _PLAIN = (
