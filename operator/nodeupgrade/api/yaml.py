@@ -131,7 +131,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _quoted(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "'" if text[:1] in _BEGINNINGS and _number(text) is not None else None
+    style = None if isinstance(_resolved(text), str) else "'"
     return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
@@ -344,7 +344,7 @@ def _integer(text: str) -> int | None:
     if text[:1] not in _BEGINNINGS or len(plain) > _LONGEST or (found := _INTEGER.fullmatch(plain)) is None:
         return None
     if found[0][:2] == "0b" and found[0][2] in "+-":  # Go reads what follows 0b as a number of its own
-        return int(found[0][2:], 2)
+        return int(found[0][2:], 2)  # noqa: FURB166 - a sign follows the prefix
     value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
     return value if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST) else None
 

@@ -1,5 +1,6 @@
 """Where our readers differ from Go's on purpose, and why. No other difference is excused."""
 
+# ruff: noqa: ARG001, ARG005, E501 - all rules take the same three
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
