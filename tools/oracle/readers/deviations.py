@@ -25,7 +25,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 
 def _with_replaced_halves(text: bytes, go: Value, read: Value) -> bool:
-    return _replaced(read) == go
+    return bool(_replaced(read) == go)
 
 
 def _replaced(value: Value) -> Value:
@@ -50,12 +50,12 @@ def _has_huge(text: bytes, go: Value, read: Value) -> bool:
 
 
 def _begins_alike(text: bytes, go: Value, read: Value) -> bool:
-    return go == ours(READERS["first"], text)
+    return bool(go == ours(READERS["first"], text))
 
 
 def _chunks_begin_alike(text: bytes, go: Value, read: Value) -> bool:
     chunks = re.split(r"^---[^\n]*(?:\n|\Z)", text.decode(), flags=re.MULTILINE)
-    return go == [value for chunk in chunks if (value := ours(READERS["first"], chunk.encode())) is not None]
+    return bool(go == [value for chunk in chunks if (value := ours(READERS["first"], chunk.encode())) is not None])
 
 
 def _separator_has_text(text: bytes, go: Value, read: Value) -> bool:
@@ -142,6 +142,13 @@ DEVIATIONS = (
     ),
     Deviation(
         readers=f"{_YAML} {_FIELDS}",
+        what="a byte order mark where a text would begin: refused",
+        why="libyaml drops the mark, Go keeps it as text",
+        refusal="while scanning",
+        holds=lambda text, go, read: b"\xef\xbb\xbf" in text[3:],
+    ),
+    Deviation(
+        readers=f"{_YAML} {_FIELDS}",
         what=r"the escape \' in double quotes: refused",
         why="libyaml does not have it since 0.2; nor has YAML",
         refusal="unknown escape character",
@@ -170,7 +177,7 @@ DEVIATIONS = (
         readers="stream",
         what="something without a separator behind a document: refused",
         why="Go does not look at it; a file that is applied should be read to its end",
-        refusal="expected <document start>",
+        refusal="expected <document start>|while scanning for the next token",
     ),
     Deviation(
         readers="stream",
