@@ -119,7 +119,7 @@ def _disturbed(random: Random, text: str, letters: str, share: float = 0.1) -> s
     if random.random() >= share:
         return text
     at = random.randrange(len(text) + 1)
-    return text[:at] + random.choice((*letters, "")) + text[at + random.randrange(2) :]
+    return text[:at] + str(random.choice((*letters, ""))) + text[at + random.randrange(2) :]
 
 
 def time_text(random: Random) -> str:
