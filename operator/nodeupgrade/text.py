@@ -142,7 +142,9 @@ def parse_time(text: object) -> datetime:
     *parts, fraction, sign, hours, minutes = found.groups()
     offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
     try:
-        moment = datetime(*map(int, parts), int((fraction or "0")[:6].ljust(6, "0")), tzinfo=UTC)  # type: ignore[arg-type, call-arg]
+        year, month, day, hour, minute, second = map(int, parts)
+        micros = int((fraction or "0")[:6].ljust(6, "0"))
+        moment = datetime(year, month, day, hour, minute, second, micros, tzinfo=UTC)
         return moment + offset if sign == "-" else moment - offset
     except OverflowError as error:
         raise ValueError(f"{text!r} is not within the years 1 to 9999") from error
