@@ -415,4 +415,14 @@ TABLES = (
             ("otherwise", "otherwise"),
         ),
     ),
+    Table(
+        name="go-readers",
+        shown=_columns(
+            ("reader", "reader"),
+            ("texts", "texts"),
+            ("read alike", "alike"),
+            ("refused by both", "refused"),
+            ("differ", "differing"),
+        ),
+    ),
 )

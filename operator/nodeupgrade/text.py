@@ -5,16 +5,27 @@ Python's own methods follow Unicode: to them U+000B, U+0085 and U+2028 end a lin
 tests/architecture forbids these methods elsewhere.
 """
 
+import base64
 import json
 import re
 import tomllib
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from math import isinf
+from typing import Any, NoReturn
 
 BLANKS = " \t\n\r"
 """What separates words: systemd's WHITESPACE. Tables of the kernel have the first three."""
 _WORD = re.compile(f"[^{BLANKS}]+")
 _NUMBER = re.compile("[0-9]{1,20}")
 """2^64 has 20 digits."""
+_BASE64 = re.compile("(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=))?")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_STEP = re.compile(f"([0-9]*)[.]?([0-9]*)({'|'.join(_UNITS)})")
+_DURATION = re.compile(f"([-+]?)((?:(?:[0-9]{{1,400}}+[.]?[0-9]*|[.][0-9]+)(?:{'|'.join(_UNITS)}))+|0)")
+_DAY = "([0-9]{4})-([0-9]{2})-([0-9]{2})"
+_CLOCK = "([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
+_ZONE = "(?:Z|([+-])([01][0-9]|2[0-4]):([0-5][0-9]|60))"
+_TIME = re.compile(f"{_DAY}T{_CLOCK}{_ZONE}")
 
 
 def lines(text: str) -> list[str]:
@@ -55,15 +66,26 @@ def integer(value: object) -> int:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Parse JSON.
+    """Parse JSON. Half of a surrogate pair stays what it is, so that names of files survive our own files.
 
     Raises:
-        ValueError: it is no JSON, or nested too deeply.
+        ValueError: it is no JSON in UTF-8, has a number beyond 64 bits of a float, or is nested too deeply.
     """
     try:
-        return json.loads(data)
+        text = data.decode() if isinstance(data, bytes) else data
+        return json.loads(text, parse_constant=_refuse, parse_float=_fraction)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _fraction(text: str) -> float:
+    if isinf(value := float(text)):
+        raise ValueError(f"{text[:40]} is beyond 64 bits")
+    return value
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -76,3 +98,53 @@ def parse_toml(data: bytes) -> dict[str, Any]:
         return tomllib.loads(data.decode())
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def parse_base64(text: object) -> bytes:
+    """Decode base64 as Go does: ends of lines do not count, padding must be complete.
+
+    Raises:
+        ValueError: it is not text, or not base64.
+    """
+    plain = text.replace("\r", "").replace("\n", "") if isinstance(text, str) else "="
+    if _BASE64.fullmatch(plain) is None:
+        raise ValueError("it is not base64")
+    return base64.b64decode(plain)
+
+
+def parse_nanoseconds(text: str) -> int:
+    """Parse a duration as Go's time.ParseDuration does, with its rounding.
+
+    Raises:
+        ValueError: it is none, or beyond 292 years.
+    """
+    if (found := _DURATION.fullmatch(text)) is None:
+        raise ValueError(f"{text[:80]!r} is not a duration")
+    total = sum(_part(int(whole or 0), rest, _UNITS[unit]) for whole, rest, unit in _STEP.findall(found[2]))
+    if total > 2**63 - (found[1] != "-"):
+        raise ValueError(f"{text[:80]!r} is too long for a duration")
+    return -total if found[1] == "-" else total
+
+
+def _part(whole: int, rest: str, unit: int) -> int:
+    kept = rest[:19] if int(rest[:19] or 0) <= 2**63 else rest[:18]
+    return whole * unit + int(float(int(kept or 0)) * (unit / float(10 ** len(kept))))
+
+
+def parse_time(text: object) -> datetime:
+    """Parse a time of RFC 3339 as Go parses a ``metav1.Time``; what is below a microsecond is cut off.
+
+    Raises:
+        ValueError: it is not one, or not within the years 1 to 9999.
+    """
+    if (found := _TIME.fullmatch(text) if isinstance(text, str) else None) is None:
+        raise ValueError(f"{str(text)[:80]!r} is not a time of RFC 3339")
+    *parts, fraction, sign, hours, minutes = found.groups()
+    offset = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+    try:
+        year, month, day, hour, minute, second = map(int, parts)
+        micros = int((fraction or "0")[:6].ljust(6, "0"))
+        moment = datetime(year, month, day, hour, minute, second, micros, tzinfo=UTC)
+        return moment + offset if sign == "-" else moment - offset
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is not within the years 1 to 9999") from error

@@ -1,8 +1,22 @@
 """Tests that text is read as the kernel, systemd and Go read it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
-from nodeupgrade.text import integer, lines, number, one_line, parse_json, parse_toml, trimmed, words
+from nodeupgrade.text import (
+    integer,
+    lines,
+    number,
+    one_line,
+    parse_base64,
+    parse_json,
+    parse_nanoseconds,
+    parse_time,
+    parse_toml,
+    trimmed,
+    words,
+)
 from tests.builders.hostile_text import DIGITS, NAME_SEPARATORS, NESTED
 
 
@@ -39,3 +53,41 @@ def test_what_is_too_deep_or_too_long_is_an_error_like_any_other(text: str) -> N
         parse_json(text)
     with pytest.raises(ValueError):  # noqa: PT011
         parse_toml(f"{text} = {text}".encode())
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "1e400", b"\xef\xbb\xbf{}", "{}".encode("utf-16"), b'"\xff"'])
+def test_what_is_no_json_to_go(text: str | bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - several kinds
+        parse_json(text)
+
+
+def test_base64_as_go_decodes_it() -> None:
+    assert parse_base64("aG\nk=\r\n") == b"hi"
+    for text in ("aGk", "aGkh=", "aG k=", "-_8=", "é", 5):
+        with pytest.raises(ValueError, match="not base64"):
+            parse_base64(text)
+
+
+def test_times_as_go_parses_them() -> None:
+    assert parse_time("2026-01-02T3:04:05,5+24:00") == datetime(2026, 1, 1, 3, 4, 5, 500_000, tzinfo=UTC)
+    for text in (
+        "2026-01-02",
+        "20260102T030405Z",
+        "2026-01-02 03:04:05Z",
+        "2026-01-02T03:04:60Z",
+        "2026-01-02t03:04:05z",
+    ):
+        with pytest.raises(ValueError):  # noqa: PT011 - datetime's own, too
+            parse_time(text)
+
+
+def test_durations_as_go_parses_them() -> None:
+    assert [parse_nanoseconds(text) for text in ("1h.5s", "-1.5ms", "1.9ns", "0")] == [
+        3_600_500_000_000,
+        -1_500_000,
+        1,
+        0,
+    ]
+    for text in ("", "1", "s", "1s2", "٣s", "2562048h", "1e3s"):
+        with pytest.raises(ValueError, match="duration"):
+            parse_nanoseconds(text)

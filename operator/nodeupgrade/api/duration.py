@@ -4,7 +4,10 @@ import re
 from datetime import timedelta
 
 PATTERN = r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?"
-_DURATION = re.compile(PATTERN)
+_DURATION = re.compile(PATTERN, re.ASCII)
+
+_LONGEST = (2**63 - 1) // 10**9
+"""Seconds; Go has no longer duration."""
 
 
 def parse_duration(text: object) -> timedelta:
@@ -17,10 +20,9 @@ def parse_duration(text: object) -> timedelta:
     if match is None:
         raise ValueError(f"{text!r} is not a duration such as 90s, 15m or 1h30m")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    try:
-        return timedelta(hours=hours, minutes=minutes, seconds=seconds)
-    except OverflowError:
-        raise ValueError(f"{text!r} is longer than any rollout") from None
+    if (total := 3600 * hours + 60 * minutes + seconds) > _LONGEST:
+        raise ValueError(f"{text!r} is longer than any rollout")
+    return timedelta(seconds=total)
 
 
 def render_duration(duration: timedelta) -> str:

@@ -8,7 +8,6 @@ same program wrote the file. They must be readable in an emergency with a pager.
 """
 
 import base64
-import binascii
 import json
 import types
 import typing
@@ -23,7 +22,7 @@ from nodeupgrade.api.duration import parse_duration, render_duration
 from nodeupgrade.api.errors import NodeUpgradeError
 from nodeupgrade.api.field import Field
 from nodeupgrade.api.int_or_percent import IntOrPercent
-from nodeupgrade.text import parse_json
+from nodeupgrade.text import parse_base64, parse_json, parse_time
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
@@ -309,14 +308,14 @@ def _enum_member(kind: type[StrEnum], data: object, path: str) -> StrEnum:
 
 def _bytes(data: object, path: str) -> bytes:
     try:
-        return base64.b64decode(_expect(str, data, path), validate=True)
-    except binascii.Error:
+        return parse_base64(data)
+    except ValueError:
         raise MalformedObjectError(path, "it is not base64") from None
 
 
 def _time(data: object, path: str) -> datetime:
     try:
-        return datetime.fromisoformat(_expect(str, data, path))
+        return parse_time(data)
     except ValueError:
         raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None
 

@@ -4,18 +4,17 @@ PyYAML's own loaders compose documents recursively in C and expand aliases witho
 files and pipes, so nesting depth and aliases are bounded, and nothing but plain values is created.
 """
 
-import base64
-import binascii
 import io
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from math import isinf
+from math import copysign, inf, isfinite, isinf, isnan, nan
 from typing import Any, Protocol
 
 import yaml
-from yaml.constructor import SafeConstructor
-from yaml.resolver import Resolver
+
+from nodeupgrade.text import parse_base64
 
 DEEPEST = 100
 MOST_BY_ALIASES = 100_000
@@ -25,7 +24,9 @@ Value = Any  # Any: whatever YAML can express, not yet validated
 _TAG = "tag:yaml.org,2002:"
 _FAST: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _MERGE = "<<"
-_INTEGER = re.compile(r"([-+]?)(?:0([0-7]+)|0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)", re.ASCII)
+_INTEGER = re.compile(
+    r"([-+]?)(?:0([0-7]+)|0[xX][0-9a-fA-F]+|0[bB][01]+|0b[-+][01]+|0[oO][0-7]+|0|[1-9][0-9]*)", re.ASCII
+)
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", re.ASCII)
 """Of yaml.v2, which sigs.k8s.io/yaml contains (resolve.go); PyYAML requires a point and a sign of a float."""
 _SEPARATED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?", re.ASCII)
@@ -33,9 +34,21 @@ _SEPARATED = re.compile(r"\.[0-9]+(?:_[0-9]+)*(?:[eE][-+]?[0-9]+(?:_[0-9]+)*)?",
 _LONGEST = 100
 """Characters; 66 are enough for any integer without leading zeros."""
 _LEAST, _MOST_SIGNED, _MOST = -(2**63), 2**63 - 1, 2**64 - 1
+_LATE_MARK = re.compile("[\n\r\x85\u2028\u2029\ufeff]\ufeff")
 _BEGINNINGS = frozenset("+-.0123456789")
 _EXPONENT_FROM = 1e21
 """From here on Go writes a number with an exponent."""
+_PLAIN_UP_TO = 6
+"""Digits of a key before its point, less one: from there on it has an exponent."""
+_WORDS: Mapping[str, Value] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), inf),
+    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -inf),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), nan),
+}
+"""Of yaml.v2 (resolve.go)."""
 
 
 class Readable(Protocol):
@@ -72,12 +85,11 @@ class UnreadableYamlError(yaml.MarkedYAMLError):
 def read_one(text: str | bytes) -> Value:
     """Read the only document of a text; ``None`` if there is none.
 
-    Uses PyYAML's pure Python parser, whose positions edits depend on and which is stricter about tabs than libyaml.
-
     Raises:
         yaml.YAMLError: it is not YAML, is too deep or too large, or there is more than one document.
+        UnicodeError: it is not text.
     """
-    documents = list(_documents(yaml.parse(text, Loader=yaml.SafeLoader), lines=False))
+    documents = list(read_all(text.decode() if isinstance(text, bytes) else text))
     if len(documents) > 1:
         raise UnreadableYamlError(problem="it contains more than one document")
     return documents[0] if documents else None
@@ -92,7 +104,7 @@ def read_first(text: str | bytes) -> Value:
         yaml.YAMLError: the document is not YAML, or is too deep or too large.
         UnicodeError: it is not text.
     """
-    return next(read_all(text.decode("utf-8-sig") if isinstance(text, bytes) else text), None)
+    return next(read_all(text.decode() if isinstance(text, bytes) else text), None)
 
 
 def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
@@ -106,7 +118,7 @@ def read_all(source: str | Readable, *, lines: bool = False) -> Iterator[Value]:
         yaml.YAMLError: it is not YAML, or is too deep or too large.
         UnicodeError: it is not text.
     """
-    return _documents(yaml.parse(_WithoutNul(source), Loader=_FAST), lines=lines)
+    return _documents(yaml.parse(_Checked(source), Loader=_FAST), lines=lines)
 
 
 def write_one(document: object, *, ascii_only: bool = False) -> str:
@@ -119,7 +131,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _quoted(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = "'" if text[:1] in _BEGINNINGS and _number(text) is not None else None
+    style = None if isinstance(_resolved(text), str) else "'"
     return dumper.represent_scalar(f"{_TAG}str", text, style=style)
 
 
@@ -129,21 +141,27 @@ _Dumper.add_representer(str, _quoted)
 def _documents(events: Iterator[Any], *, lines: bool) -> Iterator[Value]:
     for event in events:
         if isinstance(event, yaml.DocumentStartEvent):
+            if event.version not in {None, (1, 1)}:
+                raise _refusal(event, "Kubernetes reads YAML 1.1")
             yield _Document(events, lines=lines).read()
 
 
-class _WithoutNul:
-    """A stream that rejects NUL characters, which libyaml takes for the end of the stream."""
+class _Checked:
+    """A stream without what libyaml reads in its own way: NUL ends it, a mark at the start of a line is lost."""
 
     name = "input"
 
     def __init__(self, source: str | Readable) -> None:
         self._source: Readable = io.StringIO(source) if isinstance(source, str) else source
+        self._last = ""
 
     def read(self, size: int = -1) -> str:
         text = self._source.read(size)
         if "\0" in text:
             raise UnreadableYamlError(problem="it contains a NUL character")
+        if "\ufeff" in text and _LATE_MARK.search(self._last + text):
+            raise UnreadableYamlError(problem="a line begins with a byte order mark")
+        self._last = text[-1:] or self._last
         return text
 
 
@@ -154,12 +172,14 @@ class _Document:
         self._events = events
         self._lines = lines
         self._made = 0
-        self._anchors: dict[str, tuple[Value, int] | None] = {}
+        self._anchors: dict[str, tuple[Value, int] | int] = {}  # a number: its value is still being read
 
     def read(self) -> Value:
-        return self._value(next(self._events), 0)
+        value = self._value(next(self._events), 0)
+        next(self._events)  # the end of the document: only now is it known that nothing else belongs to it
+        return value
 
-    def _value(self, event: Any, depth: int) -> Value:
+    def _value(self, event: Any, depth: int, *, key: bool = False) -> Value:
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(event)
         if depth > DEEPEST:
@@ -167,18 +187,20 @@ class _Document:
         before = self._made
         self._made += 1
         if event.anchor is not None:
-            self._anchors[event.anchor] = None
+            self._anchors[event.anchor] = before
         value: Value
         match event:
             case yaml.ScalarEvent():
                 value = _scalar(event)
+                if isinstance(value, float) and not key and not isfinite(value):
+                    raise _refusal(event, "JSON has no infinity, and nothing that is not a number")
             case yaml.SequenceStartEvent():
                 _require_type(event, "seq")
                 value = self._sequence(depth)
             case _:
                 _require_type(event, "map")
                 value = self._mapping(event.start_mark.line + 1, depth)
-        if event.anchor is not None:
+        if event.anchor is not None and self._anchors[event.anchor] == before:  # not given again within
             self._anchors[event.anchor] = (value, self._made - before)
         return value
 
@@ -186,7 +208,7 @@ class _Document:
         if event.anchor not in self._anchors:
             raise _refusal(event, f"the alias *{event.anchor} has no anchor")
         anchored = self._anchors[event.anchor]
-        if anchored is None:
+        if isinstance(anchored, int):
             raise _refusal(event, f"the alias *{event.anchor} refers to a value that contains the alias")
         value, size = anchored
         self._made += size
@@ -205,37 +227,35 @@ class _Document:
         return values
 
     def _mapping(self, begins: int, depth: int) -> dict[str, Value]:
-        values, merged = Map(begins) if self._lines else dict[str, Value](), dict[str, Value]()
+        given = dict[str, tuple[type, Value]]()
+        values = Map(begins) if self._lines else dict[str, Value]()
         for event in self._events:
             if isinstance(event, yaml.MappingEndEvent):
                 break
-            name, item = self._key(event, depth), self._value(next(self._events), depth + 1)
+            name, written = self._key(event, depth)
+            item = self._value(next(self._events), depth + 1)
             if name is None:
-                merged = {**_merged(event, item), **merged}
+                values.update(_merged(event, item))  # also over keys before it: yaml.v2 goes in order
+                given.clear()
                 continue
+            if given.setdefault(name, written) != written:
+                raise _refusal(event, f"two keys are {name!r} in JSON; which of them counts is left to chance")
             if isinstance(values, Map):
                 line = event.start_mark.line + 1
                 if name in values:
                     values.repeated.append((name, line))
                 values.lines[name] = line
             values[name] = item
-        for name, item in merged.items():
-            values.setdefault(name, item)
         return values
 
-    def _key(self, event: Any, depth: int) -> str | None:
-        """Return a key as text, as in JSON; ``None`` for the merge key."""
+    def _key(self, event: Any, depth: int) -> tuple[str | None, tuple[type, Value]]:
+        """Return a key as text, as in JSON, and what is written: a type and a value; no text for the merge key."""
         if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
-            return None
-        match self._value(event, depth + 1):
-            case str() as name:
-                return name
-            case bool() as name:
-                return "true" if name else "false"
-            case None | int() | float():
-                return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
-            case _:
-                raise _refusal(event, "a key is not a string")
+            return None, (str, _MERGE)
+        value = self._value(event, depth + 1, key=True)
+        name = _key_text(event, value)
+        is_fraction = isinstance(value, int | float) and not isinstance(value, bool) and _integer(event.value) is None
+        return name, (float if is_fraction else type(value), value)
 
 
 def _merged(event: Any, value: Value) -> dict[str, Value]:
@@ -253,42 +273,80 @@ def _require_type(event: Any, kind: str) -> None:
         raise _refusal(event, f"the type {event.tag} does not exist")
 
 
-class _Scalars(SafeConstructor, Resolver):
-    """PyYAML's resolution and construction of a single scalar."""
-
-    def __init__(self) -> None:
-        SafeConstructor.__init__(self)
-        Resolver.__init__(self)
-
-
-_SCALARS: Any = _Scalars()  # Any: PyYAML's resolver has no types
-
-
 def _scalar(event: Any) -> Value:
+    """Return a scalar's value, by the resolve() of yaml.v2."""
     text: str = event.value
-    tag = event.tag
-    if tag in {None, "!"}:
-        if not event.implicit[0]:
-            return text
-        if text[:1] in _BEGINNINGS and (number := _number(text)) is not None:
-            return number
-        tag = _SCALARS.resolve(yaml.ScalarNode, text, (True, False))
-    match tag.removeprefix(_TAG):
-        case "str" | "timestamp" | "value" | "merge":
-            return text
-        case "null":
-            return None
-        case "bool":
-            return _SCALARS.bool_values.get(text.lower(), text)
-        case "int":
-            return text if (number := _number(text)) is None else number
-        case "float" if text.lower().endswith((".inf", ".nan")):
-            return _SCALARS.construct_yaml_float(yaml.ScalarNode(f"{_TAG}float", text))
-        case "float":
-            return text if (number := _number(text)) is None else number
-        case "binary":
-            return _decoded(event)
-    raise _refusal(event, f"the type {tag} does not exist")
+    if event.tag == "!" and not text and not event.style:
+        raise _refusal(event, "nothing follows a !")  # Go takes some characters that follow it for a part of it
+    if event.tag == "!" or (event.tag is None and not event.implicit[0]):
+        return text
+    kind = event.tag and event.tag.removeprefix(_TAG)
+    if kind in {"str", "value", "merge"}:
+        return text
+    if kind == "binary":
+        return _decoded(event)
+    value = _resolved(text)
+    match kind:
+        case None:
+            return value
+        case "null" if value is None:
+            return value
+        case "bool" if isinstance(value, bool):
+            return value
+        case "int" if _integer(text) is not None:
+            return value
+        case "float" if isinstance(value, int | float) and not isinstance(value, bool):
+            if (whole := _integer(text)) is None or whole <= _MOST_SIGNED:
+                return value if isinstance(value, float) else _fraction(str(value))
+    raise _refusal(event, f"its value is not of the type {event.tag}, or that type does not exist")
+
+
+def _resolved(text: str) -> Value:
+    if text in _WORDS:
+        return _WORDS[text]
+    number = _number(text) if text[:1] in _BEGINNINGS else None
+    return text if number is None else number
+
+
+def _key_text(event: Any, value: Value) -> str:
+    """Return a key as sigs.k8s.io/yaml writes it: a fraction in 32 bits."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float() if isinstance(event, yaml.ScalarEvent):
+            if (whole := _integer(event.value)) is None:
+                return _shortest(float(event.value.replace("_", "")) if isfinite(value) else value)
+            if whole <= _MOST_SIGNED:
+                return str(whole)
+    raise _refusal(event, "a key is not a string")
+
+
+def _shortest(value: float) -> str:
+    """Write a number as Go's FormatFloat(value, 'g', -1, 32) does."""
+    try:
+        (narrow,) = struct.unpack("f", struct.pack("f", value))
+    except OverflowError:
+        narrow = copysign(inf, value)
+    if not isfinite(narrow):
+        return ".nan" if isnan(narrow) else ".inf" if narrow > 0 else "-.inf"
+    packed = struct.pack("f", narrow)
+    texts = (f"{narrow:.{digits}e}" for digits in range(9))
+    written = next(text for text in texts if struct.pack("f", float(text)) == packed)
+    exponent = int(written.partition("e")[2])
+    return f"{Decimal(written):f}" if -4 <= exponent < _PLAIN_UP_TO else written
+
+
+def _integer(text: str) -> int | None:
+    """Read an integer as Go's parser does; ``None`` if it is none."""
+    plain = text.replace("_", "")
+    if text[:1] not in _BEGINNINGS or len(plain) > _LONGEST or (found := _INTEGER.fullmatch(plain)) is None:
+        return None
+    if found[0][:2] == "0b" and found[0][2] in "+-":  # Go reads what follows 0b as a number of its own
+        return int(found[0][2:], 2)  # noqa: FURB166 - a sign follows the prefix
+    value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
+    return value if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST) else None
 
 
 def _number(text: str) -> int | float | None:
@@ -296,10 +354,8 @@ def _number(text: str) -> int | float | None:
     plain = text.replace("_", "")
     if text.startswith(".") and plain != text and not _SEPARATED.fullmatch(text):
         return None
-    if len(plain) <= _LONGEST and (found := _INTEGER.fullmatch(plain)) is not None:
-        value = int(f"{found[1]}{found[2].lstrip('0') or '0'}", 8) if found[2] else int(plain, 0)
-        if _LEAST <= value <= (_MOST_SIGNED if found[1] else _MOST):
-            return value
+    if (whole := _integer(text)) is not None:
+        return whole
     return _fraction(plain) if _FLOAT.fullmatch(plain) else None
 
 
@@ -308,14 +364,14 @@ def _fraction(text: str) -> int | float | None:
     value = float(text)
     if isinf(value):
         return None
-    return int(Decimal(repr(value))) if value.is_integer() and 0 < abs(value) < _EXPONENT_FROM else value
+    return int(Decimal(repr(value))) if value.is_integer() and abs(value) < _EXPONENT_FROM else value
 
 
 def _decoded(event: Any) -> str:
     try:
-        return base64.b64decode(event.value, validate=False).decode()
-    except (binascii.Error, ValueError):
-        raise _refusal(event, "the value after !!binary is not base64") from None
+        return parse_base64(event.value).decode()
+    except ValueError:
+        raise _refusal(event, "the value after !!binary is not base64, or not of text") from None
 
 
 def _refusal(event: Any, problem: str) -> UnreadableYamlError:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.text import parse_json
+from nodeupgrade.text import parse_json, parse_time
 
 GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"
@@ -143,9 +143,6 @@ def _expiry(status: Mapping[str, Any]) -> datetime | None:
     if (value := status.get("expirationTimestamp")) is None:
         return None
     try:
-        moment = datetime.fromisoformat(value)
-        if moment.tzinfo is not None:
-            return moment
-    except (TypeError, ValueError):
-        pass
-    raise CredentialProgramError("the expirationTimestamp that it prints is not a time of RFC 3339")
+        return parse_time(value)
+    except ValueError:
+        raise CredentialProgramError("the expirationTimestamp that it prints is not a time of RFC 3339") from None

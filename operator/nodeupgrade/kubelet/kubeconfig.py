@@ -1,7 +1,5 @@
 """Reads a kubelet's kubeconfig: the API server's address, and the credentials or the program that prints them."""
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
@@ -17,6 +15,7 @@ from nodeupgrade.kubelet.credential_program import (
     ProgramCredentials,
     parse_program,
 )
+from nodeupgrade.text import parse_base64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +135,7 @@ def _material(fields: Mapping[str, Any], name: str, directory: PurePosixPath) ->
     else:
         text, path = fields.get(f"{name}-data"), fields.get(name)
         try:
-            data = base64.b64decode(text, validate=True) if text else None
-        except binascii.Error as error:
+            data = parse_base64(text) if text else None
+        except ValueError as error:
             raise ValueError(f"its {name}-data is not base64") from error
     return Material(data=data) if data else Material(path=str(directory / path) if path else None)

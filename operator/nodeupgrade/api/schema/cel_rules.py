@@ -3,11 +3,11 @@
 The library is loaded when the first rule is evaluated: most commands, and the processes on a node, evaluate none.
 """
 
-from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from nodeupgrade.api.schema.derive import Schema
+from nodeupgrade.text import parse_time
 
 if TYPE_CHECKING:
     import cel
@@ -41,4 +41,4 @@ def _typed(schema: Schema, value: Any) -> Any:
     times = {name for name, child in schema.properties.items() if child.format}
     if not times:
         return value
-    return {name: datetime.fromisoformat(item) if name in times else item for name, item in value.items()}
+    return {name: parse_time(item) if name in times else item for name, item in value.items()}

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Hashable, Iterator
-from datetime import datetime
 from typing import Any
 
 from nodeupgrade.api.field import ListType
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.schema.cel_rules import holds
 from nodeupgrade.api.schema.derive import Problem, Schema, Type
+from nodeupgrade.text import parse_time
 
 _SHOWN = 60
 
@@ -99,7 +99,7 @@ def _is_fine_string(schema: Schema, value: str) -> bool:
 
 def _is_time(value: str) -> bool:
     try:
-        datetime.fromisoformat(value)
+        parse_time(value)
     except ValueError:
         return False
     return True

@@ -12,6 +12,7 @@ from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import PastRun, RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName
+from nodeupgrade.text import parse_time
 
 EPOCH_MARK = "nodeupgrade.dev/epoch"
 """The term of the leader that wrote last, see ``takeover``. Not for people."""
@@ -133,7 +134,6 @@ def parse_task(body: Json) -> Task:
 def _moment(text: str) -> datetime | None:
     """Parse a time with a time zone; None if it is not one."""
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_time(text)
     except ValueError:
         return None
-    return moment if moment.tzinfo is not None else None

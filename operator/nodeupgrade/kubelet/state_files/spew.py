@@ -1,9 +1,10 @@
 """Prints values as go-spew prints the Go values that a kubelet keeps them in."""
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from nodeupgrade.text import parse_base64
 
 Printer = Callable[[Any], str]
 _ABSENT = object()
@@ -36,7 +37,7 @@ def byte_slice(value: Any) -> str:
     if value in (None, _ABSENT):
         return "<nil>"
     try:
-        return f"[{' '.join(map(_BYTES.__getitem__, base64.b64decode(of_kind(str, value), validate=True)))}]"
+        return f"[{' '.join(map(_BYTES.__getitem__, parse_base64(value)))}]"
     except ValueError as error:
         raise MalformedStateError from error
 

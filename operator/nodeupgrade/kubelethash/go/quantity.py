@@ -22,6 +22,8 @@ class Format(StrEnum):
     DECIMAL_EXPONENT = "DecimalExponent"
 
 
+BLANKS = " \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""What Go trims; tabs, ends of lines, U+2028 and U+2029 are escaped in the JSON that it trims, so they stay."""
 _DECIMAL_SUFFIXES = {
     "n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18,
 }  # fmt: skip
@@ -35,6 +37,7 @@ _NUMBER = re.compile(
     re.ASCII,
 )
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]{1,9})", re.ASCII)
+_DIGIT = re.compile("[0-9]")
 _NANO = -9
 _INT64_MAX = 2**63 - 1
 # Real quantities are far below these limits. Beyond them, Go overflows an int32 or computes with a million digits.
@@ -126,6 +129,8 @@ def parse(text: str) -> Quantity:
     exponent, format_ = _suffix(match["suffix"], text)
     whole, fraction = match["whole"] or "0", match["fraction"] or ""
     quantity = _small(whole, fraction, exponent, format_, text) or _big(whole, fraction, exponent, format_)
+    if quantity.unscaled is not None and not _DIGIT.search(text, 0, match.start("suffix")):
+        raise Misfit(f"{text[:40]!r} is not a quantity: Go wants a digit before so large or small a suffix")
     if match["sign"] == "-":
         quantity = replace(quantity, value=-quantity.value, unscaled=quantity.unscaled and -quantity.unscaled)
     quantity.canonical()
@@ -199,6 +204,6 @@ def resource_amount(text: str) -> Fraction:
         ValueError: the text is not a quantity.
     """
     try:
-        return parse(text.strip()).amount()
+        return parse(text.strip(BLANKS)).amount()
     except Misfit as error:
         raise ValueError(str(error)) from error

@@ -80,7 +80,7 @@ def sequence(value: object) -> Sequence[object]:
 def resource_quantity(value: object) -> Quantity:
     """Read a resource.Quantity, written as text or, in manifests, as an integer."""
     if type(value) is str:
-        return quantity.parse(value.strip())
+        return quantity.parse(value.strip(quantity.BLANKS))
     if type(value) is int:
         return quantity.parse(str(value))
     if type(value) is float and isfinite(value):

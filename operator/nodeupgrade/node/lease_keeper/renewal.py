@@ -9,7 +9,7 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.node.running_kubelet.requests import KubeletLease
-from nodeupgrade.text import integer
+from nodeupgrade.text import integer, parse_time
 
 LOOK_SECONDS = 2.0
 STALE = 0.3
@@ -37,7 +37,7 @@ class Staleness:
 def renewed(lease: Json, now: datetime) -> Json:
     """Return the Lease with a new renewTime: to the control plane, only one later than the last renews it."""
     spec = lease["spec"]
-    moment = max(now, datetime.fromisoformat(spec["renewTime"]) + _LEAST)
+    moment = max(now, parse_time(spec["renewTime"]) + _LEAST)
     return lease | {"spec": spec | {"renewTime": moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}}
 
 
