@@ -812,7 +812,6 @@ ELSEWHERE = {
     "node.facts.volume_claims": "answers of the API server: tests/unit/node/facts/test_volume_claims.py",
     "node.running_kubelet.requests": "answers of the API server: tests/unit/node/running_kubelet/test_requests.py",
     "node.host.packages.package_holds": "what dpkg prints: tests/unit/node/host/packages/test_package_holds.py",
-    "node.run.start_preconditions": "lines of the kernel's: tests/scenario/node_run/test_reloads.py",
     "node.host.systemd.systemctl": "what systemctl prints, with node.host.systemd.manager",
 }
 """Modules whose text nobody else writes, or is written elsewhere: whose it is, and the test if there is one."""

@@ -167,7 +167,8 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
 
     Writes a fresh token into the annotation nodeupgrade.dev/retry. Remove the cause first: `nodeupgrade failures`
     names it. A rollout that ended with failures is opened again; nodes that could not be rolled back stay as
-    they are, and have to be repaired by hand.
+    they are, and have to be repaired by hand. To retry one node alone, first annotate the others with
+    nodeupgrade.dev/skip.
     """
     token = timestamp(world.now().replace(microsecond=0))
     return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))
