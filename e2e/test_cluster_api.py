@@ -16,9 +16,11 @@ import pytest
 from e2e import pods
 from e2e.cluster import BUDGET, SETTLE, Cluster, conditions, disturbed
 from e2e.conftest import MakeLab
-from e2e.fleet import Fleet
+from e2e.fleet import Fleet, kill_new_kubelet
 from e2e.lab import naming
 from e2e.lab.host import network
+from e2e.lab.nodes.node import Node
+from e2e.lab.workloads import workload
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import NODES, UPGRADES
@@ -104,41 +106,48 @@ class Story:
         assert not any("deletionTimestamp" in body["metadata"] for body in after.values())
         assert await self.provider.versions(name) == [OLD]
 
-    async def refused_node_waits_for_a_person(self, name: str, node: str) -> None:
+    async def refused_node_waits_for_a_person(self, name: str, node: Node) -> None:
         """A label is gone by which a pod was placed there: the kubelet that starts would end the pod."""
-        lab = self.fleet.lab
-        before = await self.uids(name)
-        lab.kubectl("label", "node", node, f"{LABEL}=web")
-        cluster = Cluster(lab, self.fleet.nodes[node])
+        lab, cluster, before = self.fleet.lab, Cluster(self.fleet.lab, node), await self.uids(name)
+        lab.kubectl("label", "node", node.name, f"{LABEL}=web")
         with pods.running(cluster, pods.pod(cluster, "placed", nodeSelector={LABEL: "web"})):
-            lab.kubectl("label", "node", node, f"{LABEL}-")
+            lab.kubectl("label", "node", node.name, f"{LABEL}-")
             ran = cluster.wait_settled()
             await self.nothing_happens_while_the_extension_is_away(name)
             async with self.serving.running():
-                await self.provider.wait(f"{name} is refused", functools.partial(self._has_failed, name))
-                assert "NodeAffinityNotMet" in self.log.read_text()
+                await self.wait_updating(name, "InPlaceUpdating", f"the node has no label {LABEL}")
+                assert f"v{cluster.kubelet_version()}" == OLD
+                lab.kubectl("label", "node", node.name, f"{LABEL}=web")
+                await asyncio.to_thread(kill_new_kubelet, node, NEW.removeprefix("v"))
+                await self.wait_updating(name, "InPlaceUpdateFailed")
+                assert f"v{cluster.kubelet_version()}" == OLD
+                assert "RolledBack" in self.log.read_text()
                 assert await self.uids(name) == before
                 assert disturbed(ran, cluster.wait_settled()) == []
 
-                lab.kubectl("label", "node", node, f"{LABEL}=web")
-                (upgrade,) = [
-                    each for each in await self.admin.list(UPGRADES) if each["metadata"]["name"].startswith(name)
-                ]
-                assert conditions(upgrade)["Succeeded"]["status"] == "False"
-                self.fleet.annotate(upgrade["metadata"]["name"], "retry", "again")
+                found = [body["metadata"]["name"] for body in await self.admin.list(UPGRADES)]
+                (upgrade,) = (each for each in found if each.startswith(name))
+                self.fleet.annotate(upgrade, "retry", "again")
                 await self.provider.until(name, NEW, 1)
                 await self.is_up_to_date(name, 1)
             assert await self.uids(name) == before
             assert disturbed(ran, cluster.wait_settled()) == []
 
-    async def _has_failed(self, name: str) -> bool:
-        bodies = (await self.provider.machines(name)).values()
-        found = [conditions(body).get("Updating", {}).get("reason") for body in bodies]
-        return found == ["InPlaceUpdateFailed"]
+    async def wait_updating(self, name: str, reason: str, words: str = "") -> None:
+        """Wait until the one Machine says this in its condition of the update."""
 
-    async def control_is_replaced(self, name: str, node: str) -> None:
+        async def said() -> bool:
+            (body,) = (await self.provider.machines(name)).values()
+            found = conditions(body).get("Updating", {})
+            return found.get("reason") == reason and words in found["message"]
+
+        await self.provider.wait(f"{name} says {reason}", said)
+
+    async def control_is_replaced(self, name: str, node: Node) -> None:
         """The Machine's pods are evicted, and its Node deleted; no other node is left for its successor."""
-        before, ran = await self.uids(name), self.fleet.nodes[node].settled(quiet=2)
+        before = await self.uids(name)
+        ran = {c.id for c in node.settled(quiet=2).running() if c.pod.startswith(f"{workload.NAMESPACE}/")}
+        assert len(ran) >= PODS
         await self.admin.delete(EXTENSIONS, "nodeupgrade")
         await change_version(self.admin, name)
 
@@ -147,9 +156,7 @@ class Story:
             return bool(now) and not now & before
 
         await self.provider.wait(f"{name} is replaced", replaced)
-        assert {c.id for c in ran.running() if c.pod.startswith("workload/")}
-        left = {c.id for c in self.fleet.nodes[node].snapshot().running()}
-        assert not left & {c.id for c in ran.running() if c.pod.startswith("workload/")}
+        assert not ran & {c.id for c in node.snapshot().running()}
 
 
 @pytest.fixture(scope="module")
@@ -180,5 +187,5 @@ async def told(fleet: Fleet, directory: Path) -> None:
         for name, replicas in (("workers", 2), ("refused", 1), ("control", 1)):
             await story.add(name, replicas)
         await story.workers_are_updated()
-        await story.refused_node_waits_for_a_person("refused", names[2])
-        await story.control_is_replaced("control", names[3])
+        await story.refused_node_waits_for_a_person("refused", fleet.nodes[names[2]])
+        await story.control_is_replaced("control", fleet.nodes[names[3]])

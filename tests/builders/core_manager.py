@@ -249,7 +249,7 @@ def deployment(name: str, replicas: int) -> Json:
 
 @asynccontextmanager
 async def process(log: Path, *argv: str, environment: dict[str, str] | None = None) -> AsyncIterator[None]:
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         started = await asyncio.create_subprocess_exec(
             "setpriv",
             "--pdeathsig",
