@@ -6,24 +6,28 @@ tests/contract/capi tells the same story with simulated nodes.
 
 import asyncio
 import functools
+import json
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 from e2e import pods
 from e2e.cluster import BUDGET, SETTLE, Cluster, conditions, disturbed
 from e2e.conftest import MakeLab
 from e2e.fleet import Fleet, kill_new_kubelet
-from e2e.lab import naming
+from e2e.lab import Lab, naming
+from e2e.lab.cluster import deploy
 from e2e.lab.host import network
 from e2e.lab.nodes.node import Node
 from e2e.lab.workloads import workload
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import NODES, UPGRADES
+from tests.builders.checkout import CHECKOUT
 from tests.builders.cluster_api import NEW, OLD
 from tests.builders.core_manager import (
     DEPLOYMENTS,
@@ -173,6 +177,19 @@ def test_machines_are_updated_and_not_replaced_unless_there_is_no_extension(flee
         thread.submit(inside).result()
 
 
+def own_rights(lab: Lab, file: Path) -> Path:
+    """Give the extension the account, rights and policy of its overlay; it runs beside the API server, not as a pod."""
+    objects = yaml.safe_load_all((CHECKOUT / "overlays/with-cluster-api/cluster-api.yaml").read_text())
+    lab.apply(*(each for each in objects if each["kind"] != "Deployment"))
+    token = lab.kubectl(
+        "create", "token", "nodeupgrade-capi", f"--namespace={deploy.NAMESPACE}", "--duration=2h"
+    ).stdout
+    config = yaml.safe_load(lab.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token.strip()}
+    file.write_text(json.dumps(config))
+    return file
+
+
 async def told(fleet: Fleet, directory: Path) -> None:
     lab = fleet.lab
     kubectl = functools.partial(lab.kubectl, timeout=240)
@@ -183,7 +200,8 @@ async def told(fleet: Fleet, directory: Path) -> None:
     names = list(fleet.nodes)
     async with KubeClient.open(lab.kubeconfig) as admin, managed(admin, place, directory):
         provider = Provider(admin, Lent(admin, names))
-        story = Story(fleet, provider, Serving(place, directory / "extension", rollouts), directory / "core.log")
+        serving = Serving(own_rights(lab, directory / "extension.kubeconfig"), directory / "extension", rollouts)
+        story = Story(fleet, provider, serving, directory / "core.log")
         for name, replicas in (("workers", 2), ("refused", 1), ("control", 1)):
             await story.add(name, replicas)
         await story.workers_are_updated()

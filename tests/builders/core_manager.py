@@ -302,7 +302,7 @@ async def core(place: Place, directory: Path) -> AsyncIterator[None]:
 class Serving:
     """The extension's process, on one port, with one certificate."""
 
-    place: Place
+    kubeconfig: Path
     directory: Path
     rollouts: Json
     port: int = field(default_factory=lambda: free_ports(1)[0])
@@ -317,7 +317,7 @@ class Serving:
         rollouts = self.directory / "rollouts.yaml"
         rollouts.write_text(json.dumps(self.rollouts))
         environment = {
-            "KUBECONFIG": str(self.place.kubeconfig), "ROLLOUTS": str(rollouts), "PORT": str(self.port),
+            "KUBECONFIG": str(self.kubeconfig), "ROLLOUTS": str(rollouts), "PORT": str(self.port),
             "CERTIFICATES": str(self.directory), "PYTHONPATH": str(CHECKOUT / "operator"),
         }  # fmt: skip
         log = self.directory / "extension.log"

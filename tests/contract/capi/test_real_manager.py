@@ -78,7 +78,7 @@ async def test_machines_are_updated_and_not_replaced_unless_there_is_no_extensio
     provider: Provider, admin: KubeClient, place: Place, tmp_path: Path
 ) -> None:
     """Two MachineDeployments, the second while the extension is away for a time; the third is the control."""
-    serving = Serving(place, tmp_path / "extension", ROLLOUTS)
+    serving = Serving(place.kubeconfig, tmp_path / "extension", ROLLOUTS)
     for name in ("workers", "others", "control"):
         await admin.create(DEPLOYMENTS, deployment(name, 2))
         await provider.until(name, OLD)
