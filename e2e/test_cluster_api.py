@@ -160,6 +160,8 @@ class Story:
             return bool(now) and not now & before
 
         await self.provider.wait(f"{name} is replaced", replaced)
+        nodes = [body["metadata"]["name"] for body in await self.admin.list(NODES)]
+        assert node.name not in nodes
         assert not ran & {c.id for c in node.snapshot().running()}
 
 
@@ -198,7 +200,7 @@ async def told(fleet: Fleet, directory: Path) -> None:
         "artifacts": {NEW: fleet.pre_staged(NEW.removeprefix("v"))}, "spec": {"verify": {**BUDGET, "settle": SETTLE}},
     }  # fmt: skip
     names = list(fleet.nodes)
-    async with KubeClient.open(lab.kubeconfig) as admin, managed(admin, place, directory):
+    async with KubeClient.open(lab.kubeconfig) as admin, managed(admin, place, directory, drains=True):
         provider = Provider(admin, Lent(admin, names))
         serving = Serving(own_rights(lab, directory / "extension.kubeconfig"), directory / "extension", rollouts)
         story = Story(fleet, provider, serving, directory / "core.log")

@@ -341,8 +341,11 @@ class Serving:
 
 
 @asynccontextmanager
-async def managed(admin: KubeClient, place: Place, directory: Path) -> AsyncIterator[None]:
-    """Run the core manager beside an API server, which has one cluster then, whose control plane is new."""
+async def managed(admin: KubeClient, place: Place, directory: Path, *, drains: bool = False) -> AsyncIterator[None]:
+    """Run the core manager beside an API server, which has one cluster then, whose control plane is new.
+
+    Of a cluster that seems to have no control plane, it neither drains nor deletes a Node.
+    """
     manager()
     file = directory / "definitions.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions()}))
@@ -355,7 +358,8 @@ async def managed(admin: KubeClient, place: Place, directory: Path) -> AsyncIter
             admin, LAB_CLUSTERS, infrastructure(LAB_CLUSTERS, "one", {"controlPlaneEndpoint": endpoint}), made
         )
         plane = infrastructure(LAB_PLANES, "one", {"version": NEW})
-        await created(admin, LAB_PLANES, plane, {"initialization": {"controlPlaneInitialized": True}, "version": NEW})
+        state: Json = {"initialization": {"controlPlaneInitialized": True}, "version": NEW}
+        await created(admin, LAB_PLANES, plane, {**state, "externalManagedControlPlane": drains})
         await created(admin, LAB_TEMPLATES, infrastructure(LAB_TEMPLATES, "nodes", {"template": {"spec": {"size": 1}}}))
         configs = infrastructure(LAB_CONFIG_TEMPLATES, "nodes", {"template": {"spec": {"files": []}}})
         await created(admin, LAB_CONFIG_TEMPLATES, configs)
