@@ -3,10 +3,8 @@
 For what tests ask, or write, again and again, since a start of kubectl takes a tenth of a second of a processor.
 """
 
-import ctypes
 import http.client
 import json
-import os
 import socket
 import ssl
 import time
@@ -20,6 +18,7 @@ from urllib.parse import quote, urlencode
 from e2e.lab import naming
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.errors import LabError
+from e2e.lab.host import network
 from e2e.lab.process import patience
 
 Object = dict[str, Any]
@@ -47,8 +46,6 @@ BUSY = frozenset({
 """Answers of an API server that cannot answer now, as right after a CRD was created or where etcd is slow."""
 AGAIN_SECONDS = 1.0
 """What API servers say in Retry-After."""
-
-_CLONE_NEWNET = 0x40000000
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +154,5 @@ def _connected(namespace: Path, address: tuple[str, int], timeout: float) -> soc
 
 
 def _connect(namespace: Path, address: tuple[str, int], timeout: float) -> socket.socket:
-    with namespace.open("rb") as door:
-        if ctypes.CDLL(None, use_errno=True).setns(door.fileno(), _CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(namespace))
+    network.enter(namespace)
     return socket.create_connection(address, timeout=timeout)
