@@ -21,8 +21,8 @@ COMMANDS = {
     ),
     "Steer": (
         Lazy("approve", "steering", "Approve a wave, so that it can begin."),
-        Lazy("pause", "steering", "Pause a rollout: no further node is started until it is resumed."),
-        Lazy("resume", "steering", "Resume a paused rollout."),
+        Lazy("pause", "steering", "Pause a rollout, or all of them: no further node is started until it is resumed."),
+        Lazy("resume", "steering", "Resume a paused rollout, or all of them."),
         Lazy("retry", "steering", "Retry nodes that failed, were rolled back or refused."),
         Lazy("abort", "steering", "End a rollout for good."),
     ),

@@ -43,7 +43,7 @@ def test_it_may_say_nothing(tmp_path: Path, text: str) -> None:
     [
         ("[]", "not a map"),
         ("text", "not a map"),
-        ("prometheus: [", "line 1"),
+        ("prometheus: [", "line 2"),
         ("prometeus: []", "did you mean prometheus"),
         ("prometheus: [{name: default}]", "url"),
         ("prometheus: [{name: default, url: 'file:///etc/passwd'}]", "an https or http URL"),
