@@ -289,8 +289,8 @@ async def test_a_task_that_changes_as_it_is_deleted_stays(by: str) -> None:
     assert (await scene.kube.get(TASKS, "node-2"))["metadata"]["resourceVersion"] == before[0]
 
 
-async def test_the_record_of_an_earlier_rollout_stays() -> None:
-    """A rollout that still exists reports the node from there."""
+async def claimed_again() -> Scene:
+    """A node that one rollout has upgraded waits for the next."""
     scene = Scene(version="v1.34.9")
     await scene.fleet.add_node("node-0")
     await scene.apply("earlier")
@@ -298,6 +298,12 @@ async def test_the_record_of_an_earlier_rollout_stays() -> None:
     await scene.apply("later", version="v1.34.9")
     while (await shown(scene))["node-0"] != "Pending":
         await scene.look("later")
+    return scene
+
+
+async def test_the_record_of_an_earlier_rollout_stays() -> None:
+    """A rollout that still exists reports the node from there."""
+    scene = await claimed_again()
     for rollout, left in (("later", ["earlier"]), ("earlier", [])):
         await scene.kube.delete(UPGRADES, rollout)
         for _ in range(3):
@@ -310,13 +316,7 @@ async def test_the_record_of_an_earlier_rollout_stays() -> None:
 
 async def test_a_record_without_a_rollout_that_waits_is_not_shown_as_pending() -> None:
     """Its own rollout is gone, and the next one that claims the node lets it wait again."""
-    scene = Scene(version="v1.34.9")
-    await scene.fleet.add_node("node-0")
-    await scene.apply("earlier")
-    await scene.finish("earlier")
-    await scene.apply("later", version="v1.34.9")
-    while (await shown(scene))["node-0"] != "Pending":
-        await scene.look("later")
+    scene = await claimed_again()
     await scene.kube.delete(UPGRADES, "later")
     for _ in range(3):
         await scene.look("later")

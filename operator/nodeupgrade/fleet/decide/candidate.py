@@ -68,6 +68,11 @@ class Candidate:
         return _version(self.node.kubelet_version)
 
     @property
+    def cordoned_by_others(self) -> bool:
+        """Whether somebody else has cordoned the node: a person, another program or another rollout."""
+        return self.node.unschedulable and self.node.cordoned_by != self.upgrade.uid
+
+    @property
     def task_spec(self) -> TaskSpec:
         """The spec of the task by which the rollout claims the node, resolved for this node; without its wave.
 

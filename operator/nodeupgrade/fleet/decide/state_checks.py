@@ -74,8 +74,7 @@ def _left_behind(candidate: Candidate, upgrade: str) -> Finding:
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
     """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
     node = candidate.node
-    foreign = node.unschedulable and node.cordoned_by != candidate.upgrade.uid
-    if not foreign or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
+    if not candidate.cordoned_by_others or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
         return None
     if is_orphaned(node, candidate.active_upgrades):
         return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
@@ -165,8 +164,7 @@ def pods_stay_on_a_cordoned_node(candidate: Candidate) -> Finding | None:
 
     With ``spec.nodes.cordon: false`` no node is cordoned.
     """
-    foreign = candidate.node.unschedulable and candidate.node.cordoned_by != candidate.upgrade.uid
-    if foreign or not candidate.deschedulers or not candidate.spec.nodes.cordon:
+    if candidate.cordoned_by_others or not candidate.deschedulers or not candidate.spec.nodes.cordon:
         return None
     first = candidate.deschedulers[0]
     if first.known:

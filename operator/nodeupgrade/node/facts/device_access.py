@@ -33,10 +33,10 @@ _GPU = re.compile(rb"^(?:[^ \n]+ ){4}/dev/nvidia([0-9]{1,3}) ", re.MULTILINE)
 class DeviceAccess:
     """The devices of running containers, as the kernel writes them: ``c 195:0 rw``."""
 
-    fragile: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # those that systemd does not know of, by label
-    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the others, by path of the kernel's list
+    # those that systemd does not know of, by label of the container
+    fragile: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # the others, unless every container has them, by path of the kernel's list
+    kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Scope(NamedTuple):
