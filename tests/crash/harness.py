@@ -19,9 +19,8 @@ from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.node.host.packages.dpkg_database import STATUS as DPKG_STATUS
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.journal.journal import Outcome, parse
-from nodeupgrade.node.journal.messages import JOURNAL
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
-from nodeupgrade.node.journal.run_store import volatile
+from nodeupgrade.node.journal.run_store import JOURNAL, volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.plan.exchanged_files import NewFile, backup_path, staged_path
 from nodeupgrade.node.plan.hash_rewriting import newcomers

@@ -7,8 +7,7 @@ import pytest
 
 from nodeupgrade.api.values import RunId
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.journal.messages import JOURNAL
-from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, volatile
+from nodeupgrade.node.journal.run_store import volatile_files
 from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
 from nodeupgrade.node.rescue import script
 from tests.crash.harness import ALL_WAYS, CONFIG, NEW_FILES, WAYS, World, crashing, recorded, world, wrongs
@@ -28,7 +27,7 @@ CLEAN_UP = {
         f"files.remove {script.LOOK}",
     ),
     *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),
-    *(f"files.remove {volatile(name, RunId('run-1'))}" for name in (JOURNAL, RESCUE, KUBELET)),
+    *(f"files.remove {path}" for path in volatile_files(RunId("run-1"))),
     *(f"files.remove {staged_path(file.path)}" for file in NEW_FILES),
     f"files.remove {backup_path(CONFIG)}",
 }

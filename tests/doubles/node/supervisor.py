@@ -6,9 +6,8 @@ from dataclasses import replace
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
 from nodeupgrade.node.journal.journal import parse
-from nodeupgrade.node.journal.messages import JOURNAL
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
-from nodeupgrade.node.journal.run_store import volatile
+from nodeupgrade.node.journal.run_store import JOURNAL, volatile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot

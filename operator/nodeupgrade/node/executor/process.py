@@ -21,9 +21,8 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.interruption import failpoints
 from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock, notify_ready
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
-from nodeupgrade.node.journal.messages import JOURNAL
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import BusyError, ExecutorRuns, volatile
+from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, ExecutorRuns, volatile
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import progress_deadline

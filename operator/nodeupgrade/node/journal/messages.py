@@ -7,7 +7,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.json import MalformedFileError, from_json, to_json
@@ -19,14 +19,13 @@ from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
 from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue, volatile
+from nodeupgrade.node.journal.run_store import GO_ON, JOURNAL, KUBELET, RESCUE, Rescue, volatile
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import parse_json, trimmed
 
 M = TypeVar("M")
 
-JOURNAL = "journal"
 ABORT = "abort"
 TROUBLE = "trouble"
 OWNER_CHANGES = "owner-changes.json"
@@ -166,7 +165,10 @@ class Messages:
         return self.root / run
 
     def _volatile(self, message: str, run: RunId) -> Path:
-        return self.mount / volatile(message, run).relative_to("/")
+        return self._mounted(volatile(message, run))
+
+    def _mounted(self, path: PurePosixPath) -> Path:
+        return self.mount / path.relative_to("/")
 
     def _read(self, path: Path) -> bytes:
         return read_file(path, disk=self.disk)

@@ -18,8 +18,8 @@ from nodeupgrade.node.host.files.atomic import exists, make_directory, sync_dire
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.journal import Journal
 from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, lock, read_journal, scrub
-from nodeupgrade.node.journal.messages import JOURNAL, Messages
-from nodeupgrade.node.journal.run_store import BusyError
+from nodeupgrade.node.journal.messages import Messages
+from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, volatile_files
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.text import parse_json
 
@@ -121,13 +121,17 @@ class RunStore(Messages):
     def retire(self) -> None:
         """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal stay, for a person.
 
-        From the others, remove the reserve and the before-images that a killed executor, or an earlier version, left.
+        From the others, remove what a killed executor, or an earlier version, left: the reserve, the before-images,
+        and the files in ``/run``. The agent itself stops an executor that has recorded the end of its run.
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
             drop_reserve(self._directory(run) / JOURNAL, disk=self.disk)
             with suppress(StepFailed):
                 scrub(self._directory(run) / JOURNAL, disk=self.disk)
+            for path in volatile_files(run):
+                with suppress(OSError):
+                    self.disk.unlink(self._mounted(path))
         for run in finished[: max(0, len(finished) - self.retained)]:
             with suppress(OSError):
                 self._remove(self._directory(run))

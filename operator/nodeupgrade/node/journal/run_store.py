@@ -19,6 +19,8 @@ from nodeupgrade.node.plan.plan import Newcomers, RunPlan, ShownKubelet
 
 GO_ON = "go-on"
 """Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
+JOURNAL = "journal"
+"""Name of the file in a run's directory with its journal."""
 RESCUE = "rescue"
 """Name of the file in a run's directory with the rescue script's progress."""
 KUBELET = "kubelet.json"
@@ -28,6 +30,11 @@ KUBELET = "kubelet.json"
 def volatile(name: str, run: RunId) -> PurePosixPath:
     """Return where a file of a run's directory is continued, for this boot, where that cannot be written."""
     return PurePosixPath("/run", f"nodeupgrade-{name}-{run}")
+
+
+def volatile_files(run: RunId) -> tuple[PurePosixPath, ...]:
+    """Return all files that a run may have outside its directory; nothing reads them once it is over."""
+    return tuple(volatile(name, run) for name in (JOURNAL, KUBELET, RESCUE))
 
 
 class BusyError(NodeUpgradeError):

@@ -35,6 +35,23 @@ def test_a_killed_writers_reserve_is_given_up_once_its_run_is_over(tmp_path: Pat
     assert [path.parent.name for path in tmp_path.glob("runs/*/journal.reserve")] == ["unfinished"]
 
 
+def test_what_a_killed_executor_left_in_memory_goes_once_its_run_is_over(tmp_path: Path) -> None:
+    """A journal's copy has before-images, and was found on a node whose executor was stopped as it recorded the end."""
+    runs, memory = RunStore(tmp_path / "runs", mount=tmp_path), tmp_path / "run"
+    memory.mkdir()
+    for run, mark in (("over", Mark.FINISHED), ("unfinished", Mark.DONE)):
+        runs.write_plan(plan(run))
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(record(1, mark))
+        for name in ("journal", "kubelet.json", "rescue"):
+            (memory / f"nodeupgrade-{name}-{run}").touch()
+
+    runs.retire()
+
+    assert {path.name.rpartition("-")[2] for path in memory.iterdir()} == {"unfinished"}
+    assert len([*memory.iterdir()]) == 3
+
+
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     runs = RunStore(tmp_path / "state" / "runs")
 
