@@ -19,7 +19,7 @@ from nodeupgrade.fleet.failures import FAILURES
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
-TRIALS = int(os.environ.get("DELETIONS_TRIALS", "24"))
+TRIALS = int(os.environ.get("DELETIONS_TRIALS", "16"))
 SEED = int(os.environ.get("DELETIONS_SEED", "41"))
 CHUNKS = 8
 NAME, TARGET = "to-1-33", "v1.33.13"

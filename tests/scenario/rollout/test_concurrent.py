@@ -32,7 +32,7 @@ from tests.doubles.passes import snapshots_of
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"
-TRIALS = range(int(os.environ["TRIAL"]), int(os.environ["TRIAL"]) + 1) if "TRIAL" in os.environ else range(24)
+TRIALS = range(int(os.environ["TRIAL"]), int(os.environ["TRIAL"]) + 1) if "TRIAL" in os.environ else range(16)
 NODES_OF_POOL, IN_FLIGHT, MAY_FAIL = 6, 3, 2
 STEPS, LAST_STEPS = 120, 400
 
