@@ -1,4 +1,7 @@
-"""A containerd whose configuration, root, state and socket are not in the usual places, beside one that is there."""
+"""A containerd whose configuration, root, state and socket are not in the usual places, beside one that is there.
+
+Run by hand, in five minutes: `pytest -m slow e2e/test_containerd_elsewhere.py`.
+"""
 
 from collections.abc import Callable
 
@@ -7,6 +10,8 @@ import pytest
 from e2e.cluster import Cluster, conditions, disturbed, quickly
 from e2e.lab.runtimes.containerd_elsewhere import OTHER_UNIT
 from e2e.naive import survivors
+
+pytestmark = pytest.mark.slow
 
 OLD, NEW = "1.30.14", "1.33.13"
 PODS = 12
@@ -23,7 +28,7 @@ def pid(cluster: Cluster, unit: str) -> str:
     return cluster.node.exec("systemctl", "show", unit, "--property=MainPID", "--value").stdout.strip()
 
 
-@pytest.mark.parametrize(("name", "version"), [("there", NEW), pytest.param("back", OLD, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])
 def test_it_is_found_where_it_is_and_nothing_restarts(cluster: Cluster, name: str, version: str) -> None:
     before, other, used = cluster.node.snapshot(), pid(cluster, OTHER_UNIT), pid(cluster, "containerd.service")
     with cluster.url(version) as artifact:

@@ -28,8 +28,8 @@ unsigned la_version(unsigned version) { write(2, TEXT "\\n", sizeof TEXT); retur
 
 
 @pytest.fixture(scope="module")
-def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    return make_cluster("e2e-sources", OLD, pods=PODS)
+def cluster(shared_cluster: Callable[..., Cluster]) -> Cluster:
+    return shared_cluster(pods=PODS)
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
 
-TOLD = 7 if WHOLE else 29
+TOLD = 7 if WHOLE else 61
 """Every how many moments all is told; what is decided is compared at every one."""
 
 SEED, GOLDEN_SEED = 1, 2
