@@ -217,8 +217,9 @@ def test_60_pods_do_not_notice_an_upgrade_across_eras(cluster: Cluster) -> None:
     upgraded(cluster, "up", NEW, cluster.image(NEW))
 
 
-def test_nor_the_way_back(cluster: Cluster) -> None:
-    upgraded(cluster, "back", OLD, cluster.pre_staged(OLD), allowDowngrade=True)
+def test_nor_the_way_back_by_a_download(cluster: Cluster) -> None:
+    with cluster.url(OLD) as artifact:
+        upgraded(cluster, "back", OLD, artifact, allowDowngrade=True)
 
 
 def test_control_a_naive_swap_restarts_every_container(cluster: Cluster) -> None:
