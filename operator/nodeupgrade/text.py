@@ -9,7 +9,7 @@ import base64
 import json
 import re
 import tomllib
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from math import isinf
 from typing import Any, NoReturn
 
@@ -148,3 +148,16 @@ def parse_time(text: object) -> datetime:
         return moment + offset if sign == "-" else moment - offset
     except OverflowError as error:
         raise ValueError(f"{text!r} is not within the years 1 to 9999") from error
+
+
+def known_time(text: object) -> datetime | None:
+    """Parse a time as parse_time() does; ``None`` for other text, and in the years 1 and 9999.
+
+    Go writes a time that is not set as the first of them. To the other, which any node may report, no period can be
+    added.
+    """
+    try:
+        moment = parse_time(text)
+    except ValueError:
+        return None
+    return moment if 1 < moment.year < MAXYEAR else None

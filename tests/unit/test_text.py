@@ -6,6 +6,7 @@ import pytest
 
 from nodeupgrade.text import (
     integer,
+    known_time,
     lines,
     number,
     one_line,
@@ -79,6 +80,12 @@ def test_times_as_go_parses_them() -> None:
     ):
         with pytest.raises(ValueError):  # noqa: PT011 - datetime's own, too
             parse_time(text)
+
+
+def test_a_time_may_be_unknown() -> None:
+    assert known_time("2026-01-02T03:04:05Z") == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for text in ("", None, "0001-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "2026-01-02T03:04:05"):
+        assert known_time(text) is None
 
 
 def test_durations_as_go_parses_them() -> None:
