@@ -65,6 +65,7 @@ LOOKING = {
         "explain-node web-b-1",
         "explain-node web-b-3",
         "explain-node web-a-1",
+        "explain-node web-a-2",
         "explain-node web-a-3",
         "explain-node web-a-5",
         "explain-node gpu-1",

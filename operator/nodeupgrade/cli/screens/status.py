@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType, group
 
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveState, WaveStatus
 from nodeupgrade.api.wording import counted
-from nodeupgrade.cli.console import Text
+from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.program import called
 from nodeupgrade.cli.reports.failures import Failure
 from nodeupgrade.cli.reports.overview import Flying, Overview
@@ -54,7 +54,8 @@ def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[
             if each.restarted:
                 message = f"{message.removesuffix('.')}; restarted: {', '.join(each.restarted)}"
             row = (each.node, each.result, each.wave, each.step)
-            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), message)
+            told = stacked(filter(None, (message, each.check and f"found by {each.check}")))
+            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), told)
         yield drawn
 
 
