@@ -14,7 +14,6 @@ from nodeupgrade.api.schema.validation import validate
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus
-from nodeupgrade.text import known_time
 
 FINALIZER = "nodeupgrade.dev/finish-in-flight"
 PAUSE_ANNOTATION = "nodeupgrade.dev/pause"
@@ -85,6 +84,7 @@ def parse_upgrade(body: Json) -> Upgrade:
     except MalformedObjectError as error:
         problem = f"{error.path or 'spec'}: {error.problem}"
     annotations = metadata.get("annotations") or {}
+    created = metadata.get("creationTimestamp")
     return Upgrade(
         name=metadata["name"],
         uid=metadata["uid"],
@@ -96,7 +96,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         status=from_json(UpgradeStatus, body.get("status", {}), "status"),
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
-        created_at=known_time(metadata.get("creationTimestamp")),
+        created_at=from_json(datetime, created, "metadata.creationTimestamp") if created else None,
         paused_by_annotation=annotations.get(PAUSE_ANNOTATION) == "true",
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
         retry=annotations.get(RETRY_ANNOTATION, "")[:RETRY_TOKEN_LENGTH],
