@@ -36,6 +36,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
+from nodeupgrade.findings.finding import named
 
 
 @group()
@@ -165,7 +166,7 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"
         yield "Plain swap", f"would restart {counted(preview.would_restart, 'container')}"
     if status.skips:
-        yield "Skipped", ", ".join(f"{number} {reason}" for reason, number in sorted(status.skips.items()))
+        yield "Skipped", ", ".join(_skipped(seen, *each) for each in sorted(status.skips.items()))
     if status.started_at:
         until = status.completed_at or now
         ended = f", ended {to_the_second(status.completed_at)}" if status.completed_at else ""
@@ -177,6 +178,11 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if seen.estimate:
         rate = f"at the rate so far, {seen.estimate.nodes_per_hour:g} nodes an hour"
         yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
+
+
+def _skipped(seen: Overview, reason: str, number: int) -> str:
+    nodes = f" ({named(seen.skipped[reason])})" if reason in seen.skipped else ""
+    return f"{number} {reason}{nodes}"
 
 
 def counts_in_words(counts: Counts) -> str:
