@@ -13,8 +13,10 @@ from nodeupgrade.text import (
     parse_base64,
     parse_json,
     parse_nanoseconds,
+    parse_pairs,
     parse_time,
     parse_toml,
+    struct_fields,
     trimmed,
     words,
 )
@@ -60,6 +62,28 @@ def test_what_is_too_deep_or_too_long_is_an_error_like_any_other(text: str) -> N
 def test_what_is_no_json_to_go(text: str | bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - several kinds
         parse_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ('{"Name": "a", "NAME": "b", "name": null}', {"name": "b"}),
+        ('{"li\u017ft": [1], "\u212aey": 1}', {"list": [1], "key": 1}),
+        ('{"list": [1, 2], "LIST": [3]}', {"list": [3]}),
+        ('{"list": [1], "list": null}', {"list": None}),
+        ('{"map": {"a": {"x": 1}, "b": 1}, "Map": {"a": {"y": 2}}}', {"map": {"a": {"y": 2}, "b": 1}}),
+        ('{"n": 1, "n": 2.5}', {"n": 2.5}),
+        ("{}", {}),
+    ],
+)
+def test_fields_as_go_puts_them_into_a_struct(text: str, fields: dict[str, object]) -> None:
+    assert struct_fields(parse_pairs(text)) == fields
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "", "{", '{"a": NaN}', '{"a": 1, "A": "1"}', '{"a": true, "a": 1}'])
+def test_what_no_struct_takes_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        struct_fields(parse_pairs(text))
 
 
 def test_base64_as_go_decodes_it() -> None:
