@@ -107,7 +107,7 @@ def _document(content: bytes | None) -> Mapping[str, object]:
         pairs = parse_pairs(content) if content else []
         document = struct_fields(pairs)
     except ValueError as error:
-        raise UnusableConfiguration(f"daemon.json is not read by dockerd: {error}") from error
+        raise UnusableConfiguration(f"daemon.json is not JSON that dockerd reads: {error}") from error
     if wrong := [name for name, _ in pairs if name not in READ and field_name(name) in READ]:
         raise UnusableConfiguration(f"{wrong[0]} in daemon.json is not {field_name(wrong[0])}, and dockerd rejects it")
     return document

@@ -53,7 +53,7 @@ def test_settings_are_those_of_the_flags_and_the_file(
 @pytest.mark.parametrize(
     ("words", "content", "why"),
     [
-        ("", b"{", "not read by dockerd"),
+        ("", b"{", "not JSON that dockerd reads"),
         ("", b"[]", "not a JSON object"),
         ("", b'{"Live-Restore": true}', "Live-Restore in daemon.json is not live-restore, and dockerd rejects it"),
         ("", b'{"hosts": 0}', "not a list of texts"),
