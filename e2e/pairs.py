@@ -6,7 +6,6 @@ its versions; by default, it covers all pairs that are known to matter. Run by h
 
 import itertools
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from e2e.lab.nodes.node import Node
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES
 from e2e.lab.workloads import workload
+from e2e.naive import expected, wait_restarted
 
 CONTROL_PLANE = "1.33.13"
 WALKS = (
@@ -150,12 +150,13 @@ def _naively(old: str, new: str, kind: Kind) -> str:
         workload.start(lab, workload.mixed_workload(kind.pods, node.name, kubelet=old))
         workload.wait_running(lab, count=kind.pods, timeout=600)
         before = node.settled(quiet=5)
+        due = expected(before.running(), lab.api.list("pods", namespace=workload.NAMESPACE), old, new)
         try:
             node.swap_naively(new)
         except LabError as error:
             return f"no kubelet: {str(error)[:60]}"
-        time.sleep(5)
-        after = node.settled(quiet=8)
+        wait_restarted(node, due)
+        after = node.settled(quiet=8 if due else 15)  # nothing tells when a kubelet has looked at all and let them be
         survivors = {c.id for c in after.running()}
         lost = [c for c in before.running() if c.id not in survivors]
         return f"{len(lost)} of {len(before.running())}{_reason(lab, node)}"

@@ -8,6 +8,7 @@ from typing import Any
 from nodeupgrade.api.crds import Column, Kind
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.screens.formatting import since
+from nodeupgrade.text import parse_time
 
 _CONDITION = re.compile(r'conditions\[\?\(@\.type=="(\w+)"\)\]')
 _GAP = "   "
@@ -30,4 +31,4 @@ def _value(body: Json, column: Column, now: datetime) -> str:
             value = next((each for each in value.get("conditions", ()) if each["type"] == found[1]), {})
         else:
             value = value.get(part, "") if isinstance(value, dict) else ""
-    return since(datetime.fromisoformat(value), now) if column.type == "date" and value else str(value)
+    return since(parse_time(value), now) if column.type == "date" and value else str(value)

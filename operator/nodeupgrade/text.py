@@ -9,7 +9,8 @@ import base64
 import json
 import re
 import tomllib
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from math import isinf
 from typing import Any, NoReturn
 
@@ -71,9 +72,13 @@ def parse_json(data: bytes | str) -> Any:
     Raises:
         ValueError: it is no JSON in UTF-8, has a number beyond 64 bits of a float, or is nested too deeply.
     """
+    return _parsed(data, None)
+
+
+def _parsed(data: bytes | str, hook: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None) -> Any:
     try:
         text = data.decode() if isinstance(data, bytes) else data
-        return json.loads(text, parse_constant=_refuse, parse_float=_fraction)
+        return json.loads(text, parse_constant=_refuse, parse_float=_fraction, object_pairs_hook=hook)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -86,6 +91,52 @@ def _fraction(text: str) -> float:
     if isinf(value := float(text)):
         raise ValueError(f"{text[:40]} is beyond 64 bits")
     return value
+
+
+def parse_pairs(data: bytes | str) -> list[tuple[str, Any]]:
+    """Parse a JSON object into its names and values, in their order and with those that are repeated.
+
+    Raises:
+        ValueError: as parse_json(); or it is something else than an object.
+    """
+    outermost: list[tuple[str, Any]] = []
+
+    def hook(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        outermost[:] = pairs  # the last call is for the object that ends last
+        return dict(pairs)
+
+    if not isinstance(_parsed(data, hook), dict):
+        raise ValueError("it is not a JSON object")  # noqa: TRY004 - it is content, not a type
+    return outermost
+
+
+def field_name(name: str) -> str:
+    """Return the name by which Go finds the field of a struct: without regard to case, of which ASCII has two more."""
+    return name.lower().replace("ſ", "s")  # lower() makes k of the sign for kelvin
+
+
+def struct_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the fields, by field_name(), that Go's encoding/json leaves in a struct that was empty.
+
+    Of a repeated name the last value counts, but null changes only lists and maps, and maps are joined.
+
+    Raises:
+        ValueError: a name is repeated with a value of another type, one of which no field takes.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        before = found.get(key := field_name(name))
+        if before is not None and value is not None and _kind(before) is not _kind(value):
+            raise ValueError(f"{name[:80]!r} has values of several types")
+        if isinstance(before, dict) and isinstance(value, dict):
+            found[key] = before | value
+        elif value is not None or isinstance(before, dict | list | None):
+            found[key] = value
+    return found
+
+
+def _kind(value: object) -> type[object]:
+    return float if type(value) is int else type(value)
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -148,3 +199,16 @@ def parse_time(text: object) -> datetime:
         return moment + offset if sign == "-" else moment - offset
     except OverflowError as error:
         raise ValueError(f"{text!r} is not within the years 1 to 9999") from error
+
+
+def known_time(text: object) -> datetime | None:
+    """Parse a time as parse_time() does; ``None`` for other text, and in the years 1 and 9999.
+
+    Go writes a time that is not set as the first of them. To the other, which any node may report, no period can be
+    added.
+    """
+    try:
+        moment = parse_time(text)
+    except ValueError:
+        return None
+    return moment if 1 < moment.year < MAXYEAR else None

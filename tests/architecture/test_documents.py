@@ -72,6 +72,26 @@ def test_the_pairs_that_were_tried_are_those_that_are_on_record() -> None:
     assert pairs(claimed) == pairs("\n".join(measured))
 
 
+def test_a_node_takes_as_long_on_every_page_as_it_was_measured() -> None:
+    """The longest of today's runs with the default settle period."""
+    rows = [json.loads(line) for line in (ROOT / "docs/measured/node-seconds.jsonl").read_text("utf-8").splitlines()]
+    longest = max(sum(row["seconds"].values()) for row in rows if row.get("version") == "since")
+    link = "measured/README.md#where-the-seconds-of-a-node-go"
+    told = {str(page.relative_to(ROOT)): page.read_text(encoding="utf-8") for page in PAGES}
+    found = {
+        name: set(re.findall(r"\b(\d+) s\b", line))
+        for name, text in told.items()
+        for line in text.splitlines()
+        if link in line
+    }
+    assert {name for name, seconds in found.items() if f"{longest:.0f}" in seconds} >= {
+        "README.md",
+        "docs/many-clusters.md",
+        "docs/rollouts.md",
+    }
+    assert not [name for name, text in told.items() if re.search(r"about (?:\d+) s (?:a node|for each round)", text)]
+
+
 def test_when_a_window_never_opens() -> None:
     assert HORIZON.days // 365 == 10
     assert "leave no moment in the next ten years" in (ROOT / "docs/generated/reference.md").read_text(encoding="utf-8")

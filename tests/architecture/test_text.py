@@ -28,6 +28,8 @@ OF_THE_NODE = {
     "int": "number() or integer() of nodeupgrade.text, or math.trunc(): this one reads ٣ and 1_0",
     "float": "a pattern: this one reads ٣, 1_0 and nan",
 }
+OF_PYTHON = "fromisoformat"
+"""It reads 20260102, and times without a zone."""
 UNICODE_CLASSES = re.compile(r"(?<!\\)(?:\\\\)*\\[swdbSWDB]")
 
 
@@ -61,6 +63,12 @@ def misreadings(text: str, *, of_the_node: bool) -> Iterator[str]:
             yield f"{ast.unparse(node)}: use {instead}"
 
 
+def times_by_python(text: str) -> list[str]:
+    """Return where Python's own method reads a time, also one that is handed on."""
+    attributes = (each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Attribute))
+    return [f"{ast.unparse(each)}: use parse_time() or known_time()" for each in attributes if each.attr == OF_PYTHON]
+
+
 def _separator(node: ast.Call) -> bool:
     return bool(node.args) and not (isinstance(node.args[0], ast.Constant) and node.args[0].value is None)
 
@@ -81,6 +89,11 @@ def _is_unicode(node: ast.Call) -> bool:
 def test_no_text_of_others_is_read_by_unicode(path: Path) -> None:
     of_the_node = path.relative_to(PACKAGE).parts[0] in READS_THE_NODE
     assert list(misreadings(path.read_text(encoding="utf-8"), of_the_node=of_the_node)) == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_times_are_read_as_go_reads_them(path: Path) -> None:
+    assert times_by_python(path.read_text(encoding="utf-8")) == []
 
 
 READ_BY_UNICODE = r"""
@@ -123,3 +136,7 @@ parse_json(a)
 def test_each_of_these_is_noticed_and_no_other() -> None:
     assert [len(list(misreadings(code, of_the_node=True))) for code in READ_BY_UNICODE.split("\n")[1:-1]] == [1] * 20
     assert list(misreadings(READ_WELL, of_the_node=True)) == []
+
+
+def test_a_time_that_python_reads_is_noticed() -> None:
+    assert len(times_by_python("datetime.fromisoformat(a)\nmap(datetime.fromisoformat, b)\nparse_time(c)")) == 2

@@ -65,6 +65,7 @@ LOOKING = {
         "explain-node web-b-1",
         "explain-node web-b-3",
         "explain-node web-a-1",
+        "explain-node web-a-2",
         "explain-node web-a-3",
         "explain-node web-a-5",
         "explain-node gpu-1",
@@ -433,3 +434,19 @@ def test_a_rollout_that_cannot_be_read_leaves_the_others_to_be_planned(
     cluster.add({**body, "status": {"phase": ["of a newer version"]}})
 
     assert cluster.run("nodeupgrade plan databases.yaml") == before
+
+
+def test_skipped_nodes_are_named_but_not_all_of_many(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = cluster.get(NODES, "web-a-5")
+    for number in range(10, 17):
+        name = f"web-a-{number}"
+        cluster.add(merged(one, {"metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}}}))
+    named = "(web-a-10, web-a-11, web-a-12, web-a-13, web-a-14 and 3 more)"
+    assert named in cluster.run(f"nodeupgrade status {ROLLOUT} -v", width="200")
+    assert "web-a-10" not in cluster.run(f"nodeupgrade status {ROLLOUT}", width="200"), "it reads no nodes"
+
+    async def forbidden(*_: object) -> None:
+        raise ForbiddenError("nodes are forbidden")
+
+    monkeypatch.setattr("nodeupgrade.cli.commands.status.read_fleet", forbidden)
+    assert "Skipped       1 AlreadyAtTarget\n" in cluster.run(f"nodeupgrade status {ROLLOUT} -v", width="200")

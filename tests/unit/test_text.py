@@ -6,14 +6,17 @@ import pytest
 
 from nodeupgrade.text import (
     integer,
+    known_time,
     lines,
     number,
     one_line,
     parse_base64,
     parse_json,
     parse_nanoseconds,
+    parse_pairs,
     parse_time,
     parse_toml,
+    struct_fields,
     trimmed,
     words,
 )
@@ -61,6 +64,28 @@ def test_what_is_no_json_to_go(text: str | bytes) -> None:
         parse_json(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ('{"Name": "a", "NAME": "b", "name": null}', {"name": "b"}),
+        ('{"li\u017ft": [1], "\u212aey": 1}', {"list": [1], "key": 1}),
+        ('{"list": [1, 2], "LIST": [3]}', {"list": [3]}),
+        ('{"list": [1], "list": null}', {"list": None}),
+        ('{"map": {"a": {"x": 1}, "b": 1}, "Map": {"a": {"y": 2}}}', {"map": {"a": {"y": 2}, "b": 1}}),
+        ('{"n": 1, "n": 2.5}', {"n": 2.5}),
+        ("{}", {}),
+    ],
+)
+def test_fields_as_go_puts_them_into_a_struct(text: str, fields: dict[str, object]) -> None:
+    assert struct_fields(parse_pairs(text)) == fields
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "", "{", '{"a": NaN}', '{"a": 1, "A": "1"}', '{"a": true, "a": 1}'])
+def test_what_no_struct_takes_is_said(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        struct_fields(parse_pairs(text))
+
+
 def test_base64_as_go_decodes_it() -> None:
     assert parse_base64("aG\nk=\r\n") == b"hi"
     for text in ("aGk", "aGkh=", "aG k=", "-_8=", "é", 5):
@@ -79,6 +104,12 @@ def test_times_as_go_parses_them() -> None:
     ):
         with pytest.raises(ValueError):  # noqa: PT011 - datetime's own, too
             parse_time(text)
+
+
+def test_a_time_may_be_unknown() -> None:
+    assert known_time("2026-01-02T03:04:05Z") == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    for text in ("", None, "0001-01-01T00:00:00Z", "9999-01-01T00:00:00Z", "2026-01-02T03:04:05"):
+        assert known_time(text) is None
 
 
 def test_durations_as_go_parses_them() -> None:

@@ -7,12 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.json import Json
+from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.task.run_id import task_run
 from nodeupgrade.api.values import NodeName, PodUid, RunId
 from nodeupgrade.cluster.pods import Pod, container_statuses
-from nodeupgrade.text import lines, one_line, trimmed
+from nodeupgrade.text import known_time, lines, one_line, trimmed
 
 KUBELET_WORDS = 320
 """Maximum length, in characters, of a kubelet message that is passed on."""
@@ -140,9 +140,9 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
         phase=status.get("phase", ""),
         deleting=deleted is not None,
         started=any(c.get("containerID") or "waiting" not in (c.get("state") or {"waiting": {}}) for c in acting),
-        created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
+        created_at=from_json(datetime, metadata["creationTimestamp"], "metadata.creationTimestamp"),
         running_since=next(filter(None, map(_running_since, acting)), None),
-        deleted_at=datetime.fromisoformat(deleted) if deleted else None,
+        deleted_at=known_time(deleted),
         blocked=blocked[0][0] if blocked else "",
         ended=next((_last_words(state) for state in terminated if state.get("exitCode")), ""),
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
@@ -150,8 +150,7 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
 
 
 def _running_since(container: Json) -> datetime | None:
-    started = ((container.get("state") or {}).get("running") or {}).get("startedAt")
-    return datetime.fromisoformat(started) if started else None
+    return known_time(((container.get("state") or {}).get("running") or {}).get("startedAt"))
 
 
 def _why(state: Json) -> str:

@@ -1,8 +1,9 @@
 """How far a node's clock is off, as its Node object shows."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.text import known_time
 
 KUBELET = "kubelet"
 
@@ -20,14 +21,5 @@ def ahead(node: Json) -> timedelta | None:
         for entry in metadata.get("managedFields") or ()
         if entry.get("manager") == KUBELET and entry.get("subresource", "status") == "status"
     )
-    by_node, by_server = moment(next(beats, None)), max(filter(None, map(moment, stored)), default=None)
+    by_node, by_server = known_time(next(beats, None)), max(filter(None, map(known_time, stored)), default=None)
     return None if by_node is None or by_server is None else by_node - by_server
-
-
-def moment(text: object) -> datetime | None:
-    """Read a time as the API serves it; ``None`` if it is none, or of no time zone."""
-    try:
-        found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found if found.tzinfo else None

@@ -14,6 +14,7 @@ from nodeupgrade.api.node_annotations import (
 )
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.kubelet.supported import unsupported_version
+from nodeupgrade.text import known_time
 
 CORDON_MANAGER = "nodeupgrade"
 """The field manager that is recorded for our cordons."""
@@ -87,7 +88,6 @@ def view_node(body: Json) -> NodeView:
     announced = any(map(_is_ours, conditions))
     present = {c.get("type") for c in conditions if c.get("status") == "True" and not _is_ours(c)}
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
-    changed = ready.get("lastTransitionTime")
     unschedulable, mark = bool(spec.get("unschedulable")), annotations.get(CORDON_ANNOTATION, "")
     by_others = unschedulable and _is_cordoned_by_others(metadata)
     return NodeView(
@@ -105,7 +105,7 @@ def view_node(body: Json) -> NodeView:
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
         os_image=info.get("osImage", ""),
-        ready_changed=datetime.fromisoformat(changed) if changed else None,
+        ready_changed=known_time(ready.get("lastTransitionTime")),
         pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
         maintenance=tuple(condition for condition in MAINTENANCE if condition in present),
         announced=announced,

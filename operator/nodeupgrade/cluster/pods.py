@@ -14,6 +14,7 @@ from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, annotation_reason
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid
 from nodeupgrade.kubelet.probe_delay import exposure
 from nodeupgrade.kubelethash import is_sidecar
+from nodeupgrade.text import known_time
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
@@ -218,12 +219,11 @@ def _container_status(body: Json) -> ContainerStatus:
     ended: Json = (body.get("lastState") or {}).get("terminated") or {}
     now: Json = (body.get("state") or {}).get("terminated") or {}
     ended = now if now.get("finishedAt") else ended
-    finished = ended.get("finishedAt")
     return ContainerStatus(
         name=body["name"],
         container_id=body.get("containerID", ""),
         restart_count=body.get("restartCount", 0),
         running="running" in (body.get("state") or {}),
-        previous_finished_at=datetime.fromisoformat(finished) if finished else None,
+        previous_finished_at=known_time(ended.get("finishedAt")),
         previous_exit_code=ended.get("exitCode"),
     )

@@ -45,6 +45,10 @@ def test_scopes_have_their_own_devices(services_world: ServicesWorld) -> None:
         assert devices.policy in {"auto", "closed", "strict"}
 
 
+def test_their_names_are_those_of_the_scopes(services_world: ServicesWorld) -> None:
+    assert services_world.services.scope_names() == services_world.services.devices().keys()
+
+
 def test_a_fenced_unit_runs_on_but_cannot_be_started(services_world: ServicesWorld) -> None:
     services, unit = services_world.services, services_world.unit
     before = services.status(unit)

@@ -204,6 +204,11 @@ class SimulatedServices:
         self._calls.read("services.devices")
         return dict(self.scopes)
 
+    def scope_names(self) -> frozenset[str]:
+        """The names in ``scopes``."""
+        self._calls.read("services.scope_names")
+        return frozenset(self.scopes)
+
     def log(self, unit: str) -> tuple[str, ...]:
         """The log of a unit: what the kubelet wrote; for the runtime, whether it logs at all."""
         self._calls.read(f"services.log {unit}")

@@ -141,6 +141,59 @@ def test_new_arguments_wait_for_no_reload_that_takes_a_device() -> None:
     assert it.nothing_restarted()
 
 
+@pytest.mark.parametrize("changed", ["nothing", "one ended", "a list", "one came"])
+def test_without_a_kubelet_systemd_is_asked_for_devices_only_where_something_changed(changed: str) -> None:
+    """With 250 containers its answer takes a second."""
+    it = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,))
+    known, looks = ("/dev/char/195:0 rw", "char-pts rwm"), list[int]()
+    for number in range(2):
+        group = f"/kubepods.slice/cri-containerd-{number}.scope"
+        it.node.services.scopes[f"cri-containerd-{number}.scope"] = UnitDevices(
+            policy="strict", allowed=known, group=group
+        )
+        it.node.disk[LIST.format(number)] = b"c 195:0 rw\n"
+    it.node.disk["/proc/1/mountinfo"] = b"30 25 0:20 / /sys/fs/cgroup/devices rw - cgroup cgroup rw,devices\n"
+
+    def change() -> None:
+        looks.append(it.node.calls.readings.count("services.devices"))
+        if changed == "one ended":
+            del it.node.services.scopes["cri-containerd-1.scope"], it.node.disk[LIST.format(1)]
+        elif changed == "a list":
+            it.node.disk[LIST.format(1)] = b"c 195:0 r\n"
+        elif changed == "one came":
+            it.node.services.scopes["run-7.scope"] = UnitDevices(policy="auto")
+
+    it.node.calls.failpoints[FENCED] = change
+    it.node.calls.failpoints[at(Step.SET_ARGUMENTS, When.DONE)] = lambda: looks.append(
+        it.node.calls.readings.count("services.devices")
+    )
+
+    assert it.tell().outcome is Outcome.UPGRADED
+    assert looks[1] - looks[0] == (changed in {"a list", "one came"})
+
+
+def test_a_device_that_is_added_to_a_known_container_without_a_kubelet_is_seen() -> None:
+    it = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,))
+    a_gpu_comes(it)
+    mounts = it.node.disk.pop("/proc/77/mountinfo")
+    it.node.calls.failpoints[FENCED] = lambda: it.node.disk.update({"/proc/77/mountinfo": mounts})
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
+    assert it.node.calls.effects.count("services.reload") == 1
+
+
+def test_where_new_arguments_would_cost_a_device_the_kubelet_is_not_stopped() -> None:
+    it = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,))
+    it.node.calls.failpoints[at(Step.ARM_DEAD_MAN, When.DONE)] = partial(a_gpu_comes, it)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
 def test_a_device_that_the_way_back_has_to_take_is_named() -> None:
     it, scopes = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,)), dict[str, UnitDevices]()
     it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = partial(a_gpu_comes, it)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from nodeupgrade.text import field_name, parse_pairs
 from tools.oracle.readers.reading import READERS, Refused, Value, ours, plain
 
 
@@ -20,6 +21,7 @@ class Deviation:
 
 
 _YAML = "first one stream"
+_STRUCTS = "fields daemon"
 _FIELDS = "integer port"
 _HALF = re.compile("[\ud800-\udfff]")
 
@@ -43,6 +45,11 @@ def _replaced(value: Value) -> Value:
 
 def _float(digits: str) -> float:
     return float("inf") if len(digits) > 309 else float(digits)
+
+
+def _repeats(text: bytes) -> bool:
+    names = [field_name(name) for name, _ in parse_pairs(text)]
+    return len(names) > len({*names})
 
 
 def _has_huge(text: bytes, go: Value, read: Value) -> bool:
@@ -220,6 +227,36 @@ DEVIATIONS = (
         what="bytes that are not UTF-8: refused",
         why="Go reads each as U+FFFD; in our own files they are damage, and nothing in a cluster writes them",
         refusal="codec can't decode",
+    ),
+    Deviation(
+        readers=_STRUCTS,
+        what="null in place of an object: refused",
+        why="to Go it says nothing; no program writes it, and whoever did may have meant something",
+        holds=lambda text, go, read: text == b"null" and isinstance(read, Refused),
+    ),
+    Deviation(
+        readers=_STRUCTS,
+        what="a list or map of a wrong type, or with wrong items, that the same name replaces later: not looked at",
+        why="Go refuses it where it is read; no program writes a name twice",
+        holds=lambda text, go, read: isinstance(go, Refused) and "cannot unmarshal" in go.reason and _repeats(text),
+    ),
+    Deviation(
+        readers=_STRUCTS,
+        what="null within a list that the same name replaces: an empty text",
+        why="Go leaves what the list had there before; no program writes a name twice",
+        holds=lambda text, go, read: b"[null]" in text and _repeats(text) and not isinstance(read, Refused),
+    ),
+    Deviation(
+        readers=_STRUCTS,
+        what="a name that no field has, with values of several types: refused",
+        why="Go does not look at them; no program writes a name twice",
+        refusal="has values of several types",
+    ),
+    Deviation(
+        readers="daemon",
+        what="an empty file: read",
+        why="dockerd reads it as no options from 23.0 on; an earlier one has not started with it",
+        holds=lambda text, go, read: not text,
     ),
     Deviation(
         readers="quantity",

@@ -3,7 +3,7 @@
 # ruff: noqa: E501 - lists of odd texts
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 _STRINGS = (
@@ -233,3 +233,39 @@ def integer_text(random: Random) -> str:
         (random.choice(limits), random.choice(odd), str(random.randint(-(2**33), 2**33)), str(random.randint(0, 70000)))
     )
     return _disturbed(random, text, "0123456789.e-+_x'\" ", 0.15)
+
+
+_STATE = ("policyName", "PolicyName", "policyname", "policyName", "kept", "KEPT", "Kept", "\u212aept", "number", "Number", "list",
+          "li\u017ft", "List", "entries", "Entries", "entrie\u017f", "other", "policy_name", "")  # fmt: skip
+_OPTIONS = ("data-root", "graph", "exec-root", "hosts", "live-restore") * 3 + (
+    "debug", "log-level", "Data-Root", "HOSTS", "live-re\u017ftore", "Hosts")  # fmt: skip
+_VALUES = ('"a"', '"/b"', '""', "true", "false", "null", "null", "0", "1", "-7", "1.0", "1e2", "1.5", "9223372036854775807",
+           "9223372036854775808", '["a"]', '["b", "c"]', "[]", "[null]", "[1]", '{"a": "b"}', '{"a": "c", "d": null}', "{}",
+           '{"a": 1}', '"\\u0041"')  # fmt: skip
+_FITTING = {
+    "p": ('"a"', '"none"', "null"), "k": ("true", "false", "null"), "n": ("1", "-7", "null"),
+    "l": ('["a"]', '["b", "c"]', "[]", "null"), "e": ('{"a": "b"}', '{"c": "d"}', "null"),
+    "d": ('"/d"', "null"), "g": ('"/g"', "null"), "h": ('["fd://"]', '["unix:///x", "fd://"]', "null"),
+}  # fmt: skip
+
+
+def state_text(random: Random) -> str:
+    """Return JSON that a kubelet may find as a state file: names in any case and repeated, values of any type."""
+    return _object(random, _STATE, _FITTING)
+
+
+def daemon_text(random: Random) -> str:
+    """Return JSON that may be dockerd's configuration."""
+    special = {"live-restore": _FITTING["k"], "exec-root": _FITTING["d"]}
+    return _object(random, _OPTIONS, _FITTING | special)
+
+
+def _object(random: Random, names: Sequence[str], fitting: Mapping[str, Sequence[str]]) -> str:
+    chosen = [random.choice(names) for _ in range(random.choice((0, 1, 2, 2, 3, 4)))]
+    pairs = []
+    for name in chosen:
+        fits = fitting.get(name.lower()) or fitting.get(name[:1].lower(), _VALUES)
+        value = random.choice(fits if random.random() < 0.8 else _VALUES)
+        pairs.append(f'"{name}": {value}')
+    text = "{" + ", ".join(pairs) + "}"
+    return random.choice(("[]", "null", "", text + "x", text[:-1])) if random.random() < 0.05 else text

@@ -14,8 +14,10 @@ import yaml
 
 from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.api.yaml import read_all, read_first, read_one
+from nodeupgrade.kubelet.state_files.fields import read_fields
 from nodeupgrade.kubelethash.errors import Misfit
 from nodeupgrade.kubelethash.go import values
+from nodeupgrade.node.runtimes.docker.configuration import DEFAULT_HOST, read_configuration
 from nodeupgrade.text import parse_base64, parse_json, parse_nanoseconds, parse_time
 from tools.oracle.readers import made_texts
 from tools.oracle.readers.made_yaml import yaml_text
@@ -118,6 +120,26 @@ def _port(text: bytes) -> Value:
     return plain(values.int_or_string(read_first(text)))
 
 
+def _fields(text: bytes) -> Value:
+    found = read_fields(text)
+    kinds = {"policyname": str, "kept": bool, "number": int, "list": list, "entries": dict}
+    for name, kind in kinds.items():
+        if type(found.get(name)) not in {kind, type(None)}:
+            raise ValueError(f"{name} is not {kind.__name__}")
+    policy, kept, number, listed, entries = (found.get(name) or kind() for name, kind in kinds.items())
+    values.int64(number)
+    if not all(isinstance(each, str | None) for each in (*listed, *entries.values())):
+        raise ValueError("not all are texts")
+    texts = {name: value or "" for name, value in entries.items()}
+    return plain([policy, kept, number, [each or "" for each in listed], texts])
+
+
+def _daemon(text: bytes) -> Value:
+    found = read_configuration(("dockerd",), text)
+    hosts = [] if found.hosts == (DEFAULT_HOST,) else list(found.hosts)
+    return plain([found.root, found.exec_root, hosts, found.live_restore])
+
+
 READERS = {
     "first": Reader("yaml", yaml_text, _yaml(read_first)),
     "one": Reader("yaml", yaml_text, _yaml(read_one)),
@@ -130,4 +152,6 @@ READERS = {
     "base64": Reader("base64", made_texts.base64_text, _base64),
     "integer": Reader("integer", made_texts.integer_text, _integer),
     "port": Reader("port", made_texts.integer_text, _port),
+    "fields": Reader("fields", made_texts.state_text, _fields),
+    "daemon": Reader("daemon", made_texts.daemon_text, _daemon),
 }

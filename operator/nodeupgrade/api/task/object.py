@@ -12,7 +12,7 @@ from nodeupgrade.api.task.run_id import RunKind, kind_of
 from nodeupgrade.api.task.spec import PastRun, RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.text import parse_time
+from nodeupgrade.text import known_time
 
 EPOCH_MARK = "nodeupgrade.dev/epoch"
 """The term of the leader that wrote last, see ``takeover``. Not for people."""
@@ -127,13 +127,5 @@ def parse_task(body: Json) -> Task:
         status=from_json(TaskStatus, body.get("status", {}), "status"),
         baseline=annotations.get(BASELINE_ANNOTATION, ""),
         epoch=annotations.get(EPOCH_MARK, ""),
-        held_since=_moment(annotations.get(HELD_SINCE_ANNOTATION, "")),
+        held_since=known_time(annotations.get(HELD_SINCE_ANNOTATION, "")),
     )
-
-
-def _moment(text: str) -> datetime | None:
-    """Parse a time with a time zone; None if it is not one."""
-    try:
-        return parse_time(text)
-    except ValueError:
-        return None

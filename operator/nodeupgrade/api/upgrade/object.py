@@ -14,7 +14,6 @@ from nodeupgrade.api.schema.validation import validate
 from nodeupgrade.api.upgrade.frozen import frozen_digest
 from nodeupgrade.api.upgrade.spec import SPEC, UpgradeSpec
 from nodeupgrade.api.upgrade.status import UpgradeStatus
-from nodeupgrade.text import parse_time
 
 FINALIZER = "nodeupgrade.dev/finish-in-flight"
 PAUSE_ANNOTATION = "nodeupgrade.dev/pause"
@@ -97,7 +96,7 @@ def parse_upgrade(body: Json) -> Upgrade:
         status=from_json(UpgradeStatus, body.get("status", {}), "status"),
         deleting="deletionTimestamp" in metadata,
         finalizers=tuple(metadata.get("finalizers") or ()),
-        created_at=parse_time(created) if created else None,
+        created_at=from_json(datetime, created, "metadata.creationTimestamp") if created else None,
         paused_by_annotation=annotations.get(PAUSE_ANNOTATION) == "true",
         approvals=_approvals(metadata, annotations.get(APPROVE_ANNOTATION, "")),
         retry=annotations.get(RETRY_ANNOTATION, "")[:RETRY_TOKEN_LENGTH],

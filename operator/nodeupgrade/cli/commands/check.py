@@ -51,6 +51,7 @@ from nodeupgrade.fleet.leadership.election import DURATION, RETRY, LeaseRecord
 from nodeupgrade.fleet.leadership.lease import read
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.text import known_time
 
 DEPLOYMENT = "nodeupgrade-operator"
 FOUR_EYES = "four-eyes.nodeupgrade.dev"
@@ -183,10 +184,8 @@ async def _operator(world: World, kube: KubeApi) -> Found:
 
 
 def _is_recent(lease: LeaseRecord, now: datetime) -> bool:
-    try:
-        return abs(now - datetime.fromisoformat(lease.renewed_at)) < DURATION
-    except (ValueError, TypeError):  # it is written by others, and may be no time, or one without a zone
-        return False
+    renewed = known_time(lease.renewed_at)  # it is written by others, and may be no time
+    return renewed is not None and abs(now - renewed) < DURATION
 
 
 def _waiting(pod: Json) -> str:

@@ -1,7 +1,9 @@
 """`nodeupgrade status`: show the state of rollouts, once or until they end."""
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +12,13 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from nodeupgrade.api.task.object import Task
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.cli.console import console, say, show
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import Seconds, World
 from nodeupgrade.cli.inputs.clusters import Clusters, on_clusters
 from nodeupgrade.cli.inputs.completion import rollouts
+from nodeupgrade.cli.inputs.fleet import read_fleet
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, NO_CLUSTER, OK, TIME_IS_OVER, called, command
 from nodeupgrade.cli.reports.clusters import ClusterReport
@@ -22,7 +26,9 @@ from nodeupgrade.cli.reports.overview import Overview, overview
 from nodeupgrade.cli.screens import status
 from nodeupgrade.cli.screens.clusters import screen_of_clusters
 from nodeupgrade.cli.screens.formatting import to_the_second
-from nodeupgrade.cluster.kube_api import KubeApi, UnavailableError
+from nodeupgrade.cluster.kube_api import ForbiddenError, KubeApi, UnavailableError
+from nodeupgrade.fleet.decide.membership import view_rollout
+from nodeupgrade.fleet.decide.node_state import Place
 
 Look = Callable[[], Awaitable[Sequence[Overview]]]
 Draw = Callable[[Sequence[Overview]], RenderableType]
@@ -144,7 +150,12 @@ async def _of_several(clusters: Clusters, *, name: str | None, watched: bool, ou
 )
 @click.argument("name", required=False, shell_complete=rollouts)
 @click.option("--watch", "-w", "watched", is_flag=True, help="Follow the rollouts shown until all of them end.")
-@click.option("--verbose", "-v", is_flag=True, help="With NAME: every node with its steps, and all conditions.")
+@click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    help="With NAME: every node with its steps, who is skipped, and all conditions.",
+)
 @click.option("--timeout", "limit", type=Seconds(), help="With --watch: how long to wait.")
 @click.option(
     "--interval", type=Seconds(), callback=_positive, help="With --watch: time between updates.  [default: 2s]"
@@ -180,7 +191,9 @@ async def status_command(
 
     async def look() -> list[Overview]:
         return await (
-            _every(world, kube, whole=watched) if name is None else _named(world, kube, name, verbose=verbose)
+            _every(world, kube, whole=watched)
+            if name is None
+            else _named(world, kube, name, verbose=verbose, once=not watched)
         )
 
     def draw(found: Sequence[Overview]) -> RenderableType:
@@ -201,8 +214,8 @@ async def status_command(
     return OK
 
 
-async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> list[Overview]:
-    """Read one rollout; ``verbose`` with the tasks of all its nodes."""
+async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool, once: bool) -> list[Overview]:
+    """Read one rollout; ``verbose`` with the tasks of all its nodes and, if it is done ``once``, those it skips."""
     upgrade = await cluster_objects.upgrade(kube, name)
     if verbose:
         read = await cluster_objects.tasks(kube, rollout=name)
@@ -210,7 +223,21 @@ async def _named(world: World, kube: KubeApi, name: str, *, verbose: bool) -> li
         failed = (failure.node for failure in upgrade.status.failures)
         read = list((await cluster_objects.tasks_named(kube, {*upgrade.status.flying, *failed})).values())
     ours: dict[str, Task] = {task.name: task for task in read if task.spec.upgrade_ref.uid == upgrade.uid}
-    return [overview(upgrade, ours, world.now())]
+    seen = overview(upgrade, ours, world.now())
+    return [replace(seen, skipped=await _skipped(world, kube, upgrade)) if verbose and once else seen]
+
+
+async def _skipped(world: World, kube: KubeApi, upgrade: Upgrade) -> dict[str, tuple[str, ...]]:
+    """Return the nodes that a rollout skips now, by reason; none where the user may not read what tells."""
+    found = defaultdict[str, list[str]](list)
+    if upgrade.spec is None or not upgrade.status.skips:
+        return {}
+    with suppress(ForbiddenError):
+        rollout = view_rollout(await read_fleet(kube, upgrade), upgrade.spec, world.now())
+        for member in rollout.members.values():
+            if member.place is Place.SKIPPED:
+                found[member.reason.value].append(member.node)
+    return {reason: tuple(nodes) for reason, nodes in found.items()}
 
 
 async def _every(world: World, kube: KubeApi, *, whole: bool) -> list[Overview]:

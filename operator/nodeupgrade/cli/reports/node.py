@@ -13,6 +13,7 @@ from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.reports.account import account
+from nodeupgrade.cli.reports.failures import found_by
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.fleet.decide.admission import accept
@@ -54,6 +55,7 @@ class NodeMembership:
     place: Place  # its state in the rollout, with reason and message
     reason: str = ""
     message: str = ""
+    check: str = ""  # name of the check that found the reason; empty if none did, or if that is not known
     waits: str = ""  # why it is not being upgraded, as a sentence; empty if it does not wait
 
 
@@ -128,6 +130,7 @@ def membership(rollout: RolloutView, name: NodeName, now: datetime) -> NodeMembe
         place=member.place,
         reason=member.reason.value if has_reason else "",
         message=member.message,
+        check=member.check or (found_by(member.task) if has_reason and member.task is not None else ""),
         waits=_waits(rollout, member, number, now) if member.place is Place.PENDING else "",
     )
 

@@ -41,6 +41,7 @@ class Overview:
     estimate: Estimate | None = None
     # by node, as far as they were read; at least those of its nodes in flight
     tasks: Mapping[str, Task] = field(default_factory=dict)
+    skipped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # nodes by reason, if they were read
 
     @property
     def status(self) -> UpgradeStatus:

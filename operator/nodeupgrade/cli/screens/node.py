@@ -80,6 +80,8 @@ def _membership(member: NodeMembership, status: UpgradeStatus, task: Task | None
         yield "Waits for", Text(member.waits, BUSY)
     if member.reason:
         yield "Because", f"{member.reason}: {member.message}" if member.message else member.reason
+        if member.check:
+            yield "Found by", member.check
         known = known_reason(member.reason)
         if member.place is Place.FINISHED and known is not None and known is not Reason.SUCCEEDED:
             yield "Do", known.remedy

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType, group
 
 from nodeupgrade.api.upgrade.status import Condition, ConditionType, Counts, WaveState, WaveStatus
 from nodeupgrade.api.wording import counted
-from nodeupgrade.cli.console import Text
+from nodeupgrade.cli.console import Text, stacked
 from nodeupgrade.cli.program import called
 from nodeupgrade.cli.reports.failures import Failure
 from nodeupgrade.cli.reports.overview import Flying, Overview
@@ -36,6 +36,7 @@ from nodeupgrade.cli.screens.formatting import (
     spaced,
     to_the_second,
 )
+from nodeupgrade.findings.finding import named
 
 
 @group()
@@ -54,7 +55,8 @@ def by_reason(name: str, found: tuple[Failure, ...], now: datetime) -> Iterator[
             if each.restarted:
                 message = f"{message.removesuffix('.')}; restarted: {', '.join(each.restarted)}"
             row = (each.node, each.result, each.wave, each.step)
-            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), message)
+            told = stacked(filter(None, (message, each.check and f"found by {each.check}")))
+            drawn.add_row(*(cell or NOTHING for cell in row), since(each.time, now), told)
         yield drawn
 
 
@@ -164,7 +166,7 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
         yield "Checked", f"{counted(preview.checked, 'node')}, {refused}; {preview.rewritten} hashes to rewrite"
         yield "Plain swap", f"would restart {counted(preview.would_restart, 'container')}"
     if status.skips:
-        yield "Skipped", ", ".join(f"{number} {reason}" for reason, number in sorted(status.skips.items()))
+        yield "Skipped", ", ".join(_skipped(seen, *each) for each in sorted(status.skips.items()))
     if status.started_at:
         until = status.completed_at or now
         ended = f", ended {to_the_second(status.completed_at)}" if status.completed_at else ""
@@ -176,6 +178,11 @@ def _facts(seen: Overview, ready: Condition, now: datetime) -> Iterator[tuple[st
     if seen.estimate:
         rate = f"at the rate so far, {seen.estimate.nodes_per_hour:g} nodes an hour"
         yield "Expected end", f"{ahead(seen.estimate.completion, now)}, {rate}"
+
+
+def _skipped(seen: Overview, reason: str, number: int) -> str:
+    nodes = f" ({named(seen.skipped[reason])})" if reason in seen.skipped else ""
+    return f"{number} {reason}{nodes}"
 
 
 def counts_in_words(counts: Counts) -> str:

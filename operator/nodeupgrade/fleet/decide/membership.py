@@ -209,7 +209,7 @@ def after_checks(member: NodeState) -> NodeState:
         return member
     place = Place.SKIPPED if finding.weight is Severity.SKIP else Place.REFUSED
     place = Place.HELD if finding.reason in {Reason.HELD_BY_ANNOTATION, Reason.HELD_BY_POD} else place
-    return replace(member, place=place, reason=finding.reason, message=finding.message)
+    return replace(member, place=place, reason=finding.reason, message=finding.message, check=finding.check)
 
 
 def _is_held_at_retry(candidate: Candidate) -> bool:

@@ -49,6 +49,7 @@ class NodeState:
     # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
     reason: Reason = Reason.PROGRESSING
     message: str = ""
+    check: str = ""  # name of the check of the control plane by which it is HELD, SKIPPED or REFUSED
     task: Task | None = None  # the task by which the rollout claims it; None if it is not claimed
     view: NodeView | None = None  # the Node; None if it does not exist
     record: NodeFailure | None = None  # the failure of this very Node that is on record; None if there is none

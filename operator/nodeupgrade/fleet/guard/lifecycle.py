@@ -28,9 +28,9 @@ from nodeupgrade.fleet.guard.requirement import (
     node_ended,
     node_guard_end,
     own_entry,
-    parse_time,
     whole_seconds,
 )
+from nodeupgrade.text import known_time, parse_time
 
 LIFTING = timedelta(minutes=2)
 """How long after its verdict a node keeps its slot while the API server refuses to lift its guard."""
@@ -145,11 +145,11 @@ def _lifted(parameters: GuardParameters, task: Task, changes: Mapping[str, str |
 def reports_by(parameters: GuardParameters | None, task: Task) -> datetime | None:
     """Return when the kubelet has had time to report the node unready since the guard ended; None without a guard."""
     if parameters is not None:
-        lifted = parse_time(parameters.data.get(LIFTED_KEY + task.name, ""))
+        lifted = known_time(parameters.data.get(LIFTED_KEY + task.name, ""))
         ends = lifted or node_guard_end(parameters, task.name)
     elif (runs_by := task.spec.guard.kubelet_runs_by) is not None:
         written = entries(task.name, runs_by, task.spec.verify)
-        ends = max(map(datetime.fromisoformat, written.values()))
+        ends = max(map(parse_time, written.values()))
     else:
         ends = None
     return None if ends is None else ends + STATUS_REPORT
@@ -175,7 +175,7 @@ def _answer(
 def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: datetime) -> RaiseGuard | None:
     """Return the action that restores removed entries, or None if they exist or have expired."""
     written = entries(task.name, runs_by, task.spec.verify)
-    over = now >= max(map(datetime.fromisoformat, written.values()))
+    over = now >= max(map(parse_time, written.values()))
     if task.name in parameters.data or _has_ended(parameters, task) or over:
         return None
     return RaiseGuard(
@@ -205,7 +205,7 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
     end = node_guard_end(parameters, task.name)
     if _has_ended(parameters, task) and (before := task.spec.guard.kubelet_runs_by) is not None:
         own = own_entry(task.name, before, task.spec.verify)
-        end = max(map(datetime.fromisoformat, own.values()), default=None)
+        end = max(map(parse_time, own.values()), default=None)
         changes |= {**own, LIFTED_KEY + task.name: None}
     if end is None or end <= now:
         return None

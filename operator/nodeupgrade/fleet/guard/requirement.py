@@ -19,6 +19,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.fleet.actions import GuardParameters
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.text import known_time
 
 GUARD_NAME = "nodeupgrade-readiness-guard"
 """Name of the ConfigMap, in the operator's namespace."""
@@ -86,7 +87,7 @@ def keys_of(parameters: GuardParameters, node: NodeName) -> tuple[str, ...]:
 
 def node_guard_end(parameters: GuardParameters, node: NodeName) -> datetime | None:
     """Return when the guard of the Node itself ends, or None if it has none."""
-    return parse_time(parameters.data.get(_NODE_KEY + node, ""))
+    return known_time(parameters.data.get(_NODE_KEY + node, ""))
 
 
 def unused_keys(
@@ -113,14 +114,5 @@ def whole_seconds(moment: datetime) -> datetime:
 
 def is_over(value: str, now: datetime) -> bool:
     """Report whether an entry of the guard is swept: it ended ``SWEPT_AFTER`` ago, or has no valid time."""
-    moment = parse_time(value)
+    moment = known_time(value)
     return moment is None or now >= moment + SWEPT_AFTER
-
-
-def parse_time(value: str) -> datetime | None:
-    """Parse a time; None if it is malformed or has no time zone, since such an entry guards nothing."""
-    try:
-        moment = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return None if moment.tzinfo is None else moment

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from nodeupgrade.text import parse_json
+from nodeupgrade.text import parse_pairs, struct_fields
 
 
 def fields(data: bytes | None) -> Mapping[str, Any]:
@@ -20,7 +20,4 @@ def read_fields(data: bytes) -> Mapping[str, Any]:
     Raises:
         ValueError: it is not a JSON object.
     """
-    document = parse_json(data)
-    if not isinstance(document, dict):
-        raise ValueError("it is not a JSON object")  # noqa: TRY004 - it is content, not a type
-    return {name.lower(): value for name, value in document.items()}
+    return struct_fields(parse_pairs(data))

@@ -8,7 +8,6 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import RejectedPod
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.agent_pods import RUN_LABEL
-from nodeupgrade.cluster.clock_offset import moment
 from nodeupgrade.cluster.pod_owner import controller_of
 from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.findings.check import Found, check
@@ -17,6 +16,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from nodeupgrade.text import known_time
 
 
 def active(facts: NodeFacts) -> Iterator[Pod]:
@@ -90,7 +90,7 @@ def _crashes(facts: NodeFacts, status: Json) -> bool:
         return True
     now = state.get("terminated") or {}  # between its end and the back-off
     last = now if now.get("exitCode") else (status.get("lastState") or {}).get("terminated") or {}
-    ended = moment(last.get("finishedAt"))
+    ended = known_time(last.get("finishedAt"))
     return ("running" in state or last is now) and ended is not None and facts.now - ended < RECENTLY
 
 
@@ -101,7 +101,7 @@ def _is_restarted(pod: Pod, name: str) -> bool:
 
 def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
     seconds = pod.spec.get("activeDeadlineSeconds")
-    began = moment(pod.status.get("startTime"))
+    began = known_time(pod.status.get("startTime"))
     if not isinstance(seconds, int) or began is None:
         return False
     return (facts.now - began).total_seconds() + facts.lasts.total_seconds() >= seconds

@@ -1,12 +1,14 @@
 """Gather which devices containers may use, and which of them a ``daemon-reload`` takes. Changes nothing."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import PodCgroups
@@ -23,6 +25,7 @@ UNIFIED = PurePosixPath("/sys/fs/cgroup")
 MEMBERS = "cgroup.procs"
 BELOW = ("", "container", "init.scope", "init")
 """Where a container's processes are: below its cgroup with crun, with systemd, and with Docker in the container."""
+DEVICES_LIST = "devices.list"
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
 _GPU = re.compile(rb"^(?:[^ \n]+ ){4}/dev/nvidia([0-9]{1,3}) ", re.MULTILINE)
@@ -43,7 +46,7 @@ class Scope(NamedTuple):
     """The cgroup of a container, as systemd manages it."""
 
     unit: str
-    path: PurePosixPath | None  # of the kernel's list of its devices; None on cgroup v2, where there is none
+    path: PurePosixPath  # of the kernel's list of its devices; on cgroup v2, where there is none, of the cgroup
     rules: tuple[DeviceRule, ...]  # what it may use; on cgroup v2, the GPUs that are mounted in it
     lost: tuple[DeviceRule, ...]  # those of them that a reload takes
 
@@ -58,7 +61,7 @@ def device_access(files: FilesView, services: ServicesView, inventory: Inventory
     kept = {
         str(scope.path): tuple(str(rule) for rule in scope.rules if rule not in scope.lost and not is_common(rule))
         for scope in scopes
-        if scope.path is not None
+        if scope.path.name == DEVICES_LIST
     }
     return DeviceAccess(
         fragile={_label(inventory, scope.unit): tuple(map(str, scope.lost)) for scope in scopes if scope.lost},
@@ -78,16 +81,63 @@ def require_harmless_reload(files: FilesView, services: ServicesView) -> None:
         StepFailed: it would, or something cannot be read.
     """
     for scope in _scopes(files, services):
-        if scope.lost:
-            raise StepFailed(
-                f"{scope.unit} may use {', '.join(map(str, scope.lost))}, which systemd does not know of: a "
-                "daemon-reload would take that away",
-                reason=Reason.DEVICES_WOULD_BE_LOST,
-            )
+        _require_nothing_lost(scope)
+
+
+def found_harmless(files: FilesView, services: ServicesView) -> dict[str, JsonValue]:
+    """Require the same, and return what that rests on: by scope, where its devices are seen and a digest of them.
+
+    Raises:
+        StepFailed: as require_harmless_reload().
+    """
+    found: dict[str, JsonValue] = dict.fromkeys(services.scope_names(), "")
+    for scope in _scopes(files, services):
+        _require_nothing_lost(scope)
+        found[scope.unit] = f"{_digest(scope.rules)} {scope.path}"
+    return found
+
+
+def require_still_harmless(files: FilesView, services: ServicesView, found: JsonValue) -> None:
+    """Require the same without a kubelet, where every tenth of a second counts.
+
+    What systemd knows of hundreds of scopes takes it a second to tell, but it changes only with a new scope, or at the
+    runtime's request, which then changes the kernel's list as well. Unless one of these is seen, what was found holds.
+
+    Args:
+        files: the node's files.
+        services: its service manager.
+        found: what found_harmless() returned; None if it is not known.
+
+    Raises:
+        StepFailed: as require_harmless_reload().
+    """
+    if not isinstance(found, Mapping) or not _holds(files, services, found):
+        require_harmless_reload(files, services)
+
+
+def _holds(files: FilesView, services: ServicesView, found: Mapping[str, JsonValue]) -> bool:
+    present = services.scope_names()
+    seen = (str(found[unit]).partition(" ") for unit in present & found.keys() if found[unit])
+    return present <= found.keys() and all(
+        _digest(_usable(files, PurePosixPath(path))) == digest for digest, _, path in seen
+    )
+
+
+def _digest(rules: Iterable[DeviceRule]) -> str:
+    return sha256("\n".join(sorted(map(str, rules))).encode()).hexdigest()[:16]
+
+
+def _require_nothing_lost(scope: Scope) -> None:
+    if scope.lost:
+        raise StepFailed(
+            f"{scope.unit} may use {', '.join(map(str, scope.lost))}, which systemd does not know of: a "
+            "daemon-reload would take that away",
+            reason=Reason.DEVICES_WOULD_BE_LOST,
+        )
 
 
 def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
-    """Yield the scopes that may use devices.
+    """Yield the scopes whose devices systemd limits.
 
     Cgroup v1 says what a container may use. On cgroup v2 no file does, so GPUs count that are mounted in a container,
     as the legacy hook of NVIDIA's container toolkit does.
@@ -101,10 +151,13 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
         group = devices.group.lstrip("/")
         if not group or not devices.limited:
             continue
-        path = None if hierarchy is None else hierarchy / group / "devices.list"
-        rules = tuple(_mounted_gpus(files, UNIFIED / group)) if path is None else _granted(files, path)
-        if rules:
-            yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
+        path = UNIFIED / group if hierarchy is None else hierarchy / group / DEVICES_LIST
+        rules = _usable(files, path)
+        yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
+
+
+def _usable(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
+    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path))
 
 
 def _label(inventory: Inventory, unit: str) -> str:

@@ -12,6 +12,7 @@ from nodeupgrade.kubelet.probe_delay import keeps_probes
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.journal.journal import Journal, Outcome
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.text import parse_time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def probes_forgotten_at(plan: RunPlan, journal: Journal) -> datetime | None:
     if report is None or started is None or report.outcome is Outcome.DEGRADED:
         return None
     version = plan.to_version if report.outcome is Outcome.UPGRADED else plan.from_version
-    return None if keeps_probes(KubeletVersion.parse(version)) else datetime.fromisoformat(started)
+    return None if keeps_probes(KubeletVersion.parse(version)) else parse_time(started)
 
 
 def report_of(journal: Journal) -> RunReport | None:
@@ -71,7 +72,7 @@ def census(writers: Iterable[str | None], at: datetime) -> HashCensus:
 def as_planned(plan: RunPlan) -> HashCensus | None:
     """Return what was found when a run was planned; ``None`` if the plan does not say when that was."""
     at = plan.examined_at
-    return None if at is None else census(_writers(plan), datetime.fromisoformat(at))
+    return None if at is None else census(_writers(plan), parse_time(at))
 
 
 def as_left(plan: RunPlan, report: RunReport, at: datetime) -> HashCensus | None:

@@ -42,6 +42,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.static_pod_uids import Pins
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.report import RunReport, as_left, as_planned
+from nodeupgrade.text import parse_time
 
 NAMED = 3
 
@@ -83,8 +84,8 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         manifests=() if summary is None else left_manifests(plan, upgraded=summary.outcome is Outcome.UPGRADED),
         shield=_shield(plan, journal),
         hazards=hazards(plan.warnings),
-        started_at=datetime.fromisoformat(journal.records[0].at) if journal.records else None,
-        finished_at=None if finished is None else datetime.fromisoformat(finished.at),
+        started_at=_moment(journal.records[0]) if journal.records else None,
+        finished_at=None if finished is None else _moment(finished),
     )
 
 
@@ -246,7 +247,7 @@ def _step(journal: Journal, step: Step) -> StepStatus | None:
 
 
 def _moment(record: Record) -> datetime:
-    return datetime.fromisoformat(record.at)
+    return parse_time(record.at)
 
 
 def kubelet_status(plan: RunPlan, summary: RunReport | None) -> KubeletStatus:

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -44,6 +45,8 @@ var readers = map[string]func([]byte) (any, error){
 	"base64":   readBase64,
 	"integer":  readInteger,
 	"port":     readPort,
+	"fields":   readFields,
+	"daemon":   readDaemon,
 }
 
 func main() {
@@ -222,4 +225,58 @@ func scalar(text []byte) ([]byte, error) {
 		return nil, errors.New("there is no value")
 	}
 	return converted, err
+}
+
+// readFields reads JSON into a struct, as kubelets read their state files.
+func readFields(text []byte) (any, error) {
+	var state struct {
+		PolicyName string            `json:"policyName"`
+		Kept       bool              `json:"kept"`
+		Number     int64             `json:"number"`
+		List       []string          `json:"list"`
+		Entries    map[string]string `json:"entries,omitempty"`
+	}
+	if err := json.Unmarshal(text, &state); err != nil {
+		return nil, err
+	}
+	list, entries := state.List, state.Entries
+	if list == nil {
+		list = []string{}
+	}
+	if entries == nil {
+		entries = map[string]string{}
+	}
+	return []any{state.PolicyName, state.Kept, state.Number, list, entries}, nil
+}
+
+// readDaemon reads daemon.json as dockerd does: names that are not those of options are refused before the values are
+// read into a struct, which would have taken them in any case.
+func readDaemon(text []byte) (any, error) {
+	var written map[string]any
+	if err := json.Unmarshal(text, &written); err != nil {
+		return nil, err
+	}
+	for name := range written {
+		switch name {
+		case "data-root", "graph", "exec-root", "hosts", "live-restore", "debug", "log-level":
+		default:
+			return nil, fmt.Errorf("%q is no option", name)
+		}
+	}
+	var set struct {
+		Root     string   `json:"data-root"`
+		Graph    string   `json:"graph"`
+		ExecRoot string   `json:"exec-root"`
+		Hosts    []string `json:"hosts"`
+		Restore  bool     `json:"live-restore"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return nil, err
+	}
+	hosts := set.Hosts
+	if hosts == nil {
+		hosts = []string{}
+	}
+	root := cmp.Or(set.Root, set.Graph, "/var/lib/docker")
+	return []any{root, cmp.Or(set.ExecRoot, "/var/run/docker"), hosts, set.Restore}, nil
 }

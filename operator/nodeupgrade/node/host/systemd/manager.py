@@ -124,6 +124,10 @@ class SystemdManager:
     def devices(self) -> dict[str, UnitDevices]:
         return {name: properties.devices_of(shown) for name, shown in self._systemctl.show_all(SCOPES, DEVICES).items()}
 
+    def scope_names(self) -> frozenset[str]:
+        listed = self._systemctl.run("list-units", "--no-legend", "--full", "--plain", "--", SCOPES)
+        return frozenset(word for word in words(listed) if word.endswith(".scope") and UNIT_NAME.fullmatch(word))
+
     def shuts_down(self) -> bool:
         """Report whether systemd is stopping everything, or logind is about to have it do so.
 

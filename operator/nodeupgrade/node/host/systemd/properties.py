@@ -3,14 +3,13 @@
 import re
 import shlex
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd.units import UnitCommand
-from nodeupgrade.text import lines, number, trimmed
+from nodeupgrade.text import known_time, lines, number, trimmed
 
 EXEC_COMMAND = re.compile(r"\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.DOTALL)
 EXEC_NEXT = re.compile(r"\n(?=\{ path=)")
@@ -19,6 +18,7 @@ AMBIGUOUS = frozenset(";\"'\\$%")
 OLD_ENVIRONMENT_FILES = "EnvironmentFile"
 """The name under which systemd before 230 shows EnvironmentFiles."""
 ENVIRONMENT_FILE = re.compile(r"(.+) \(ignore_errors=(yes|no)\)")
+_MOMENT = re.compile("[A-Z][a-z]{2} ([0-9-]{10}) ([0-9:.]{8,15}) UTC")
 ESCAPED = re.compile(rb"\\x([0-9a-f]{2})")
 QUOTES = ('"', "'", "$'")
 
@@ -121,8 +121,6 @@ def awake_time_of(name: str, shown: Mapping[str, str]) -> AwakeTime | None:
 
 def moment_of(shown: str) -> float | None:
     """Return ``Sat 2026-11-21 05:45:28 UTC``, or with microseconds, in seconds since 1970; ``None`` for other text."""
-    fraction = ".%f" if "." in shown else ""
-    try:
-        return datetime.strptime(shown, f"%a %Y-%m-%d %H:%M:%S{fraction} UTC").replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return None
+    found = _MOMENT.fullmatch(shown)
+    moment = None if found is None else known_time(f"{found[1]}T{found[2]}Z")
+    return None if moment is None else moment.timestamp()

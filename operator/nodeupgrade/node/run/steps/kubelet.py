@@ -9,6 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.facts.device_access import found_harmless
 from nodeupgrade.node.failpoints.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -22,6 +23,7 @@ from nodeupgrade.node.run.start_preconditions import require_digest
 from nodeupgrade.node.run.started_program import ProgramWatch
 from nodeupgrade.node.run.static_pod_recreation import are_recreated
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
+from nodeupgrade.node.run.steps.files import DEVICES, reloads_without_kubelet
 
 FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
@@ -36,8 +38,12 @@ class StopKubelet(StepActions):
     """Fence and stop the kubelet, so that nothing else can start it."""
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-        """Return the state files while a kubelet runs: what pods put in their place once it is stopped is replaced."""
-        return kubelet_state.save(node, plan, {})
+        """Return the state files while a kubelet runs: what pods put in their place once it is stopped is replaced.
+
+        Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
+        """
+        saved = kubelet_state.save(node, plan, {})
+        return saved | {DEVICES: found_harmless(node.files, node.services)} if reloads_without_kubelet(plan) else saved
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Fence before stopping, so that no automatic restart can happen in between."""

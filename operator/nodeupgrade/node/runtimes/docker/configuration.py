@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.text import parse_json, words
+from nodeupgrade.text import field_name, parse_pairs, struct_fields, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,8 @@ INHERITED = "fd://"
 VALUED = {"config-file": "", "data-root": "data-root", "graph": "graph", "exec-root": "exec-root", "host": "hosts"}
 SHORT = {"-g": "--graph", "-H": "--host"}
 LIVE_RESTORE = "live-restore"
+READ = frozenset({*VALUED.values(), LIVE_RESTORE}) - {""}
+"""Options of daemon.json that are read here."""
 TRUE = frozenset({"", "true", "1", "t"})
 
 
@@ -52,17 +54,17 @@ def read_configuration(words: tuple[str, ...], content: bytes | None) -> Dockerd
         if flag in flags and key in document:
             raise UnusableConfiguration(f"{key} is set by a flag and in daemon.json, which dockerd rejects")
     root = _last(flags, "data-root") or _last(flags, "graph") or _text(document, "data-root", "graph") or DEFAULT_ROOT
-    listed = document.get("hosts", [])
-    if not isinstance(listed, list):
-        raise UnusableConfiguration("hosts in daemon.json is not a list")
-    restore = document.get(LIVE_RESTORE, False)
-    if not isinstance(restore, bool):
+    listed = [] if document.get("hosts") is None else document["hosts"]
+    if not isinstance(listed, list) or not all(isinstance(host, str | None) for host in listed):
+        raise UnusableConfiguration("hosts in daemon.json is not a list of texts")
+    restore = document.get(LIVE_RESTORE)
+    if not isinstance(restore, bool | None):
         raise UnusableConfiguration(f"{LIVE_RESTORE} in daemon.json is neither true nor false")
     return DockerdConfiguration(
         root=root,
         exec_root=_last(flags, "exec-root") or _text(document, "exec-root") or DEFAULT_EXEC_ROOT,
-        hosts=tuple(flags.get("host", map(str, listed))) or (DEFAULT_HOST,),
-        live_restore=restore or (_last(flags, LIVE_RESTORE) or "false").lower() in TRUE,
+        hosts=tuple(flags.get("host", (host or "" for host in listed))) or (DEFAULT_HOST,),
+        live_restore=bool(restore) or (_last(flags, LIVE_RESTORE) or "false").lower() in TRUE,
     )
 
 
@@ -100,12 +102,14 @@ def _flags(words: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def _document(content: bytes | None) -> Mapping[str, object]:
+    """Read daemon.json as dockerd does: a name that is not exactly an option's keeps it from starting."""
     try:
-        document = parse_json(content) if content else {}
+        pairs = parse_pairs(content) if content else []
+        document = struct_fields(pairs)
     except ValueError as error:
-        raise UnusableConfiguration(f"daemon.json is not JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise UnusableConfiguration("daemon.json is not an object")
+        raise UnusableConfiguration(f"daemon.json is not JSON that dockerd reads: {error}") from error
+    if wrong := [name for name, _ in pairs if name not in READ and field_name(name) in READ]:
+        raise UnusableConfiguration(f"{wrong[0]} in daemon.json is not {field_name(wrong[0])}, and dockerd rejects it")
     return document
 
 
@@ -114,6 +118,9 @@ def _last(flags: Mapping[str, list[str]], name: str) -> str:
 
 
 def _text(document: Mapping[str, object], *names: str) -> str:
+    for name in names:
+        if not isinstance(document.get(name), str | None):
+            raise UnusableConfiguration(f"{name} in daemon.json is not a text")
     return next((str(document[name]) for name in names if document.get(name)), "")
 
 

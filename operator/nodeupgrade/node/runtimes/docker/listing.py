@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from math import trunc
 from typing import Any
 
@@ -16,7 +15,7 @@ from nodeupgrade.node.runtimes.cri.listing import sort_inventory
 from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL, Document
 from nodeupgrade.node.runtimes.docker.metadata import ANNOTATION, HASH_LABELS
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
-from nodeupgrade.text import integer, lines, number, words
+from nodeupgrade.text import integer, lines, number, parse_time, words
 
 CONTAINER, SANDBOX = "container", "podsandbox"
 """Values of TYPE_LABEL."""
@@ -32,7 +31,7 @@ STATES = {
 }
 NAME = re.compile(r"/k8s_[^_]+_[^_]+_[^_]+_[^_]+_([0-9]{1,9})(?:_[0-9a-f]+)?")
 """k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT; after a conflict of names, a number more."""
-TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII)
+FRACTION = re.compile("[.,]([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +102,11 @@ def parse_nanoseconds(text: str) -> int | None:
     Raises:
         ValueError: this is not a time.
     """
-    if (found := TIME.fullmatch(text)) is None:
-        raise ValueError(f"{text!r} is not a time")
-    moment = datetime.fromisoformat(found[1] + ("+00:00" if found[3] == "Z" else found[3])).astimezone(UTC)
+    moment = parse_time(text).replace(microsecond=0)
     if moment.year <= 1:
         return None
-    return trunc(moment.timestamp()) * 1_000_000_000 + (number((found[2] or "0").ljust(9, "0")) or 0)
+    found = FRACTION.search(text)
+    return trunc(moment.timestamp()) * 1_000_000_000 + (number((found[1] if found else "")[:9].ljust(9, "0")) or 0)
 
 
 def _container(entry: Document, about: Details, processes: ProcessTable, *, full: bool) -> ContainerInstance:

@@ -31,6 +31,13 @@ DEFAULT = DockerdConfiguration(
             b'{"live-restore": true, "data-root": "/d", "exec-root": "/e", "hosts": ["tcp://x", "fd://"]}',
             ("/d", "/e", ("tcp://x", "fd://"), True),
         ),
+        ("", b'{"hosts": null, "data-root": null, "exec-root": null, "live-restore": null}', DEFAULT),
+        (
+            "",
+            b'{"live-restore": true, "live-restore": null, "data-root": "/a", "data-root": "/b", "data-root": null}',
+            ("/b", "/var/run/docker", DEFAULT.hosts, True),
+        ),
+        ("", b'{"hosts": ["fd://"], "hosts": null}', DEFAULT),
         ("", b'{"graph": "/g", "live-restore": false}', ("/g", "/var/run/docker", DEFAULT.hosts, False)),
     ],
 )
@@ -46,8 +53,13 @@ def test_settings_are_those_of_the_flags_and_the_file(
 @pytest.mark.parametrize(
     ("words", "content", "why"),
     [
-        ("", b"{", "not JSON"),
-        ("", b"[]", "not an object"),
+        ("", b"{", "not JSON that dockerd reads"),
+        ("", b"[]", "not a JSON object"),
+        ("", b'{"Live-Restore": true}', "Live-Restore in daemon.json is not live-restore, and dockerd rejects it"),
+        ("", b'{"hosts": 0}', "not a list of texts"),
+        ("", b'{"hosts": [1]}', "not a list of texts"),
+        ("", b'{"data-root": 1}', "data-root in daemon.json is not a text"),
+        ("-H fd://", b'{"hosts": null}', "by a flag and in daemon.json"),
         ("", b'{"hosts": "fd://"}', "not a list"),
         ("", b'{"live-restore": "true"}', "neither true nor false"),
         ("-H fd://", b'{"hosts": ["fd://"]}', "by a flag and in daemon.json"),

@@ -19,11 +19,18 @@ from tests.builders.docker_node import Node
         ("1970-01-01T00:00:01.5Z", 1_500_000_000),
         ("1970-01-01T00:00:01.000000007Z", 1_000_000_007),
         ("1970-01-01T01:00:01.2+01:00", 1_200_000_000),
+        ("1969-12-31T23:59:59.5Z", -500_000_000),
         ("0001-01-01T00:00:00Z", None),
     ],
 )
 def test_times_are_exact(text: str, expected: int | None) -> None:
     assert parse_nanoseconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00", "1970-01-01", 5])
+def test_what_is_no_time_is_the_readings_error(text: Any) -> None:
+    with pytest.raises(StepFailed, match="cannot read"):
+        read_details(inspected(9) | {"Created": text})
 
 
 def listed(kind: str, **more: str) -> dict[str, Any]:
