@@ -48,11 +48,17 @@ class ExecutorService:
             Refused: systemd cannot run it, or would take a device from a container.
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
-        self.require_harmless_reload()
         root = self.bundles.stage()
-        if problem := units.try_out(self.host.files, self.host.services, root):
+        try:
+            self._try_out(root)
+        except Refused:
             if not self.is_needed():
                 self.bundles.remove()
+            raise
+
+    def _try_out(self, root: PurePosixPath) -> None:
+        self.require_harmless_reload()  # staging took a while
+        if problem := units.try_out(self.host.files, self.host.services, root):
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
                 f"systemd cannot run the executor from {root}: {problem}; ensure that programs may be executed there "
@@ -83,10 +89,15 @@ class ExecutorService:
     def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.
 
+        Once an executor has begun, its kubelet may be down, which does not wait for a device.
+
         Raises:
+            Refused: systemd would take a device from a container while it reads the units.
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
         roots, kubelets = self._stage(), self._kubelets_environment(plan)
+        if not self.run_store.read_journal(plan.run_id).records:
+            self.require_harmless_reload()
         units.install(self.host.files, self.host.services, roots, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
