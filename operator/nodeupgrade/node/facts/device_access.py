@@ -25,8 +25,12 @@ BELOW = ("", "container", "init.scope", "init")
 """Where a container's processes are: below its cgroup with crun, with systemd, and with Docker in the container."""
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
-_GPU = re.compile(rb"^(?:[^ \n]+ ){4}/dev/nvidia([0-9]{1,3}) ", re.MULTILINE)
-"""The mount point of a GPU in a mount table, of which the author of a pod may make as much as the kernel allows."""
+_GPU = re.compile(rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - (?:dev)?tmpfs ", re.MULTILINE)
+"""A GPU in a mount table, of which the author of a pod may make as much as the kernel allows. It is mounted from /dev of
+the node, or of a container with the driver.
+"""
+_VOLUME = "/volumes/kubernetes.io~"
+"""In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +99,16 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
     known = services.devices()
     if not known:
         return
-    points = (each.point for each in mounts(mount_table(files)) if each.kind == "cgroup" and "devices" in each.options)
+    table = tuple(mounts(mount_table(files)))
+    points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
+    volumes = frozenset(each.source[0].encode() for each in table if _VOLUME in str(each.point))
     hierarchy, names = next(points, None), _names(files, services, known)
     for unit, devices in known.items():
         group = devices.group.lstrip("/")
         if not group or not devices.limited:
             continue
         path = None if hierarchy is None else hierarchy / group / "devices.list"
-        rules = tuple(_mounted_gpus(files, UNIFIED / group)) if path is None else _granted(files, path)
+        rules = tuple(_mounted_gpus(files, UNIFIED / group, volumes)) if path is None else _granted(files, path)
         if rules:
             yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
 
@@ -122,14 +128,14 @@ def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
         raise
 
 
-def _mounted_gpus(files: FilesView, group: PurePosixPath) -> Iterator[DeviceRule]:
+def _mounted_gpus(files: FilesView, group: PurePosixPath, volumes: frozenset[bytes]) -> Iterator[DeviceRule]:
     """Yield the GPUs that are mounted for a process of a cgroup, each to be read and written."""
     if (process := _process(files, group)) is None:
         return
     table = b""
     with suppress(StepFailed):  # it ends while it is read, or hides its own devices by more mounts than fit
         table = files.read(PurePosixPath(f"/proc/{process}/mountinfo"), limit=LARGEST_MOUNT_TABLE) or b""
-    for found in sorted({*_GPU.findall(table)}):
+    for found in sorted({minor for device, minor in _GPU.findall(table) if device not in volumes}):
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
 
 
