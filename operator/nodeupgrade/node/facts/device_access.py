@@ -26,8 +26,9 @@ BELOW = ("", "container", "init.scope", "init")
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
 _GPU = re.compile(rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - (?:dev)?tmpfs ", re.MULTILINE)
-"""A GPU in a mount table, of which the author of a pod may make as much as the kernel allows. It is mounted from /dev of
-the node, or of a container with the driver.
+"""A GPU in a mount table, of which the author of a pod may make as much as the kernel allows.
+
+It is mounted from the /dev of the node, or of a container with the driver.
 """
 _VOLUME = "/volumes/kubernetes.io~"
 """In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""

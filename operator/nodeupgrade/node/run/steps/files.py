@@ -72,17 +72,22 @@ class PinStaticPods(StepActions):
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore the manifests that we wrote; leave those that were changed since.
 
-        The record may stay, since its UIDs are still those that the old kubelet computes: its disk may be read-only.
+        One that cannot be read may stay, since it is no manifest any more, or names the UID of its pod. So may the
+        record, since its UIDs are still those that the old kubelet computes: its disk may be read-only.
         """
-        ours = {
-            pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content
-        }
+        ours, left = dict[str, JsonValue](), list[str]()
+        for pin in plan.pins:
+            try:
+                if node.files.read(PurePosixPath(pin.path)) == pin.content:
+                    ours[pin.path] = payload[pin.path]
+            except StepFailed as error:
+                left.append(str(error))
         _restore_contents(node, ours)
         try:
             _restore_contents(node, {path: payload[path] for path in (str(RECORD),) if path in payload})
         except StepFailed as error:
-            return str(error)
-        return None
+            left.append(str(error))
+        return "; ".join(left) or None
 
 
 def _adds(plan: RunPlan) -> bool:
