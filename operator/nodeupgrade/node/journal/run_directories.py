@@ -119,7 +119,10 @@ class RunStore(Messages):
             sync_directory(directory, self.disk)
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal stay, for a person.
+        """Remove the oldest finished runs beyond those to keep, of those that are reported.
+
+        The present one is not, and may seem to be the oldest if a clock was set back. Runs with a damaged journal stay,
+        for a person.
 
         From the others, remove what a killed executor, or an earlier version, left: the reserve, the before-images,
         and the files in ``/run``. The agent itself stops an executor that has recorded the end of its run. Its own
@@ -133,7 +136,8 @@ class RunStore(Messages):
             for path in (self._directory(run) / PLANNED_ARRIVALS, *map(self._mounted, volatile_files(run))):
                 with suppress(OSError):
                     self.disk.unlink(path)
-        for run in finished[: max(0, len(finished) - self.retained)]:
+        told = [run for run in finished if self.is_reported(run)]
+        for run in told[: max(0, len(finished) - self.retained)]:
             with suppress(OSError):
                 self._remove(self._directory(run))
 
