@@ -6,6 +6,7 @@ executor itself can roll it back.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -19,6 +20,7 @@ from nodeupgrade.node.bundle.bundles import Bundles
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import SPARE_EXECUTOR, Host
 from nodeupgrade.node.own_directories import RUNS
@@ -204,8 +206,8 @@ class ExecutorService:
     async def clean_up(self, plan: RunPlan) -> None:
         """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
 
-        The executor does the same at its end, unless it is killed or stopped before. A failure is retried, since a
-        timer may start a unit while it is being stopped; the next run removes what then remains.
+        The executor does the same at its end, unless it is killed before, or stopped here. A failure is retried, since
+        a timer may start a unit while it is being stopped; the next run removes what then remains.
         """
         for left in reversed(range(CLEAN_UP_TRIES)):
             try:
@@ -221,10 +223,14 @@ class ExecutorService:
         if self.is_needed(plan.run_id):
             return
         units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
-        ended = report_of(self.run_store.read_journal(plan.run_id))
+        journal = self.run_store.read_journal(plan.run_id)
+        ended = report_of(journal)
         keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
         for path in plan.temporary(keeping_old=keeping_old):
             self.host.files.remove(PurePosixPath(path))
+        for path in plan_in_effect(plan, journal).files():
+            with suppress(StepFailed):
+                self.host.files.tidy(PurePosixPath(path))
         self.bundles.retire()
         self.spares.remove()
 
