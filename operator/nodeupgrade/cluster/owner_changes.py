@@ -7,6 +7,7 @@ prove nothing. A change of one container excuses nothing that happens to another
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -14,6 +15,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.cluster.pods import Pod, Role
+from nodeupgrade.errors import StepFailed
 
 BY_TAINT = "DeletionByTaintManager"
 """Reason of an eviction from a node that was unreachable for too long, perhaps since its kubelet did not come back."""
@@ -84,8 +86,14 @@ class Evidence:
         )
 
     def with_manifests(self, planned: Planned, digest: Callable[[str], Digest | None]) -> "Evidence":
-        """Return this with the manifests as they are now; ``digest`` returns that of a file on the node."""
-        manifests = (Manifest(path=source.path, digest=digest(source.path)) for source in planned.manifests)
+        """Return this with the manifests as they are now; ``digest`` returns that of a file on the node.
+
+        One that cannot be read, such as a directory in its place, proves nothing, and keeps no run from ending.
+        """
+        manifests = list[Manifest]()
+        for source in planned.manifests:
+            with suppress(StepFailed):
+                manifests.append(Manifest(path=source.path, digest=digest(source.path)))
         return replace(self, manifests=tuple(manifests))
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 from nodeupgrade.errors import StepFailed
@@ -114,6 +114,7 @@ class SimulatedServices:
         lost: units whose files were in memory when the node rebooted, or were removed before systemd read its files.
         unstartable: units whose program systemd cannot execute and keeps restarting.
         scopes: what systemd knows of the devices of containers, by their unit.
+        stops: what a stop of a unit ends besides its main process, by its name: KillMode, and other units.
         runtime_command: the runtime's command line, as of the last time unit files were read.
     """
 
@@ -133,6 +134,7 @@ class SimulatedServices:
         self.lost: set[str] = set()
         self.unstartable: set[str] = set()
         self.scopes: dict[str, UnitDevices] = {}
+        self.stops: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.unit = KubeletUnit(disk)
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._loaded = dict.fromkeys(UNIT_FILES, LoadedFiles())
@@ -147,11 +149,11 @@ class SimulatedServices:
     def status(self, unit: str) -> UnitStatus:
         """Return the status of a unit."""
         self._calls.read(f"services.status {unit}")
-        if unit == KUBELET_UNIT:
-            return self._kubelet_status()
-        active = unit in self.active or unit == RUNTIME_UNIT
-        if unit == RUNTIME_UNIT:
-            return self._runtime_status()
+        if unit in {KUBELET_UNIT, RUNTIME_UNIT}:
+            kill_mode, bound = self.stops.get(unit, ("process", ()))
+            found = self._kubelet_status() if unit == KUBELET_UNIT else self._runtime_status()
+            return replace(found, kill_mode=kill_mode, bound_by=bound)
+        active = unit in self.active
         if active and unit in self.unstartable:
             return self._unstartable_status(unit)
         expected = self._expected_exit(unit) if active else None
@@ -175,7 +177,6 @@ class SimulatedServices:
             active_state="active" if up else "inactive" if self._runtime.stopped else "failed",
             sub_state="running" if up else "dead",
             main_pid=MAIN_PID if up else 0,
-            kill_mode="process",
             fragment_path=f"{UNIT_DIRECTORY}/{RUNTIME_UNIT}",
             started=self._timeline.awake_at(self._runtime.started),
             program=self.runtime_command[0],
@@ -379,7 +380,6 @@ class SimulatedServices:
             active_state=active,
             sub_state=sub,
             main_pid=process.pid if process else 0,
-            kill_mode="process",
             result=self.unit.result,
             restarts=self.unit.restarts,
             fenced=self.unit.fenced,

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from functools import partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -17,11 +18,14 @@ from nodeupgrade.cluster.kube_api import NotFoundError, RejectedError, Unavailab
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.executor import units
+from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
+from nodeupgrade.node.run.run import NodeRun
 from tests.doubles.node import Behaviour, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
+from tests.doubles.node.storage.files import SimulatedFiles
 from tests.enumeration import tried
 from tests.scenario.agent.harness import NEW, OLD, RUN, Killed, World, make_world, untouched, upgraded
 
@@ -421,6 +425,33 @@ async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(worl
     assert told is not None
     assert told.pods == ("uid-late",)
     assert world.node.kubelet.replaced == ([] if early else ["default/late/app"])
+
+
+@pytest.mark.parametrize("turned_back", [False, True])
+async def test_an_executor_that_is_stopped_before_it_has_cleaned_up_leaves_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, turned_back: bool
+) -> None:
+    """The agent stops it as soon as it has recorded the end."""
+    left = list[tuple[object, ...]]()
+    for stopped in (False, True):
+        tidied = set[PurePosixPath]()
+        monkeypatch.setattr(SimulatedFiles, "tidy", lambda _files, path, tidied=tidied: tidied.add(path))
+        if stopped:
+            monkeypatch.setattr(NodeRun, "_clean_up", lambda *_: None)
+        (root := tmp_path / str(stopped)).mkdir()
+        world = make_world(root, monkeypatch)
+        if turned_back:
+            abort = partial(world.kube.wish, action=TaskAction.ABORT)
+            world.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = abort
+
+        status = await world.serve()
+
+        assert status.phase is (TaskPhase.ROLLED_BACK if turned_back else TaskPhase.SUCCEEDED)
+        files = sorted(path.relative_to(root) for path in root.rglob("*"))
+        units_left = (world.node.services.active, world.node.services.unit)
+        left.append((files, world.node.disk, units_left, world.node.shield.raised(), tidied))
+
+    assert left[0] == left[1]
 
 
 async def test_what_cannot_be_cleaned_up_at_first_is_tried_again(world: World) -> None:

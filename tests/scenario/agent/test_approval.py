@@ -12,11 +12,13 @@ from nodeupgrade.api.json import to_json
 from nodeupgrade.api.node_files import KeyReference, NodeFile
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.approved_settings import approval
+from nodeupgrade.api.task.run_id import attempt_of
 from nodeupgrade.api.task.spec import TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.node.journal.journal_file import FileJournal
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_directories import PLAN, RunStore
-from tests.doubles.node.containers.pods import manifest
+from tests.doubles.node.containers.pods import MANIFESTS, manifest
 from tests.scenario.agent.harness import World, make_world, untouched, upgraded
 
 VALUE = "swordfish-in-every-container"
@@ -94,3 +96,21 @@ async def test_no_value_of_a_container_is_left_in_journal_log_or_task(
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
     assert any(tells(text) for text in texts(world)) is not scrubbed
     assert not any(map(tells, capfd.readouterr()))
+
+
+async def test_no_value_of_a_static_pod_that_came_meanwhile_is_left_either(world: World) -> None:
+    """Its manifest is in the agent's answer and in the amendment of the plan."""
+    came = manifest("late", "late").replace(b"name: late,", f"name: late, env: [{{name: A, value: {VALUE}}}],".encode())
+    late = f"{MANIFESTS}/late.yaml"
+    world.node.calls.before("services.mask kubelet.service", lambda: world.node.disk.update({late: came}))
+    world.node.calls.durations["services.mask kubelet.service"] = 2.0
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert [c.name for asked in world.asked for c in asked.inventory.containers] == ["late"]
+    assert late in {each.path for each in status.manifests}
+    assert [text for text in texts(world) if tells(text)] == []
+    attempt = attempt_of(world.settings.run_id, 1)
+    plan = plan_in_effect(world.runs.require_plan(attempt), world.runs.read_journal(attempt))
+    assert late in {each.path for each in plan.pins}

@@ -1,14 +1,17 @@
 """An agent's stories about devices that came after the examination, which a reload of systemd would take."""
 
+from pathlib import PurePosixPath
+
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.node.bundle.store import NodeBundles
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.host.device_rules import UnitDevices
 from tests.doubles.node import SimulatedNode
 from tests.doubles.node.kubelet import PROGRAM, program
-from tests.scenario.agent.harness import NEW, World
+from tests.scenario.agent.harness import NEW, Killed, World, quiet
 
 SCOPE = "cri-containerd-gpu.scope"
 GROUP = f"/kubepods.slice/{SCOPE}"
@@ -38,6 +41,48 @@ async def test_a_device_that_comes_before_the_next_reload_refuses_the_node(world
     assert world.node.calls.effects.count("services.reload") == reloads
     world.node.services.scopes.clear()
     assert not units.remain(world.node.ports.files, world.node.services, "kubelet.service", ())
+
+
+@pytest.mark.parametrize(("staged", "reloads"), [(0, 0), (1, 1)])
+async def test_a_device_that_comes_while_the_executor_is_staged_is_in_time(
+    world: World, monkeypatch: pytest.MonkeyPatch, staged: int, reloads: int
+) -> None:
+    """That takes seconds on a slow disk: for the trial, and again, twice, for the run."""
+    stage, done = NodeBundles.stage, list[PurePosixPath]()
+
+    def slow(bundles: NodeBundles) -> PurePosixPath:
+        if len(done) == staged:
+            a_gpu_comes(world.node)
+        done.append(stage(bundles))
+        return done[-1]
+
+    monkeypatch.setattr(NodeBundles, "stage", slow)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.DEVICES_WOULD_BE_LOST)
+    assert world.node.calls.effects.count("services.reload") == reloads
+
+
+async def test_an_executor_that_is_handed_over_again_is_not_loaded_at_the_expense_of_a_device(world: World) -> None:
+    """An agent that is killed once its units are loaded leaves the rest to the next one, a minute later."""
+
+    def kill(_moment: str) -> None:
+        if units.EXECUTOR in world.node.services.active:
+            world.node.services.active.clear()
+            raise Killed
+
+    world.executor_works, world.hook = False, kill
+    with pytest.raises(Killed):
+        await world.serve()
+    done = world.node.calls.effects.count("services.reload")
+    world.hook = quiet
+    a_gpu_comes(world.node)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.DEVICES_WOULD_BE_LOST)
+    assert world.node.calls.effects.count("services.reload") == done
 
 
 async def test_what_an_earlier_run_left_is_not_removed_at_the_expense_of_a_device(world: World) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -12,13 +13,18 @@ from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.cluster.owner_changes import Evidence, seen_in
 from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.failpoints.failpoints import When, at
-from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
+from nodeupgrade.node.host.files.files import EntryKind, FileEntry
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from tests.doubles.node import Behaviour, SimulatedNode, agent_for, examination_of, manifest, pod_json
+from tests.doubles.node.calls import Moment
 from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.storage.files import SimulatedFiles
+from tests.doubles.node.supervisor import supervise
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
 OLD_STOPS, NEW_STARTS = "services.stop kubelet.service", START
@@ -273,3 +279,38 @@ def test_the_agent_is_believed_about_no_other_file_than_a_manifest() -> None:
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
     assert "more" not in it.node.disk[path].decode()
+
+
+@pytest.mark.parametrize(
+    ("since", "outcome"),
+    [
+        (at(Step.START_KUBELET, When.ANNOUNCED), Outcome.UPGRADED),
+        (at(Step.VERIFY, When.ANNOUNCED), Outcome.UPGRADED),
+        (at(Step.PIN_STATIC_PODS, When.DONE), Outcome.ROLLED_BACK),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_any_more_keeps_no_run_from_ending(
+    monkeypatch: pytest.MonkeyPatch, since: Failpoint, outcome: Outcome
+) -> None:
+    """A tool made a directory in its place: neither evidence of a change, nor anything to put back."""
+    it, odd = story(manifests={"etcd.yaml": manifest("etcd", "etcd")}), list[bool]()
+
+    def fail(name: str, _number: int, moment: Moment) -> None:
+        if odd and moment is Moment.READING and name in {f"files.{how} {ETCD}" for how in ("read", "digest")}:
+            raise StepFailed(f"cannot read {ETCD}: it is not a regular file")
+
+    def entry(_files: object, path: PurePosixPath) -> FileEntry:
+        return FileEntry(kind=EntryKind.DIRECTORY if odd else EntryKind.FILE, mode=0o755, links=1, real=path)
+
+    monkeypatch.setattr(SimulatedFiles, "entry", entry)
+    it.node.calls.failpoints[since] = lambda: odd.append(True)
+    it.node.calls.interrupt = fail
+
+    report = supervise(it.node, it.plan, abort=lambda: bool(odd) and outcome is Outcome.ROLLED_BACK)
+
+    assert report is not None
+    assert (report.outcome, report.restarted, report.owner_changes) == (outcome, 0, ())
+    assert it.kubelet == ("v1.33.13" if outcome is Outcome.UPGRADED else "v1.30.14")
+    left = parse(it.node.journal.data)[0].first(Step.PIN_STATIC_PODS, Mark.UNDONE)
+    assert (left is None) is (outcome is Outcome.UPGRADED)
+    assert left is None or "is not a regular file" in str(left.error)

@@ -50,6 +50,41 @@ def test_what_runs_is_stopped_at_the_end_although_its_file_is_gone(step: Step) -
     assert not it.node.shield.running
 
 
+OTHER = "fuse-server.service"
+
+
+@pytest.mark.parametrize("unit", ["kubelet.service", "containerd.service"])
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [
+        (("control-group", ()), "has KillMode=control-group"),
+        (("process", (OTHER,)), f"{OTHER} would stop together with"),
+    ],
+)
+def test_what_a_stop_ends_since_a_reload_is_seen_before_the_kubelet_stops(
+    unit: str, stop: tuple[str, tuple[str, ...]], why: str
+) -> None:
+    """Which units stop with a unit is written in their files, and what a drop-in no longer sets, in none."""
+    it = story()
+    it.node.services.active.add(OTHER)
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.services.stops.update({unit: stop}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_STOP_AFFECTS_OTHERS)
+    assert why in report.message
+    assert unit in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+def test_what_a_stop_ended_when_it_was_planned_or_does_not_run_is_no_reason() -> None:
+    it = story()
+    later = {"kubelet.service": ("none", ("down.service", "a.target")), "containerd.service": ("process", ())}
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.services.stops.update(later))
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
 CPUSET = "/sys/fs/cgroup/cpuset/kubepods"
 
 
@@ -102,11 +137,20 @@ def a_gpu_comes(it: Story) -> None:
     it.node.disk["/proc/77/mountinfo"] = b"500 499 0:5 /nvidia0 /dev/nvidia0 rw - devtmpfs devtmpfs rw\n"
 
 
-def test_no_reload_takes_a_device_that_came_after_planning() -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_no_reload_takes_a_device_that_came_after_planning(*, late: bool) -> None:
+    """On a busy node the shield takes seconds to start, and the reload comes after that."""
     it = story()
-    it.node.calls.failpoints[at(Step.CONFIRM_BINARIES, When.DONE)] = partial(a_gpu_comes, it)
+    if late:
+        it.node.calls.before(f"services.start {SHIELD}", partial(a_gpu_comes, it))
+    else:
+        it.node.calls.failpoints[at(Step.CONFIRM_BINARIES, When.DONE)] = partial(a_gpu_comes, it)
 
     report = it.tell()
+
+    undone = parse(it.node.journal.data)[0].first(Step.ARM_DEAD_MAN, Mark.UNDONE)
+    assert undone is not None
+    assert "still in effect" not in str(undone.error), "nothing was put into effect"
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DEVICES_WOULD_BE_LOST)
     assert f"{GPU_SCOPE} may use c 195:0 rw, which systemd does not know of" in report.message

@@ -151,9 +151,6 @@ class Handover:
         return None
 
     async def _hand_over(self, plan: RunPlan) -> None:
-        """Start the executor, unless systemd would take a device while it reads its units for the first time."""
-        if not await asyncio.to_thread(self.executor.handed_over, plan):
-            await asyncio.to_thread(self.executor.require_harmless_reload)
         await self.pods.begin()
         await asyncio.to_thread(self.runs.write_guard, plan.run_id, self.guard.report)
         await self.reporter.report(self._planned_status(plan))

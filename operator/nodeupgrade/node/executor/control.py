@@ -6,6 +6,7 @@ executor itself can roll it back.
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -19,6 +20,7 @@ from nodeupgrade.node.bundle.bundles import Bundles
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.facts.device_access import require_harmless_reload
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import SPARE_EXECUTOR, Host
 from nodeupgrade.node.own_directories import RUNS
@@ -48,11 +50,17 @@ class ExecutorService:
             Refused: systemd cannot run it, or would take a device from a container.
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
-        self.require_harmless_reload()
         root = self.bundles.stage()
-        if problem := units.try_out(self.host.files, self.host.services, root):
+        try:
+            self._try_out(root)
+        except Refused:
             if not self.is_needed():
                 self.bundles.remove()
+            raise
+
+    def _try_out(self, root: PurePosixPath) -> None:
+        self.require_harmless_reload()  # staging took a while
+        if problem := units.try_out(self.host.files, self.host.services, root):
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
                 f"systemd cannot run the executor from {root}: {problem}; ensure that programs may be executed there "
@@ -83,10 +91,15 @@ class ExecutorService:
     def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.
 
+        Once an executor has begun, its kubelet may be down, which does not wait for a device.
+
         Raises:
+            Refused: systemd would take a device from a container while it reads the units.
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
         roots, kubelets = self._stage(), self._kubelets_environment(plan)
+        if not self.run_store.read_journal(plan.run_id).records:
+            self.require_harmless_reload()
         units.install(self.host.files, self.host.services, roots, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
@@ -193,8 +206,8 @@ class ExecutorService:
     async def clean_up(self, plan: RunPlan) -> None:
         """Remove what only the run needed; journal, plan, backup and the newest bundle stay.
 
-        The executor does the same at its end, unless it is killed or stopped before. A failure is retried, since a
-        timer may start a unit while it is being stopped; the next run removes what then remains.
+        The executor does the same at its end, unless it is killed before, or stopped here. A failure is retried, since
+        a timer may start a unit while it is being stopped; the next run removes what then remains.
         """
         for left in reversed(range(CLEAN_UP_TRIES)):
             try:
@@ -210,10 +223,14 @@ class ExecutorService:
         if self.is_needed(plan.run_id):
             return
         units.remove(self.host.files, self.host.services, plan.swap.unit, self.host.runtimes)
-        ended = report_of(self.run_store.read_journal(plan.run_id))
+        journal = self.run_store.read_journal(plan.run_id)
+        ended = report_of(journal)
         keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
         for path in plan.temporary(keeping_old=keeping_old):
             self.host.files.remove(PurePosixPath(path))
+        for path in plan_in_effect(plan, journal).files():
+            with suppress(StepFailed):
+                self.host.files.tidy(PurePosixPath(path))
         self.bundles.retire()
         self.spares.remove()
 

@@ -14,7 +14,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
 from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
-from nodeupgrade.node.host.files.mounts import mounts
+from nodeupgrade.node.host.files.mounts import Mount, mounts
 from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.inventory import Inventory
@@ -28,8 +28,13 @@ BELOW = ("", "container", "init.scope", "init")
 DEVICES_LIST = "devices.list"
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
-_GPU = re.compile(rb"^(?:[^ \n]+ ){4}/dev/nvidia([0-9]{1,3}) ", re.MULTILINE)
-"""The mount point of a GPU in a mount table, of which the author of a pod may make as much as the kernel allows."""
+_GPU = re.compile(rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - (?:dev)?tmpfs ", re.MULTILINE)
+"""A GPU in a mount table, of which the author of a pod may make as much as the kernel allows.
+
+It is mounted from the /dev of the node, or of a container with the driver.
+"""
+_VOLUME = "/volumes/kubernetes.io~"
+"""In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,9 +122,11 @@ def require_still_harmless(files: FilesView, services: ServicesView, found: Json
 
 def _holds(files: FilesView, services: ServicesView, found: Mapping[str, JsonValue]) -> bool:
     present = services.scope_names()
-    seen = (str(found[unit]).partition(" ") for unit in present & found.keys() if found[unit])
+    seen = [str(found[unit]).partition(" ") for unit in present & found.keys() if found[unit]]
+    unified = any(not path.endswith(DEVICES_LIST) for _, _, path in seen)
+    volumes = _volumes(mounts(mount_table(files))) if unified else frozenset[bytes]()
     return present <= found.keys() and all(
-        _digest(_usable(files, PurePosixPath(path))) == digest for digest, _, path in seen
+        _digest(_usable(files, PurePosixPath(path), volumes)) == digest for digest, _, path in seen
     )
 
 
@@ -145,19 +152,26 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
     known = services.devices()
     if not known:
         return
-    points = (each.point for each in mounts(mount_table(files)) if each.kind == "cgroup" and "devices" in each.options)
+    table = tuple(mounts(mount_table(files)))
+    points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
+    volumes = _volumes(table)
     hierarchy, names = next(points, None), _names(files, services, known)
     for unit, devices in known.items():
         group = devices.group.lstrip("/")
         if not group or not devices.limited:
             continue
         path = UNIFIED / group if hierarchy is None else hierarchy / group / DEVICES_LIST
-        rules = _usable(files, path)
+        rules = _usable(files, path, volumes)
         yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
 
 
-def _usable(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
-    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path))
+def _usable(files: FilesView, path: PurePosixPath, volumes: frozenset[bytes]) -> tuple[DeviceRule, ...]:
+    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path, volumes))
+
+
+def _volumes(table: Iterable[Mount]) -> frozenset[bytes]:
+    """Return the devices (``major:minor``) of the file systems that are volumes of pods."""
+    return frozenset(each.source[0].encode() for each in table if _VOLUME in str(each.point))
 
 
 def _label(inventory: Inventory, unit: str) -> str:
@@ -175,14 +189,14 @@ def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
         raise
 
 
-def _mounted_gpus(files: FilesView, group: PurePosixPath) -> Iterator[DeviceRule]:
+def _mounted_gpus(files: FilesView, group: PurePosixPath, volumes: frozenset[bytes]) -> Iterator[DeviceRule]:
     """Yield the GPUs that are mounted for a process of a cgroup, each to be read and written."""
     if (process := _process(files, group)) is None:
         return
     table = b""
     with suppress(StepFailed):  # it ends while it is read, or hides its own devices by more mounts than fit
         table = files.read(PurePosixPath(f"/proc/{process}/mountinfo"), limit=LARGEST_MOUNT_TABLE) or b""
-    for found in sorted({*_GPU.findall(table)}):
+    for found in sorted({minor for device, minor in _GPU.findall(table) if device not in volumes}):
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
 
 

@@ -30,7 +30,14 @@ def read_start(
         found[path] = " ".join(_matching(files, path))
     for directory in directories:
         found[f"{directory}/"] = " ".join(path.name for path in files.list(PurePosixPath(directory)))
-    return UnitStart(unit=unit.name, program=unit.program, commands=unit.commands, files=found)
+    return UnitStart(
+        unit=unit.name,
+        program=unit.program,
+        commands=unit.commands,
+        files=found,
+        spares_others=unit.spares_others,
+        bound_by=unit.bound_by,
+    )
 
 
 def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from nodeupgrade.node.host.files.atomic import exists, make_directory, sync_dire
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.journal.journal import Journal
 from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, lock, read_journal, scrub
-from nodeupgrade.node.journal.messages import Messages
+from nodeupgrade.node.journal.messages import PLANNED_ARRIVALS, Messages
 from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, volatile_files
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.text import parse_json
@@ -119,20 +119,25 @@ class RunStore(Messages):
             sync_directory(directory, self.disk)
 
     def retire(self) -> None:
-        """Remove the oldest finished runs beyond those to keep. Runs with a damaged journal stay, for a person.
+        """Remove the oldest finished runs beyond those to keep, of those that are reported.
+
+        The present one is not, and may seem to be the oldest if a clock was set back. Runs with a damaged journal stay,
+        for a person.
 
         From the others, remove what a killed executor, or an earlier version, left: the reserve, the before-images,
-        and the files in ``/run``. The agent itself stops an executor that has recorded the end of its run.
+        and the files in ``/run``. The agent itself stops an executor that has recorded the end of its run. Its own
+        answers go as well, since they may have manifests.
         """
         finished = [run for run in self._runs() if self._is_finished(run)]
         for run in finished:
             drop_reserve(self._directory(run) / JOURNAL, disk=self.disk)
             with suppress(StepFailed):
                 scrub(self._directory(run) / JOURNAL, disk=self.disk)
-            for path in volatile_files(run):
+            for path in (self._directory(run) / PLANNED_ARRIVALS, *map(self._mounted, volatile_files(run))):
                 with suppress(OSError):
-                    self.disk.unlink(self._mounted(path))
-        for run in finished[: max(0, len(finished) - self.retained)]:
+                    self.disk.unlink(path)
+        told = [run for run in finished if self.is_reported(run)]
+        for run in told[: max(0, len(finished) - self.retained)]:
             with suppress(OSError):
                 self._remove(self._directory(run))
 

@@ -1,7 +1,9 @@
 """Removes from a journal what may be secret, such as environments of containers, once its run is over."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.journal.journal import Journal, Outcome, Record, parse, render
 
@@ -24,12 +26,25 @@ def scrubbed(journal: Journal) -> Journal:
 
 
 def _without_images(record: Record) -> Record:
+    if record.step is Step.CONFIRM_INVENTORY and record.payload is not None:
+        return replace(record, payload=dict(_without_manifests(record.payload)))
     if record.step not in _WITH_CONTENT or record.payload is None:
         return record
     images = record.payload.items()  # of files, or of a runtime's containers
     return replace(
         record, payload={name: image | {"data": ""} if isinstance(image, dict) else None for name, image in images}
     )
+
+
+def _without_manifests(payload: Mapping[str, JsonValue]) -> Iterator[tuple[str, JsonValue]]:
+    """Yield an amendment of the plan without the content of manifests that came."""
+    for name, value in payload.items():
+        pins = value.get("pins") if isinstance(value, dict) else None
+        if isinstance(value, dict) and isinstance(pins, list):
+            bare: list[JsonValue] = [pin | {"content": ""} if isinstance(pin, dict) else None for pin in pins]
+            yield name, value | {"pins": bare}
+        else:
+            yield name, value
 
 
 def without_images(data: bytes) -> bytes:

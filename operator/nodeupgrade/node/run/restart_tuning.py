@@ -43,6 +43,18 @@ def restore_tuning(node: Node, plan: RunPlan) -> None:
         node.services.reload()
 
 
+def remains(node: Node, plan: RunPlan) -> bool:
+    """Report whether a file of the tuning is there, or systemd still uses one.
+
+    Raises:
+        StepFailed: systemd does not answer.
+    """
+    paths = {file.path for file in plan.tuning.files}
+    return any(node.files.stamp(PurePosixPath(path)) is not None for path in paths) or not paths.isdisjoint(
+        _loaded(node, plan)
+    )
+
+
 def _loaded(node: Node, plan: RunPlan) -> tuple[str, ...]:
     return node.services.status(plan.runtime_unit).drop_ins
 

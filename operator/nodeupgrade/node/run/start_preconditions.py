@@ -96,6 +96,26 @@ def require_devices_as_planned(node: Node, plan: RunPlan) -> None:
         )
 
 
+def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
+    """Require stops of kubelet and runtime to end nothing else, now that systemd has read its files for the last time.
+
+    Which units stop together with a unit is written in their files, and what a drop-in no longer sets, in none.
+
+    Raises:
+        StepFailed: a stop would end something that it spared when the run was planned.
+    """
+    for planned in filter(None, (plan.kubelet_start, plan.runtime_start)):
+        unit, found = node.services.status(planned.unit), ""
+        if planned.spares_others and not unit.spares_others:
+            found = f"{unit.name} has KillMode={unit.kill_mode}, which ends whatever else is in its cgroup"
+        bound = (name for name in unit.bound_by if name.endswith(".service") and name not in planned.bound_by)
+        if running := [name for name in bound if not node.services.status(name).down]:
+            found = f"{', '.join(running)} would stop together with {unit.name}"
+        if found:
+            why = f"{found}: that has changed since the run was planned"
+            raise StepFailed(why, reason=Reason.KUBELET_STOP_AFFECTS_OTHERS)
+
+
 def require_new_program(node: Node, plan: RunPlan) -> str | None:
     """Require the kubelet's unit to start what was planned, and its program to be the new one.
 

@@ -82,11 +82,17 @@ class CriCallJudge:
         if self._holds_the_socket(call):
             why = f"{self.ports.socket} can be mounted again later"
             return Rejection(grpc.StatusCode.UNAVAILABLE, self._text(why))
+        try:
+            return await self._judged(call, path.rpartition("/")[0], peer)
+        except Exception as error:  # noqa: BLE001 - gRPC would refuse it as well, and the executor never learn of that
+            return self._refused(call, None, f"the call cannot be judged: {error}", peer)
+
+    async def _judged(self, call: RuntimeCall, service: str, peer: str) -> Rejection | None:
         if self.protected().harmed_by(call, self.ports.lives, self.ports.memory) is None:
             return None
         self._count(1)
         try:
-            harmed = await self._unexcused(call, path.rpartition("/")[0])
+            harmed = await self._unexcused(call, service)
             if harmed is None:
                 return None
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"

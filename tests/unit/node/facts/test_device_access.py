@@ -33,12 +33,18 @@ def scope(seen: NodeFacts) -> tuple[str, str, str]:
 
 
 def looked_at(
-    *, v2: bool, listed: bytes = b"", mounted: bytes = b"", policy: str = "strict", nested: str = ""
+    *,
+    v2: bool,
+    listed: bytes = b"",
+    mounted: bytes = b"",
+    policy: str = "strict",
+    nested: str = "",
+    table: bytes = FILES["/proc/1/mountinfo"],
 ) -> Surroundings:
     seen = known(readiness=readiness(cgroup_driver="systemd", cgroup_v2=v2))
     _, pid, unit = scope(seen)
     groups = {f"{GROUPS}/memory/{place}/cgroup.procs": b"" for place in ("kubepods.slice", POD)}
-    place = {} if v2 else {"/proc/1/mountinfo": V1.encode(), **groups}
+    place = {"/proc/1/mountinfo": table} if v2 else {"/proc/1/mountinfo": V1.encode(), **groups}
     host = Host(
         files={
             **FILES,
@@ -80,6 +86,39 @@ def test_on_v2_gpus_count_that_are_mounted() -> None:
     assert fragile(v2=True, mounted=GPU) == {label: ("c 195:0 rw",)}
     for nested in ("container", "init.scope", "init"):
         assert fragile(v2=True, mounted=GPU, nested=f"/{nested}") == {label: ("c 195:0 rw",)}
+
+
+VOLUME = "/var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v"
+IN_MEMORY = f"21 1 253:0 / / rw - ext4 /dev/vda1 rw\n44 21 0:99 / {VOLUME} rw - tmpfs tmpfs rw\n".encode()
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        b"500 499 253:0 /var/lib/kubelet/pods/u/volumes/kubernetes.io~empty-dir/v /dev/nvidia0 rw - ext4 /dev/vda1 rw",
+        b"500 499 253:0 /var/lib/kubelet/pods/u/containers/c/0123abcd /dev/nvidia0 rw - ext4 /dev/vda1 rw",
+        b"500 499 253:0 /nvidia0 /dev/nvidia0 rw - ext4 /dev/vdb rw",
+        b"500 499 0:5 /null /dev/nvidia0 rw - devtmpfs devtmpfs rw",
+        b"500 499 0:99 /nvidia0 /dev/nvidia0 rw - tmpfs tmpfs rw",
+        b"500 499 0:99 /a/nvidia0 /dev/nvidia0 rw - tmpfs tmpfs rw",
+    ],
+)
+def test_a_volume_in_place_of_a_gpu_is_none(mount: bytes) -> None:
+    """Any pod may mount one there, or its message of termination, and would keep its node from being upgraded."""
+    assert fragile(v2=True, mounted=mount + b"\n", table=IN_MEMORY) == {}
+
+
+DRIVER = b"44 21 0:99 / /run/nvidia/driver/dev rw shared:7 - tmpfs tmpfs rw\n"
+
+
+@pytest.mark.parametrize("shown", [b"", DRIVER])
+def test_a_gpu_that_a_driver_in_a_container_has_made_counts(shown: bytes) -> None:
+    """It is in the /dev of that container, which is in memory, and which the node may show or not."""
+    label, *_ = scope(known())
+    table = b"21 1 253:0 / / rw - ext4 /dev/vda1 rw\n" + shown
+    mount = b"500 499 0:99 /nvidia0 /dev/nvidia0 rw - tmpfs tmpfs rw\n"
+
+    assert fragile(v2=True, mounted=mount, table=table) == {label: ("c 195:0 rw",)}
 
 
 @pytest.mark.parametrize("noise", [b"x" * 3000, b"\xff\x0b \x1b[2J", "\u2028/dev/nvidia9 ".encode(), b"\0"])

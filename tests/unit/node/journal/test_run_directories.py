@@ -52,6 +52,22 @@ def test_what_a_killed_executor_left_in_memory_goes_once_its_run_is_over(tmp_pat
     assert len([*memory.iterdir()]) == 3
 
 
+def test_a_run_whose_end_nobody_knows_stays_although_a_clock_was_set_back(tmp_path: Path) -> None:
+    """Its agent may be lost before it reports, and the next one would begin anew what is done."""
+    runs = RunStore(tmp_path, retained=2)
+    for number, run in enumerate(("new", "before", "other", "last")):
+        runs.write_plan(plan(run))
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(record(1, Mark.FINISHED))
+        os.utime(tmp_path / run / "plan.json", (number, number))
+        if run != "new":
+            runs.mark_reported(RunId(run))
+
+    runs.retire()
+
+    assert {path.parent.name for path in tmp_path.glob("*/plan.json")} == {"new", "last"}
+
+
 def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     runs = RunStore(tmp_path / "state" / "runs")
 
@@ -97,6 +113,7 @@ def test_the_oldest_finished_runs_go_and_nothing_else(tmp_path: Path) -> None:
         if number != 2:
             with runs.open_journal(run) as journal:
                 journal.append(record(1, Mark.FINISHED))
+            runs.mark_reported(run)
     (tmp_path / "run-1" / "journal").write_bytes(b"damaged\n" + render(RECORDS[1]))
 
     runs.retire()

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any, NoReturn
 
 import grpc
 import pytest
@@ -112,6 +113,24 @@ async def test_a_container_may_not_hold_the_socket(world: World, tmp_path: Path)
         refusal = await world.guard().judge(CREATE, request.SerializeToString(), PEER)
         assert (refusal and refusal.code) == code, path
     assert world.refused == [], "the kubelet tries again, and the run goes on"
+
+
+@pytest.mark.parametrize("port", ["owners", "lives", "shuts_down"])
+async def test_a_call_that_cannot_be_judged_is_refused_and_written_down(world: World, port: str) -> None:
+    """Otherwise a run would end well although a kubelet has wanted to end what ran, and then may."""
+
+    def fail(*_given: object) -> NoReturn:
+        raise RuntimeError("something odd")
+
+    changed: dict[str, Any] = {port: fail}
+    world.ports = replace(world.ports, **changed)
+
+    refusal = await world.guard().judge(STOP, STOP_WEB, PEER)
+
+    assert refusal is not None
+    assert "something odd" in refusal.details
+    assert [(call.method, call.instance) for call in world.refused] == [("StopContainer", container_of(WEB))]
+    assert world.waited in ([1, 0], [])
 
 
 async def test_calls_that_wait_are_counted_until_they_are_refused_or_gone(world: World) -> None:

@@ -76,7 +76,10 @@ class HostFiles:
         """Apply ``look`` to the regular file that a path leads to, if there is one."""
         with translate_errors(f"cannot read {path}"):
             found = self._existing(path)
-            return None if found is None else look(found)
+            try:
+                return None if found is None else look(found)
+            except FileNotFoundError:  # removed since
+                return None
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""

@@ -22,6 +22,9 @@ class UnitStart:
     # By path: the digest of a file, the names in a directory or of a pattern, or empty if there is none.
     files: Mapping[str, str]
     digest: Digest | None = None  # digest of the program, unless the run swaps it
+    # whether its stop ends no other process of its cgroup, and the units that stop with it
+    spares_others: bool = False
+    bound_by: tuple[str, ...] = ()
 
 
 def unit_files(unit: UnitStatus) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from nodeupgrade.node.run.start_preconditions import (
     require_devices_as_planned,
     require_digest,
     require_files_as_planned,
+    require_stops_as_planned,
 )
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
@@ -119,9 +120,11 @@ class ArmDeadMan(StepActions):
         write_script(node, plan)
         node.services.start(DEAD_MAN_TIMER)
         node.services.start(script.TIMER)
+        require_harmless_reload(node.files, node.services)  # the shield's start took a while
         restart_tuning.apply_tuning(node, plan)
         node.services.prepare_mask(plan.swap.unit)
         _require_units(node)
+        require_stops_as_planned(node, plan)
         require_cgroups_as_planned(node, plan)
         require_devices_as_planned(node, plan)
         require_plannable(node, plan)
@@ -142,7 +145,8 @@ class ArmDeadMan(StepActions):
             node.files.remove(path)
         if plan.tuning.files:
             try:
-                restart_tuning.remove_tuning(node.files, node.services, node.runtime.kind)
+                if restart_tuning.remains(node, plan):
+                    restart_tuning.remove_tuning(node.files, node.services, node.runtime.kind)
             except StepFailed as error:
                 return (
                     f"the temporary settings of {plan.runtime_unit} are still in effect, until `systemctl "

@@ -10,6 +10,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.facts.device_access import require_still_harmless
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
+from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD
 from nodeupgrade.node.plan.exchanged_files import is_drop_in
@@ -74,17 +75,26 @@ class PinStaticPods(StepActions):
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore the manifests that we wrote; leave those that were changed since.
 
-        The record may stay, since its UIDs are still those that the old kubelet computes: its disk may be read-only.
+        So is what lies there in place of a file, such as a directory. The record may stay, since its UIDs are still
+        those that the old kubelet computes: its disk may be read-only.
         """
-        ours = {
-            pin.path: payload[pin.path] for pin in plan.pins if node.files.read(PurePosixPath(pin.path)) == pin.content
-        }
+        ours, left = dict[str, JsonValue](), list[str]()
+        for pin in plan.pins:
+            path = PurePosixPath(pin.path)
+            try:
+                if node.files.read(path) == pin.content:
+                    ours[pin.path] = payload[pin.path]
+            except StepFailed as error:
+                entry = node.files.entry(path)
+                if entry is None or entry.kind in {EntryKind.FILE, EntryKind.LINK}:
+                    raise
+                left.append(str(error))
         _restore_contents(node, ours)
         try:
             _restore_contents(node, {path: payload[path] for path in (str(RECORD),) if path in payload})
         except StepFailed as error:
-            return str(error)
-        return None
+            left.append(str(error))
+        return "; ".join(left) or None
 
 
 def _adds(plan: RunPlan) -> bool:

@@ -4,13 +4,16 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
 import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files import atomic
 from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.files.system_calls import Disk
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"
@@ -85,6 +88,22 @@ def test_links_in_the_middle_are_followed_always(root: Path, files: HostFiles) -
     files.write(PurePosixPath("/var/run/x/y"), b"1")
 
     assert (root / "run/x/y").read_bytes() == b"1"
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_none(files: HostFiles, root: Path) -> None:
+    """As by an editor that removes a manifest before it writes the new one."""
+    (root / "etc/file").touch()
+
+    class Removing:
+        def __getattr__(self, name: str) -> Any:
+            return self.gone if name == "open" else getattr(os, name)
+
+        def gone(self, path: Path, *_rest: object) -> int:
+            raise FileNotFoundError(path)
+
+    late = replace(files, disk=cast("Disk", Removing()))
+
+    assert (late.read(FILE), late.digest(FILE)) == (None, None)
 
 
 def test_nothing_outside_the_root_is_reached(root: Path, files: HostFiles) -> None:
