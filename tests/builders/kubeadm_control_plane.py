@@ -58,8 +58,9 @@ async def add_control_plane(admin: KubeClient, place: Place, directory: Path, na
 
 
 async def add_components(fleet: FleetSimulator, node: str) -> None:
-    """Add the static pods of a control plane's node."""
+    """Add the static pods of a control plane's node; one without them is replaced, and nobody is asked."""
     ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     for component in COMPONENTS:
-        overrides = {"metadata": {"namespace": SYSTEM}, **ready}
+        labels = {"tier": "control-plane", "component": component}
+        overrides = {"metadata": {"namespace": SYSTEM, "labels": labels}, **ready}
         await fleet.add_pod(f"{component}-{node}", node, overrides=overrides)

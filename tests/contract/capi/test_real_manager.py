@@ -176,12 +176,6 @@ async def test_a_machine_of_a_control_plane_is_replaced_with_the_recipe_in_the_l
         await provider.wait("the control plane has a node", has_a_node)
         (machine,) = await admin.list(OWN)
         await add_components(nodes.fleet, machine["status"]["nodeRef"]["name"])
-
-        async def is_available() -> bool:
-            status = (await admin.get(PLANES, "two")).get("status", {})
-            return any((each["type"], each["status"]) == ("Available", "True") for each in status.get("conditions", ()))
-
-        await provider.wait("the control plane is available", is_available)
         await admin.merge(PLANES, "two", {"spec": {"version": "v1.31.14"}})
 
         async def is_deleted() -> bool:
