@@ -1,6 +1,6 @@
-"""Cluster API's own core manager on a lab's nodes: with the extension and without it, on real kubelets.
+"""Cluster API's own managers on a lab's nodes: with the extension and without it, on real kubelets.
 
-The manager and the extension run beside the lab's API server, in its network namespace. By hand (``-m slow``):
+The managers and the extension run beside the lab's API server, in its network namespace. By hand (``-m slow``):
 tests/contract/capi tells the same story with simulated nodes.
 """
 
@@ -29,7 +29,7 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import NODES, UPGRADES
 from tests.builders.checkout import CHECKOUT
 from tests.builders.cluster_api import NEW, OLD
-from tests.builders.core_manager import (
+from tests.builders.cluster_api_managers import (
     DEPLOYMENTS,
     EXTENSIONS,
     Place,
@@ -89,17 +89,20 @@ class Story:
 
         await self.provider.wait(f"{name} is up to date", holds)
 
-    async def workers_are_updated(self) -> None:
-        before, ran = await self.uids("workers"), self.fleet.settled()
+    async def both_are_updated(self, replicas: dict[str, int]) -> None:
+        """Of several MachineDeployments at one moment, each has a NodeUpgrade."""
+        before, ran = {name: await self.uids(name) for name in replicas}, self.fleet.settled()
         async with self.serving.running():
             await self.serving.register(self.admin)
-            await change_version(self.admin, "workers")
-            await self.provider.until("workers", NEW)
-            await self.is_up_to_date("workers", 2)
-        assert await self.uids("workers") == before
+            for name in replicas:
+                await change_version(self.admin, name)
+            for name, number in replicas.items():
+                await self.provider.until(name, NEW, number)
+                await self.is_up_to_date(name, number)
+        assert {name: await self.uids(name) for name in replicas} == before
         assert self.fleet.disturbed(ran) == []
-        (upgrade,) = await self.admin.list(UPGRADES)
-        assert upgrade["status"]["counts"]["succeeded"] == 2
+        counts = [body["status"]["counts"]["succeeded"] for body in await self.admin.list(UPGRADES)]
+        assert sorted(counts) == sorted(replicas.values())
 
     async def nothing_happens_while_the_extension_is_away(self, name: str) -> None:
         before = await self.provider.machines(name)
@@ -119,13 +122,12 @@ class Story:
             ran = cluster.wait_settled()
             await self.nothing_happens_while_the_extension_is_away(name)
             async with self.serving.running():
-                await self.wait_updating(name, "InPlaceUpdating", f"the node has no label {LABEL}")
+                await self.wait_failed(name, f"the node has no label {LABEL}")
                 assert f"v{cluster.kubelet_version()}" == OLD
                 lab.kubectl("label", "node", node.name, f"{LABEL}=web")
                 await asyncio.to_thread(kill_new_kubelet, node, NEW.removeprefix("v"))
-                await self.wait_updating(name, "InPlaceUpdateFailed")
+                await self.wait_failed(name, "RolledBack")
                 assert f"v{cluster.kubelet_version()}" == OLD
-                assert "RolledBack" in self.log.read_text()
                 assert await self.uids(name) == before
                 assert disturbed(ran, cluster.wait_settled()) == []
 
@@ -137,15 +139,15 @@ class Story:
             assert await self.uids(name) == before
             assert disturbed(ran, cluster.wait_settled()) == []
 
-    async def wait_updating(self, name: str, reason: str, words: str = "") -> None:
-        """Wait until the one Machine says this in its condition of the update."""
+    async def wait_failed(self, name: str, words: str) -> None:
+        """Wait until the one Machine says that its update failed, and the manager's log says why."""
 
         async def said() -> bool:
             (body,) = (await self.provider.machines(name)).values()
-            found = conditions(body).get("Updating", {})
-            return found.get("reason") == reason and words in found["message"]
+            failed = conditions(body).get("Updating", {}).get("reason") == "InPlaceUpdateFailed"
+            return failed and words in self.log.read_text()
 
-        await self.provider.wait(f"{name} says {reason}", said)
+        await self.provider.wait(f"{name} has failed: {words}", said)
 
     async def control_is_replaced(self, name: str, node: Node) -> None:
         """The Machine's pods are evicted, and its Node deleted; no other node is left for its successor."""
@@ -167,7 +169,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def fleet(make_lab: MakeLab) -> Fleet:
-    return Fleet.with_operator(make_lab("e2e-capi", OLD.removeprefix("v"), nodes=4), pods=PODS)
+    return Fleet.with_operator(make_lab("e2e-capi", OLD.removeprefix("v"), nodes=5), pods=PODS)
 
 
 def test_machines_are_updated_and_not_replaced_unless_there_is_no_extension(fleet: Fleet, tmp_path: Path) -> None:
@@ -204,8 +206,8 @@ async def told(fleet: Fleet, directory: Path) -> None:
         provider = Provider(admin, Lent(admin, names))
         serving = Serving(own_rights(lab, directory / "extension.kubeconfig"), directory / "extension", rollouts)
         story = Story(fleet, provider, serving, directory / "core.log")
-        for name, replicas in (("workers", 2), ("refused", 1), ("control", 1)):
+        for name, replicas in (("workers", 2), ("others", 1), ("refused", 1), ("control", 1)):
             await story.add(name, replicas)
-        await story.workers_are_updated()
-        await story.refused_node_waits_for_a_person("refused", fleet.nodes[names[2]])
-        await story.control_is_replaced("control", fleet.nodes[names[3]])
+        await story.both_are_updated({"workers": 2, "others": 1})
+        await story.refused_node_waits_for_a_person("refused", fleet.nodes[names[3]])
+        await story.control_is_replaced("control", fleet.nodes[names[4]])

@@ -7,6 +7,7 @@ hands over the next one. A retry opens it again, so one NodeUpgrade serves a Mac
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import RunVerdict
@@ -16,6 +17,8 @@ from nodeupgrade.api.values import Verdict
 from nodeupgrade.capi.answers import Done, Failed, Waiting
 from nodeupgrade.capi.rollouts import NODE_LABEL, is_for
 from nodeupgrade.cluster.nodes import NodeView
+from nodeupgrade.fleet.decide.counting import ADMISSION
+from nodeupgrade.fleet.decide.node_state import WAITED_FOR
 from nodeupgrade.fleet.failures import FAILURES, may_pass
 
 
@@ -27,7 +30,8 @@ class Join:
     retry: str | None = None  # token by which one that has ended is opened again
 
 
-_AGAIN = f"Then set its annotation {RETRY_ANNOTATION} to a new token, and this Machine goes on by itself."
+_AGAIN = f"Remove the cause; then set its annotation {RETRY_ANNOTATION} to a new token, and this Machine goes on."
+_BY_ITSELF = "Remove the cause, and this Machine goes on by itself."
 
 Step: TypeAlias = Done | Waiting | Failed | Join
 
@@ -80,20 +84,41 @@ def _judged(upgrade: Upgrade, verdict: RunVerdict) -> Step:
         return Waiting(f"NodeUpgrade {upgrade.name}: retry {upgrade.retry} is requested")
     if not upgrade.finished and may_pass(verdict):
         return Waiting(f"NodeUpgrade {upgrade.name}: {verdict.message}")
-    return Failed(f"NodeUpgrade {upgrade.name}: {verdict.outcome.value}: {verdict.message} {_AGAIN}")
+    return _failed(upgrade, f"{verdict.outcome.value}: {verdict.message}", _AGAIN)
 
 
 def _to_join(upgrade: Upgrade, node: NodeView) -> Step:
     joined = node.labels.get(NODE_LABEL) == upgrade.name
     if not upgrade.finished or upgrade.retry_requested:
-        return Waiting(f"NodeUpgrade {upgrade.name}: {_state(upgrade)}") if joined else Join()
+        return _not_started(upgrade, node) if joined else Join()
     if upgrade.status.aborted:
         return Failed(f"NodeUpgrade {upgrade.name} was aborted; delete it, and another one is created")
     if any(failure.outcome in FAILURES for failure in upgrade.status.failures):
-        return Failed(f"NodeUpgrade {upgrade.name} has failed: {_state(upgrade)} {_AGAIN}")
+        return _failed(upgrade, f"it has failed: {_state(upgrade)}", _AGAIN)
     if joined and upgrade.status.last_handled_retry == node.uid:
-        return Failed(f"NodeUpgrade {upgrade.name} ended without node {node.name}: {_state(upgrade)} {_AGAIN}")
+        skips = f" ({', '.join(upgrade.status.skips)})" if upgrade.status.skips else ""
+        return _failed(upgrade, f"it ended without node {node.name}: {_state(upgrade)}{skips}", _AGAIN)
     return Join(retry=node.uid)
+
+
+def _not_started(upgrade: Upgrade, node: NodeView) -> Waiting | Failed:
+    """Return what keeps a node that has joined from being started, and whether that lasts until a person removes it."""
+    state, status = f"NodeUpgrade {upgrade.name}: {_state(upgrade)}", upgrade.status
+    if upgrade.retry_requested:
+        return Waiting(state)
+    refused = next((each for each in status.failures if each.node == node.name and each.step == ADMISSION), None)
+    if refused is not None and refused.outcome is None:
+        passing = known_reason(refused.reason) in WAITED_FOR
+        said = f"node {node.name} is refused: {refused.message}"
+        return Waiting(f"NodeUpgrade {upgrade.name}: {said}") if passing else _failed(upgrade, said, _BY_ITSELF)
+    unseen = status.condition(ConditionType.STALLED).reason == Reason.NO_MATCHING_NODES
+    if status.holds(ConditionType.STALLED) and not unseen:
+        return _failed(upgrade, _state(upgrade), _BY_ITSELF)
+    return Waiting(state)
+
+
+def _failed(upgrade: Upgrade, why: str, remedy: str) -> Failed:
+    return Failed(f"NodeUpgrade {upgrade.name}: {why.rstrip(' .')}. {remedy}")
 
 
 def _state(upgrade: Upgrade) -> str:

@@ -42,7 +42,8 @@ class Rollouts:
         """Return the spec of a NodeUpgrade; None if no kubelet of this version is listed."""
         if version not in self.artifacts:
             return None
-        nodes = {"selector": {"matchLabels": {NODE_LABEL: name}}, "membership": "Continuous"}
+        # Cluster API never asks for a node to be passed over.
+        nodes = {"selector": {"matchLabels": {NODE_LABEL: name}}, "membership": "Continuous", "notReady": "Block"}
         return {**self.spec, "version": version, "artifact": self.artifacts[version], "nodes": nodes}
 
 

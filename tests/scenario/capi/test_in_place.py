@@ -101,6 +101,23 @@ async def test_a_request_that_cluster_api_has_not_made_changes_nothing() -> None
     assert await scene.rollouts() == []
 
 
+async def test_a_hostile_caller_can_but_repeat_what_cluster_api_asks() -> None:
+    """Whatever the requests claim: what they are about is read from the API server, and a question writes nothing."""
+    scene, writes = Handed(), list[str]()
+    await scene.add("node-0")
+    await scene.add("node-1", handed=False)
+    await scene.fleet.add_node("node-2", overrides=cluster_api.as_node_of("m-node-2"))
+    scene.kube.before_write = lambda _verb, name: writes.append(name)
+    assert failed(await scene.ask("node-0", "v1.32.0")), "not the version of the Machine"
+    assert failed(await scene.ask("node-1")), "its Machine says nothing, though the request has the annotations"
+    assert failed(await scene.ask("node-2")), "a Node without a Machine"
+    for control_plane in (False, True):
+        body = cluster_api.can_update_machine(cluster_api.spec(), cluster_api.spec(NEW), control_plane=control_plane)
+        await ask_whether(scene, body, Hook.CAN_UPDATE_MACHINE)
+        await ask_whether(scene, cluster_api.can_update_machine_set(control_plane=control_plane))
+    assert writes == []
+
+
 async def test_two_deployments_have_rollouts_of_their_own() -> None:
     scene = Handed()
     await scene.add("node-0")
@@ -124,6 +141,56 @@ async def test_a_node_that_fails_says_what_to_do_and_goes_on_after_a_retry(part:
     await scene.kube.merge(UPGRADES, FIRST, {"metadata": {"annotations": {"nodeupgrade.dev/retry": "mended"}}})
     await scene.until("node-0", done)
     assert await scene.rollouts() == [FIRST]
+
+
+async def press(scene: Handed, name: str, status: str) -> None:
+    await scene.kube.set_condition(NODES, name, "MemoryPressure", {"status": status})
+
+
+async def test_a_node_refused_before_it_is_touched_is_a_failure_until_the_cause_is_removed() -> None:
+    scene = Handed()
+    await scene.add("node-0")
+    await press(scene, "node-0", "True")
+    answer = await scene.until("node-0", failed)
+    assert "node-0 reports MemoryPressure" in answer["message"]
+    assert "goes on by itself" in answer["message"]
+    assert "retry" not in answer["message"]
+    await press(scene, "node-0", "False")
+    await scene.until("node-0", done)
+    assert await scene.rollouts() == [FIRST]
+
+
+async def test_of_several_nodes_each_says_its_own_refusal() -> None:
+    scene = Handed()
+    for name in ("node-0", "node-1"):
+        await scene.add(name)
+        await press(scene, name, "True")
+        assert f"{name} reports MemoryPressure" in (await scene.until(name, failed))["message"]
+
+
+async def test_a_node_that_is_not_ready_is_waited_for_however_long_it_takes() -> None:
+    scene = Handed()
+    await scene.add("node-0")
+    await scene.kube.set_condition(NODES, "node-0", "Ready", {"status": "False"})
+    await scene.until("node-0", lambda answer: "node-0 is not Ready" in answer["message"])
+    scene.now += timedelta(hours=1)
+    for _ in range(6):
+        await scene.step(FIRST)
+    answer = await scene.ask("node-0")
+    assert (answer["status"], answer["retryAfterSeconds"]) == ("Success", 15)
+    await scene.kube.set_condition(NODES, "node-0", "Ready", {"status": "True"})
+    await scene.until("node-0", done)
+
+
+async def test_a_node_that_was_passed_over_says_why() -> None:
+    scene = Handed()
+    await scene.add("node-0")
+    await scene.kube.merge(NODES, "node-0", {"spec": {"unschedulable": True}})
+    answer = await scene.until("node-0", failed)
+    assert "1 skipped (CordonedByOthers). Remove the cause; then set" in answer["message"]
+    await scene.kube.merge(NODES, "node-0", {"spec": {"unschedulable": None}})
+    await scene.kube.merge(UPGRADES, FIRST, {"metadata": {"annotations": {"nodeupgrade.dev/retry": "mended"}}})
+    await scene.until("node-0", done)
 
 
 async def test_after_a_rollback_no_other_node_is_started() -> None:

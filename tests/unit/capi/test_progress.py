@@ -9,7 +9,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.upgrade.object import Upgrade, parse_spec
-from nodeupgrade.api.upgrade.status import Slot, UpgradeStatus
+from nodeupgrade.api.upgrade.status import Condition, ConditionStatus, ConditionType, Slot, UpgradeStatus
 from nodeupgrade.api.values import NodeName, RunId, Verdict
 from nodeupgrade.capi.answers import Done, Failed, Waiting
 from nodeupgrade.capi.progress import Join, next_step
@@ -85,6 +85,36 @@ def test_a_rollout_that_has_ended_is_opened_once_for_each_node() -> None:
     left_out = next_step(labelled, None, handled, "one", NEW)
     assert isinstance(left_out, Failed)
     assert "without node node-0" in left_out.message
+
+
+STALLED = UpgradeStatus(
+    conditions=tuple(
+        Condition(
+            type=kind.value,
+            status=status,
+            reason="TimedOut",
+            message="the rollout is late.",
+            last_transition_time=NOW,
+        )
+        for kind, status in (
+            (ConditionType.STALLED, ConditionStatus.TRUE),
+            (ConditionType.READY, ConditionStatus.FALSE),
+        )
+    )
+)
+
+
+def test_a_rollout_that_needs_a_person_is_a_failure_unless_the_operator_has_not_seen_the_node() -> None:
+    joined = replace(NODE, labels={NODE_LABEL: "one"})
+    step = next_step(joined, None, replace(UPGRADE, status=STALLED), "one", NEW)
+    assert isinstance(step, Failed)
+    assert "the rollout is late. " in step.message
+    unseen = tuple(replace(each, reason=Reason.NO_MATCHING_NODES.value) for each in STALLED.conditions)
+    unseen_status = replace(STALLED, conditions=unseen)
+    assert isinstance(next_step(joined, None, replace(UPGRADE, status=unseen_status), "one", NEW), Waiting)
+    assert next_step(NODE, None, replace(UPGRADE, status=STALLED), "one", NEW) == Join()
+    retried = replace(UPGRADE, status=STALLED, retry="again")
+    assert isinstance(next_step(joined, None, retried, "one", NEW), Waiting)
 
 
 def test_one_that_is_being_deleted_is_waited_for() -> None:

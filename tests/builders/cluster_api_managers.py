@@ -1,4 +1,4 @@
-"""Cluster API's own core manager, and an infrastructure provider that hands out nodes that are there already."""
+"""Cluster API's own managers, and an infrastructure provider that hands out nodes that are there already."""
 
 import asyncio
 import base64
@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,19 +44,23 @@ LAB_MACHINES = Resource(INFRASTRUCTURE, "v1beta2", "labmachines", "LabMachine", 
 LAB_TEMPLATES = Resource(INFRASTRUCTURE, "v1beta2", "labmachinetemplates", "LabMachineTemplate", IN)
 LAB_PLANES = Resource(INFRASTRUCTURE, "v1beta2", "labcontrolplanes", "LabControlPlane", IN)
 BOOTSTRAP = "bootstrap.cluster.x-k8s.io"
-LAB_CONFIGS = Resource(BOOTSTRAP, "v1beta2", "labconfigs", "LabConfig", IN)
-LAB_CONFIG_TEMPLATES = Resource(BOOTSTRAP, "v1beta2", "labconfigtemplates", "LabConfigTemplate", IN)
-LAB = (LAB_CLUSTERS, LAB_MACHINES, LAB_TEMPLATES, LAB_PLANES, LAB_CONFIGS, LAB_CONFIG_TEMPLATES)
+CONFIG_TEMPLATES = Resource(BOOTSTRAP, "v1beta2", "kubeadmconfigtemplates", "KubeadmConfigTemplate", IN)
+LAB = (LAB_CLUSTERS, LAB_MACHINES, LAB_TEMPLATES, LAB_PLANES)
 SECRETS = Resource("", "v1", "secrets", "Secret", IN)
 EXTENSIONS = Resource("runtime.cluster.x-k8s.io", "v1beta2", "extensionconfigs", "ExtensionConfig")
 
 
-def manager() -> Path:
-    """Return the manager, which takes ten minutes to build: no test does it."""
-    program = paths.cache_root() / "cluster-api" / f"core-{VERSION}"
+CORE, KUBEADM, CONTROL_PLANE = "core", "bootstrap", "controlplane"
+PACKAGES = {CORE: "core", KUBEADM: "bootstrap/kubeadm", CONTROL_PLANE: "controlplane/kubeadm"}
+"""The managers, and their packages."""
+
+
+def manager(name: str) -> Path:
+    """Return a manager. All take ten minutes to build: no test does it."""
+    program = paths.cache_root() / "cluster-api" / f"{name}-{VERSION}"
     if not program.is_file():
-        module = f"sigs.k8s.io/cluster-api@v{VERSION}"
-        pytest.fail(f"no {program}: build the package core of {module}, beside sigs.k8s.io/cluster-api/api@v{VERSION}")
+        module = f"{PACKAGES[name]} of sigs.k8s.io/cluster-api@v{VERSION}"
+        pytest.fail(f"no {program}: build the package {module}, beside sigs.k8s.io/cluster-api/api@v{VERSION}")
     return program
 
 
@@ -67,7 +71,8 @@ def definitions() -> list[Json]:
         capture_output=True, text=True, check=True, timeout=600, env={**os.environ, "GO111MODULE": "on"}, cwd="/",
     )  # fmt: skip
     found = []
-    for path in sorted(Path(json.loads(told.stdout)["Dir"]).glob("core/config/crd/bases/*.yaml")):
+    root = Path(json.loads(told.stdout)["Dir"])
+    for path in (path for package in PACKAGES.values() for path in sorted(root.glob(f"{package}/config/crd/bases/*"))):
         body = yaml.safe_load(path.read_text())
         versions = body["spec"]["versions"]
         body["spec"]["versions"] = [each for each in versions if each["storage"]]
@@ -136,11 +141,6 @@ class Provider:
         self.handed: set[str] = set()
 
     async def step(self) -> None:
-        for body in await self.admin.list(LAB_CONFIGS):
-            name, made = body["metadata"]["name"], {"initialization": {"dataSecretCreated": True}}
-            with contextlib.suppress(ConflictError, NotFoundError):
-                if "status" not in body:
-                    await self.admin.replace_status(LAB_CONFIGS, name, {"dataSecretName": "one-kubeconfig", **made})
         for body in await self.admin.list(LAB_MACHINES):
             with contextlib.suppress(ConflictError, NotFoundError):
                 await self._provide(body)
@@ -205,42 +205,40 @@ class Provider:
         return found
 
 
-def kubeconfig(place: Place) -> Json:
-    encoded = base64.b64encode(place.kubeconfig.read_bytes()).decode()
-    metadata = {
-        "name": "one-kubeconfig",
-        "namespace": IN,
-        "labels": {"cluster.x-k8s.io/cluster-name": "one"},
-    }
-    return {
-        "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret", "metadata": metadata,
-        "data": {"value": encoded},
-    }  # fmt: skip
+def secret(cluster: str, purpose: str, **data: Path) -> Json:
+    """One of a cluster's own Secrets."""
+    metadata = {"name": f"{cluster}-{purpose}", "namespace": IN, "labels": labels(cluster)}
+    encoded = {name: base64.b64encode(path.read_bytes()).decode() for name, path in data.items()}
+    return {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": encoded}
+
+
+def labels(cluster: str) -> dict[str, str]:
+    return {"cluster.x-k8s.io/cluster-name": cluster}
 
 
 def deployment(name: str, replicas: int) -> Json:
-    labels = {"pool": name}
+    pool = {"pool": name, **labels("one")}
     return {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "MachineDeployment",
         "metadata": {
             "name": name,
             "namespace": IN,
-            "labels": {"cluster.x-k8s.io/cluster-name": "one"},
+            "labels": labels("one"),
             "annotations": {"machineset.cluster.x-k8s.io/skip-preflight-checks": "All"},
         },
         "spec": {
             "clusterName": "one",
             "replicas": replicas,
-            "selector": {"matchLabels": {**labels, "cluster.x-k8s.io/cluster-name": "one"}},
+            "selector": {"matchLabels": pool},
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}},
             "template": {
-                "metadata": {"labels": {**labels, "cluster.x-k8s.io/cluster-name": "one"}},
+                "metadata": {"labels": pool},
                 "spec": {
                     "clusterName": "one",
                     "version": OLD,
-                    "bootstrap": {"configRef": {"apiGroup": BOOTSTRAP, "kind": "LabConfigTemplate", "name": "nodes"}},
-                    "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "LabMachineTemplate", "name": "nodes"},
+                    "bootstrap": {"configRef": reference(CONFIG_TEMPLATES, "one")},
+                    "infrastructureRef": reference(LAB_TEMPLATES, "one"),
                 },
             },
         },
@@ -275,25 +273,26 @@ async def created(admin: KubeClient, resource: Resource, body: Json, status: Jso
         await admin.replace_status(resource, body["metadata"]["name"], status)
 
 
-def infrastructure(resource: Resource, name: str, spec: Json) -> Json:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name, "namespace": IN, "labels": {"cluster.x-k8s.io/cluster-name": "one"}},
-        "spec": spec,
-    }
+def reference(resource: Resource, name: str) -> Json:
+    return {"apiGroup": resource.group, "kind": resource.kind, "name": name}
+
+
+def thing(resource: Resource, name: str, spec: Json, cluster: str = "one") -> Json:
+    metadata = {"name": name, "namespace": IN, "labels": labels(cluster)}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, "spec": spec}
 
 
 @asynccontextmanager
-async def core(place: Place, directory: Path) -> AsyncIterator[None]:
-    webhooks, certificates = free_ports(1)[0], directory / "webhooks"
+async def running(name: str, place: Place, directory: Path) -> AsyncIterator[None]:
+    """Run one of the managers, with its webhooks, which nobody is told of."""
+    webhooks, certificates = free_ports(1)[0], directory / f"{name}-webhooks"
     certificates.mkdir()
     self_signed(certificates)
     async with process(
-        directory / "core.log", str(manager()), f"--kubeconfig={place.kubeconfig}", f"--feature-gates={GATES}",
+        directory / f"{name}.log", str(manager(name)), f"--kubeconfig={place.kubeconfig}", f"--feature-gates={GATES}",
         "--diagnostics-address=127.0.0.1:0", "--insecure-diagnostics", "--health-addr=127.0.0.1:0", "--v=2",
         f"--webhook-port={webhooks}", f"--webhook-cert-dir={certificates}", f"--skip-crd-migration-phases={PHASES}",
-        environment={"POD_NAMESPACE": IN, "POD_NAME": "core", "POD_UID": "1"},
+        environment={"POD_NAMESPACE": IN, "POD_NAME": name, "POD_UID": "1"},
     ):  # fmt: skip
         yield
 
@@ -341,41 +340,50 @@ class Serving:
 
 
 @asynccontextmanager
-async def managed(admin: KubeClient, place: Place, directory: Path, *, drains: bool = False) -> AsyncIterator[None]:
-    """Run the core manager beside an API server, which has one cluster then, whose control plane is new.
+async def managed(
+    admin: KubeClient, place: Place, directory: Path, *others: str, drains: bool = False
+) -> AsyncIterator[None]:
+    """Run the managers of workers, and others, beside an API server, which has one cluster then, with a new version.
 
-    Of a cluster that seems to have no control plane, it neither drains nor deletes a Node.
+    Of a cluster that seems to have no control plane, they neither drain nor delete a Node.
     """
-    manager()
+    names = (CORE, KUBEADM, *others)
+    for name in names:
+        manager(name)
     file = directory / "definitions.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions()}))
     place.kubectl("create", "--filename", str(file))
     place.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(file))
-    async with core(place, directory):
-        made = {"initialization": {"provisioned": True}}
-        endpoint = {"host": place.host, "port": place.port}
-        await created(
-            admin, LAB_CLUSTERS, infrastructure(LAB_CLUSTERS, "one", {"controlPlaneEndpoint": endpoint}), made
-        )
-        plane = infrastructure(LAB_PLANES, "one", {"version": NEW})
+    async with AsyncExitStack() as stack:
+        for name in names:
+            await stack.enter_async_context(running(name, place, directory))
         state: Json = {"initialization": {"controlPlaneInitialized": True}, "version": NEW}
+        plane = thing(LAB_PLANES, "one", {"version": NEW})
         await created(admin, LAB_PLANES, plane, {**state, "externalManagedControlPlane": drains})
-        await created(admin, LAB_TEMPLATES, infrastructure(LAB_TEMPLATES, "nodes", {"template": {"spec": {"size": 1}}}))
-        configs = infrastructure(LAB_CONFIG_TEMPLATES, "nodes", {"template": {"spec": {"files": []}}})
-        await created(admin, LAB_CONFIG_TEMPLATES, configs)
-        await created(admin, SECRETS, kubeconfig(place))
-        refs = {
-            "infrastructureRef": {"apiGroup": INFRASTRUCTURE, "kind": "LabCluster", "name": "one"},
-            "controlPlaneRef": {"apiGroup": INFRASTRUCTURE, "kind": "LabControlPlane", "name": "one"},
-        }
-        metadata = {"name": "one", "namespace": IN}
-        await created(
-            admin,
-            CLUSTERS,
-            {"apiVersion": CLUSTERS.api_version, "kind": "Cluster", "metadata": metadata, "spec": refs},
-        )
+        authority = self_signed(new(directory / "authority"))
+        await created(admin, SECRETS, secret("one", "ca", **dict(zip(("tls.crt", "tls.key"), authority, strict=True))))
+        joins = {"joinConfiguration": {"nodeRegistration": {"name": "{{ ds.meta_data.hostname }}"}}}
+        await created(admin, CONFIG_TEMPLATES, thing(CONFIG_TEMPLATES, "one", {"template": {"spec": joins}}))
+        await add_cluster(admin, place, "one", reference(LAB_PLANES, "one"))
         yield
     place.kubectl("delete", "--wait=false", "--filename", str(file))
+
+
+def new(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+async def add_cluster(admin: KubeClient, place: Place, name: str, control_plane: Json) -> None:
+    """Add a cluster whose API server is this one, and a template for its nodes."""
+    endpoint = {"controlPlaneEndpoint": {"host": place.host, "port": place.port}}
+    made = {"initialization": {"provisioned": True}}
+    await created(admin, LAB_CLUSTERS, thing(LAB_CLUSTERS, name, endpoint, name), made)
+    template = {"template": {"spec": {"size": 1}}}
+    await created(admin, LAB_TEMPLATES, thing(LAB_TEMPLATES, name, template, name))
+    await created(admin, SECRETS, secret(name, "kubeconfig", value=place.kubeconfig))
+    refs = {"infrastructureRef": reference(LAB_CLUSTERS, name), "controlPlaneRef": control_plane}
+    await created(admin, CLUSTERS, thing(CLUSTERS, name, refs, name))
 
 
 async def change_version(admin: KubeClient, name: str) -> None:
