@@ -30,7 +30,7 @@ class Join:
     retry: str | None = None  # token by which one that has ended is opened again
 
 
-_AGAIN = f"Remove the cause; then set its annotation {RETRY_ANNOTATION} to a new token, and this Machine goes on."
+_AGAIN = f"Remove the cause; then set annotation {RETRY_ANNOTATION} of the NodeUpgrade, and this Machine goes on."
 _BY_ITSELF = "Remove the cause, and this Machine goes on by itself."
 
 Step: TypeAlias = Done | Waiting | Failed | Join
