@@ -27,7 +27,7 @@ from tests.scenario.rollout.terms import FixedTerm
 
 NAME = "to-1-33"
 HOLD = {"metadata": {"annotations": {"nodeupgrade.dev/hold": "backup"}}}
-YEAR_0 = {"type": "Ready", "status": "True", "lastTransitionTime": "0000-01-01T00:00:00Z"}
+NO_KEY = {"effect": "NoSchedule"}
 NO_EXECUTE = {"spec": {"taints": [{"key": "gpu", "effect": "NoExecute"}]}}
 
 
@@ -339,7 +339,7 @@ async def test_a_node_that_cannot_be_read_is_a_member() -> None:
     """M7: the rollout succeeded without it."""
     scene = await stage("node-0", "node-1")
     body = scene.kube._objects["nodes", None, "node-1"]
-    scene.kube._store(("nodes", None, "node-1"), {**body, "status": {**body["status"], "conditions": [YEAR_0]}}, "x")
+    scene.kube._store(("nodes", None, "node-1"), {**body, "spec": {"taints": [NO_KEY]}}, "x")
     await scene.apply()
     await looks(scene, 30)
     status = (await scene.upgrade()).status

@@ -21,6 +21,8 @@ from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.text import one_line, parse_json, trimmed
 
 PROGRAM = "kubectl"
+LAST_WORDS_SECONDS = 1.0
+"""Until the pipes of a killed kubectl are given up, whose end Python would complain of once the loop is closed."""
 
 _REFUSAL = re.compile(r"Error from server(?: \(([A-Za-z]+)\))?: (.*)", re.DOTALL)
 _CODES = {
@@ -107,6 +109,9 @@ class Kubectl:
         except asyncio.CancelledError:  # nobody waits for it any longer
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
+            with contextlib.suppress(TimeoutError):  # a program that prints credentials may still hold the pipes
+                async with asyncio.timeout(LAST_WORDS_SECONDS):
+                    await process.communicate()
             raise
         if process.returncode:
             raise _error(what, said.decode(errors="replace"))

@@ -110,7 +110,7 @@ def test_whoever_waits_no_longer_leaves_no_program_behind(program: Program, tmp_
 def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it ends while it is looked at
         return False
 
 
