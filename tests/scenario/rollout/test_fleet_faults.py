@@ -11,7 +11,7 @@ from e2e.fleet_faults.__main__ import told
 from e2e.fleet_faults.trial import try_out
 from e2e.fleet_faults.weather import Fault
 
-TRIALS = int(os.environ.get("FLEET_FAULTS_TRIALS", "16"))
+TRIALS = int(os.environ.get("FLEET_FAULTS_TRIALS", "8"))
 SEED = int(os.environ.get("FLEET_FAULTS_SEED", "520276300"))
 PARTS = 8
 
