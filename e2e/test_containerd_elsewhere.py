@@ -1,6 +1,6 @@
 """A containerd whose configuration, root, state and socket are not in the usual places, beside one that is there.
 
-Run by hand, in five minutes: `pytest -m slow e2e/test_containerd_elsewhere.py`.
+Run by hand, in two minutes: `pytest -m slow e2e/test_containerd_elsewhere.py`.
 """
 
 from collections.abc import Callable

@@ -110,13 +110,13 @@ def parse_pairs(data: bytes | str) -> list[tuple[str, Any]]:
     return outermost
 
 
-def field_name(name: str) -> str:
+def folded_name(name: str) -> str:
     """Return the name by which Go finds the field of a struct: without regard to case, of which ASCII has two more."""
     return name.lower().replace("ſ", "s")  # lower() makes k of the sign for kelvin
 
 
 def struct_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the fields, by field_name(), that Go's encoding/json leaves in a struct that was empty.
+    """Return the fields, by folded_name(), that Go's encoding/json leaves in a struct that was empty.
 
     Of a repeated name the last value counts, but null changes only lists and maps, and maps are joined.
 
@@ -125,7 +125,7 @@ def struct_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for name, value in pairs:
-        before = found.get(key := field_name(name))
+        before = found.get(key := folded_name(name))
         if before is not None and value is not None and _kind(before) is not _kind(value):
             raise ValueError(f"{name[:80]!r} has values of several types")
         if isinstance(before, dict) and isinstance(value, dict):

@@ -81,9 +81,9 @@ def _words(task: Task) -> str:
 def _judged(upgrade: Upgrade, verdict: RunVerdict) -> Step:
     """Return what comes next after a run that did not bring the version."""
     if upgrade.retry_requested:
-        return Waiting(f"NodeUpgrade {upgrade.name}: retry {upgrade.retry} is requested")
+        return _waiting(upgrade, f"retry {upgrade.retry} is requested")
     if not upgrade.finished and may_pass(verdict):
-        return Waiting(f"NodeUpgrade {upgrade.name}: {verdict.message}")
+        return _waiting(upgrade, verdict.message)
     return _failed(upgrade, f"{verdict.outcome.value}: {verdict.message}", _AGAIN)
 
 
@@ -103,18 +103,22 @@ def _to_join(upgrade: Upgrade, node: NodeView) -> Step:
 
 def _not_started(upgrade: Upgrade, node: NodeView) -> Waiting | Failed:
     """Return what keeps a node that has joined from being started, and whether that lasts until a person removes it."""
-    state, status = f"NodeUpgrade {upgrade.name}: {_state(upgrade)}", upgrade.status
+    state, status = _state(upgrade), upgrade.status
     if upgrade.retry_requested:
-        return Waiting(state)
+        return _waiting(upgrade, state)
     refused = next((each for each in status.failures if each.node == node.name and each.step == ADMISSION), None)
     if refused is not None and refused.outcome is None:
         passing = known_reason(refused.reason) in WAITED_FOR
         said = f"node {node.name} is refused: {refused.message}"
-        return Waiting(f"NodeUpgrade {upgrade.name}: {said}") if passing else _failed(upgrade, said, _BY_ITSELF)
+        return _waiting(upgrade, said) if passing else _failed(upgrade, said, _BY_ITSELF)
     unseen = status.condition(ConditionType.STALLED).reason == Reason.NO_MATCHING_NODES
     if status.holds(ConditionType.STALLED) and not unseen:
-        return _failed(upgrade, _state(upgrade), _BY_ITSELF)
-    return Waiting(state)
+        return _failed(upgrade, state, _BY_ITSELF)
+    return _waiting(upgrade, state)
+
+
+def _waiting(upgrade: Upgrade, why: str) -> Waiting:
+    return Waiting(f"NodeUpgrade {upgrade.name}: {why}")
 
 
 def _failed(upgrade: Upgrade, why: str, remedy: str) -> Failed:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nodeupgrade.text import field_name, parse_pairs
+from nodeupgrade.text import folded_name, parse_pairs
 from tools.oracle.readers.reading import READERS, Refused, Value, ours, plain
 
 
@@ -48,7 +48,7 @@ def _float(digits: str) -> float:
 
 
 def _repeats(text: bytes) -> bool:
-    names = [field_name(name) for name, _ in parse_pairs(text)]
+    names = [folded_name(name) for name, _ in parse_pairs(text)]
     return len(names) > len({*names})
 
 

@@ -59,7 +59,7 @@ class ExecutorService:
             raise
 
     def _try_out(self, root: PurePosixPath) -> None:
-        self.require_harmless_reload()  # staging took a while
+        self._require_harmless_reload()  # staging took a while
         if problem := units.try_out(self.host.files, self.host.services, root):
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
@@ -67,7 +67,7 @@ class ExecutorService:
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
 
-    def require_harmless_reload(self) -> None:
+    def _require_harmless_reload(self) -> None:
         """Require that systemd can read its files without taking a device from a container that has come since.
 
         Raises:
@@ -99,7 +99,7 @@ class ExecutorService:
         """
         roots, kubelets = self._stage(), self._kubelets_environment(plan)
         if not self.run_store.read_journal(plan.run_id).records:
-            self.require_harmless_reload()
+            self._require_harmless_reload()
         units.install(self.host.files, self.host.services, roots, plan, kubelets)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
@@ -246,7 +246,7 @@ class ExecutorService:
         if self.is_needed():
             raise earlier_run_refusal("another executor has just begun, or a journal cannot be read")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
-            self.require_harmless_reload()
+            self._require_harmless_reload()
             units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
     def is_needed(self, besides: RunId | None = None) -> bool:

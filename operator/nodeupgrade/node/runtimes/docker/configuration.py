@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.text import field_name, parse_pairs, struct_fields, words
+from nodeupgrade.text import folded_name, parse_pairs, struct_fields, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +108,8 @@ def _document(content: bytes | None) -> Mapping[str, object]:
         document = struct_fields(pairs)
     except ValueError as error:
         raise UnusableConfiguration(f"daemon.json is not JSON that dockerd reads: {error}") from error
-    if wrong := [name for name, _ in pairs if name not in READ and field_name(name) in READ]:
-        raise UnusableConfiguration(f"{wrong[0]} in daemon.json is not {field_name(wrong[0])}, and dockerd rejects it")
+    if wrong := [name for name, _ in pairs if name not in READ and folded_name(name) in READ]:
+        raise UnusableConfiguration(f"{wrong[0]} in daemon.json is not {folded_name(wrong[0])}, and dockerd rejects it")
     return document
 
 
