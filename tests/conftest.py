@@ -1,10 +1,13 @@
 """Real software takes its time, the more so on a busy machine: generous limits wherever it is needed."""
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 import structlog
 from hypothesis import settings
+
+from nodeupgrade.fleet.health import expressions
 
 REAL_SECONDS = 1500
 
@@ -25,6 +28,14 @@ structlog.configure(
 # How long one example takes says more about the machine than about us; pytest's timeout is the limit that counts.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def real_evaluations_take_their_time() -> Iterator[None]:
+    """An expression is evaluated by a process that yields to all others; what it may cost stays limited."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(expressions, "SECONDS", REAL_SECONDS)
+        yield
 
 
 def pytest_collection_finish() -> None:

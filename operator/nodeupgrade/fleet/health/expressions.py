@@ -13,13 +13,16 @@ from nodeupgrade.fleet.health.evaluation import ProbeError
 JUDGE = Path(__file__).with_name("judge.py")
 """Started as a file: as a module it would first import the whole package, at every evaluation."""
 
-SECONDS = 20
-"""How long an evaluation may take on the clock, whatever timeout the query of its check has."""
+SECONDS = 60
+"""How long an evaluation may take on the clock, whatever timeout the query of its check has. What it may cost is limited
+by ``judge``, so this only ends one that gets nothing of the processor."""
 
 MOST_DATA_BYTES = 8 * 1024 * 1024
 """The size of the data of one evaluation, as JSON."""
 
 TOO_MUCH = "its expression takes too much time or memory"
+
+BUSY = "the operator gets too little processor time"
 
 SAID_OF_EXPRESSION = 300
 """Characters of an error that are told."""
@@ -51,7 +54,7 @@ async def find_failing(expression: str, cases: Sequence[Mapping[str, object]]) -
         async with asyncio.timeout(SECONDS):
             output, _ = await process.communicate(asked)
     except TimeoutError:
-        raise ProbeError(TOO_MUCH) from None
+        raise ProbeError(f"its expression was not evaluated within {SECONDS} s; {BUSY}") from None
     finally:
         with suppress(ProcessLookupError):
             process.kill()

@@ -19,7 +19,7 @@ from nodeupgrade.fleet.health.evaluation import HealthProbe, HealthSource
 AT_ONCE = 2
 """Checks of one NodeUpgrade that are evaluated at the same time; its others wait, and nobody else's."""
 
-GRACE = timedelta(seconds=60)
+GRACE = timedelta(seconds=120)
 """How much longer than its timeout the evaluation of a check may take: its expression, and waiting for its turn."""
 
 
