@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable
 from datetime import MAXYEAR, UTC, datetime, timedelta
+from functools import lru_cache
 from math import isinf
 from typing import Any, NoReturn
 
@@ -188,6 +189,12 @@ def parse_time(text: object) -> datetime:
     Raises:
         ValueError: it is not one, or not within the years 1 to 9999.
     """
+    if not isinstance(text, str) or len(text) > _LONGEST_CACHED:
+        return _moment(text)
+    return _cached_moment(text)
+
+
+def _moment(text: object) -> datetime:
     if (found := _TIME.fullmatch(text) if isinstance(text, str) else None) is None:
         raise ValueError(f"{str(text)[:80]!r} is not a time of RFC 3339")
     *parts, fraction, sign, hours, minutes = found.groups()
@@ -199,6 +206,11 @@ def parse_time(text: object) -> datetime:
         return moment + offset if sign == "-" else moment - offset
     except OverflowError as error:
         raise ValueError(f"{text!r} is not within the years 1 to 9999") from error
+
+
+_LONGEST_CACHED = 40
+_cached_moment = lru_cache(maxsize=4096)(_moment)
+# The objects of a fleet say the same times again and again.
 
 
 def known_time(text: object) -> datetime | None:

@@ -116,11 +116,12 @@ def from_json(kind: type[T], data: object, path: str = "", *, strict: bool = Fal
     """
     read = reader_of(typing.cast("Hashable", kind), strict=strict, resolved=False)
     try:
-        return typing.cast("T", read(data, path or ("$" if strict else "")))
+        return typing.cast("T", read(data))
     except MalformedObjectError as error:
+        error = error.below(path or ("$" if strict else ""))
         if strict:
             raise MalformedFileError(f"{error.path}: {error.problem}") from error
-        raise
+        raise error from None
 
 
 def read_record(data: bytes | None, otherwise: T) -> T:
@@ -147,6 +148,11 @@ class MalformedObjectError(NodeUpgradeError):
         self.path = path
         self.problem = problem
 
+    def below(self, path: str) -> "MalformedObjectError":
+        """Return the error of an object whose field or item has this one."""
+        between = "." if path and self.path and not self.path.startswith("[") else ""
+        return MalformedObjectError(f"{path}{between}{self.path}", self.problem)
+
 
 class MalformedFileError(ValueError):
     """A file on a node does not have the shape that its type requires; the message names the path."""
@@ -164,8 +170,8 @@ def seconds_name(name: str) -> str:
     return f"{name}Seconds"
 
 
-Reader: TypeAlias = Callable[[object, str], object]
-"""Decodes one value; takes the data and its path."""
+Reader: TypeAlias = Callable[[object], object]
+"""Decodes one value; an error has the path below that value."""
 
 
 class Member(NamedTuple):
@@ -248,84 +254,92 @@ def _scalar_reader(kind: Any, *, strict: bool, resolved: bool) -> Reader:
     return partial(_expect, kind)
 
 
-def _unchanged(data: object, path: str) -> object:
-    del path
+def _unchanged(data: object) -> object:
     return data
 
 
-def _optional(read: Reader, data: object, path: str) -> object:
-    return None if data is None else read(data, path)
+def _optional(read: Reader, data: object) -> object:
+    return None if data is None else read(data)
 
 
-def _items(read: Reader, data: object, path: str) -> tuple[object, ...]:
-    return tuple(read(item, f"{path}[{index}]") for index, item in enumerate(_expect(list, data, path)))
+def _items(read: Reader, data: object) -> tuple[object, ...]:
+    return tuple(_below(f"[{index}]", read, item) for index, item in enumerate(_expect(list, data)))
 
 
-def _entries(read: Reader, data: object, path: str) -> dict[str, object]:
-    return {str(key): read(item, f"{path}[{key}]") for key, item in _expect(dict, data, path).items()}
+def _entries(read: Reader, data: object) -> dict[str, object]:
+    return {str(key): _below(f"[{key}]", read, item) for key, item in _expect(dict, data).items()}
 
 
-def _object(kind: type, strict: bool, resolved: bool, data: object, path: str) -> object:
-    given: Json = _expect(dict, data, path)
+def _below(path: str, read: Reader, data: object) -> object:
+    try:
+        return read(data)
+    except MalformedObjectError as error:
+        raise error.below(path) from None
+
+
+def _object(kind: type, strict: bool, resolved: bool, data: object) -> object:
+    given: Json = _expect(dict, data)
     members = members_of(typing.cast("Hashable", kind), strict=strict, resolved=resolved)
     if strict and (unknown := given.keys() - {member.name for member in members}):
-        raise MalformedObjectError(path, f"unknown field {min(unknown)!r} for {kind.__name__}")
+        raise MalformedObjectError("", f"unknown field {min(unknown)!r} for {kind.__name__}")
     values: dict[str, object] = {}
-    prefix = f"{path}." if path else ""
-    for member in members:
-        value = given.get(member.name)
-        if member.name in given if strict else value is not None:  # in API objects, null stands for nothing
-            values[member.attribute] = member.read(value, prefix + member.name)
-        elif member.required:
-            raise MalformedObjectError(prefix + member.name, "it is missing")
+    for attribute, name, read, required, _ in members:
+        value = given.get(name)
+        if name in given if strict else value is not None:  # in API objects, null stands for nothing
+            try:
+                values[attribute] = read(value)
+            except MalformedObjectError as error:
+                raise error.below(name) from None
+        elif required:
+            raise MalformedObjectError(name, "it is missing")
     return kind(**values)
 
 
-def _expect(kind: type[T], data: object, path: str) -> T:
+def _expect(kind: type[T], data: object) -> T:
     if isinstance(data, kind) and not (kind is int and isinstance(data, bool)):
         return data
-    raise MalformedObjectError(path, f"it is {type(data).__name__}, not {kind.__name__}")
+    raise MalformedObjectError("", f"it is {type(data).__name__}, not {kind.__name__}")
 
 
-def _number(data: object, path: str) -> float:
+def _number(data: object) -> float:
     if isinstance(data, int) and not isinstance(data, bool):
         return float(data)
-    return _expect(float, data, path)
+    return _expect(float, data)
 
 
-def _seconds(data: object, path: str) -> timedelta:
-    return timedelta(seconds=_expect(int, data, path))
+def _seconds(data: object) -> timedelta:
+    return timedelta(seconds=_expect(int, data))
 
 
-def _enum_member(kind: type[StrEnum], data: object, path: str) -> StrEnum:
-    text = _expect(str, data, path)
+def _enum_member(kind: type[StrEnum], data: object) -> StrEnum:
+    text = _expect(str, data)
     try:
         return kind(text)
     except ValueError:
         known = ", ".join(member.value for member in kind)
-        raise MalformedObjectError(path, f"{data!r} is not one of {known}") from None
+        raise MalformedObjectError("", f"{data!r} is not one of {known}") from None
 
 
-def _bytes(data: object, path: str) -> bytes:
+def _bytes(data: object) -> bytes:
     try:
         return parse_base64(data)
     except ValueError:
-        raise MalformedObjectError(path, "it is not base64") from None
+        raise MalformedObjectError("", "it is not base64") from None
 
 
-def _time(data: object, path: str) -> datetime:
+def _time(data: object) -> datetime:
     try:
         return parse_time(data)
     except ValueError:
-        raise MalformedObjectError(path, f"{data!r} is not an RFC 3339 time") from None
+        raise MalformedObjectError("", f"{data!r} is not an RFC 3339 time") from None
 
 
 _TEXTS: dict[object, Callable[[object], object]] = {timedelta: parse_duration, IntOrPercent: IntOrPercent.parse}
 """Types that the API represents as text or as a number, with their parsers."""
 
 
-def _parsed(kind: object, data: object, path: str) -> object:
+def _parsed(kind: object, data: object) -> object:
     try:
         return _TEXTS[kind](data)
     except ValueError as error:
-        raise MalformedObjectError(path, str(error)) from None
+        raise MalformedObjectError("", str(error)) from None

@@ -1,7 +1,8 @@
 """The objects of a fleet, listed anew each time."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
@@ -12,14 +13,14 @@ from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, KubeApi, 
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.fleet.agents.manifests import AgentViews
 from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource, assemble, opened
-from nodeupgrade.fleet.caches.object_cache import ObjectCache
+from nodeupgrade.fleet.caches.object_cache import ObjectCache, Reduced
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, known_upgrade
 
 T = TypeVar("T")
 
 
 class LiveFleet(FleetSource):
-    """Lists everything on every pass: always current, but expensive for a large fleet.
+    """Lists everything on every pass: always current, but expensive for a large fleet. Parses what has changed.
 
     Args:
         namespace: The namespace of agent pods; None for callers that do not need them.
@@ -30,6 +31,7 @@ class LiveFleet(FleetSource):
         self.read_upgrade = read_upgrade
         self._agents = None if namespace is None else PODS.within(namespace)
         self._view_agent = AgentViews()
+        self._last: dict[str, dict[tuple[str, str], Reduced[Any]]] = {}
 
     async def read(self, upgrade: Upgrade) -> FleetObjects:  # noqa: ARG002 - a list is never older than what was read
         """Return all objects as the API server lists them now."""
@@ -52,14 +54,16 @@ class LiveFleet(FleetSource):
         return opened(await self._all(TASKS, parse_task))
 
     async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
-        return {
-            body["metadata"]["name"]: known_upgrade(self.read_upgrade, body) for body in await self._kube.list(UPGRADES)
-        }
+        return (await self._all(UPGRADES, partial(known_upgrade, self.read_upgrade))).views
 
     async def _all(
         self, resource: Resource, view: Callable[[Json], T], labels: Mapping[str, str] | None = None
     ) -> ObjectCache[T]:
-        cache = ObjectCache(view)
+        cache, known = ObjectCache(view), self._last.get(resource.plural, {})
+        listed = dict[tuple[str, str], Reduced[T]]()
         for body in await self._kube.list(resource, labels=labels):
-            cache.learn(body)
+            version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
+            listed[version] = known.get(version) or cache.reduce(body)
+        self._last[resource.plural] = listed
+        cache.replace({reduced.name: reduced for reduced in listed.values()}, 0)
         return cache
