@@ -18,7 +18,7 @@ from tests.scenario.rollout.harness import upgrade_object
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
-_VARYING = re.compile(r"\d+(ms|s|m|h)\b|\d{4}-\d\d-\d\dT?[ \d:.Z]+|error: cannot \w+ |resourceVersion.*")
+_VARYING = re.compile(r"\b(\d+(ms|s|m|h|d))+\b|\d{4}-\d\d-\d\dT?[ \d:.Z]+|error: cannot \w+ |resourceVersion.*")
 
 
 def run(api_server: ApiServer, line: Sequence[str], *, user: str = "admin") -> tuple[int, str]:
