@@ -14,8 +14,10 @@ JUDGE = Path(__file__).with_name("judge.py")
 """Started as a file: as a module it would first import the whole package, at every evaluation."""
 
 SECONDS = 60
-"""How long an evaluation may take on the clock, whatever timeout the query of its check has. What it may cost is limited
-by ``judge``, so this only ends one that gets nothing of the processor."""
+"""How long an evaluation may take on the clock, whatever timeout the query of its check has.
+
+What it may cost is limited by ``judge``, so this only ends one that gets nothing of the processor.
+"""
 
 MOST_DATA_BYTES = 8 * 1024 * 1024
 """The size of the data of one evaluation, as JSON."""
