@@ -202,6 +202,23 @@ def test_what_the_runtime_does_not_show_any_more_has_not_ended_for_that() -> Non
     assert (report.restarted, it.node.kubelet.replaced, it.node.kubelet.violations) == (0, [], [])
 
 
+def test_what_the_old_kubelet_began_again_leaves_no_node_without_one() -> None:
+    """The runtime had lost every pod before, whose processes still live."""
+    it = story()
+
+    def loses() -> None:
+        it.node.runtime.troubles.elsewhere = True
+        it.node.runtime.restart()
+
+    it.node.calls.before(STOP, loses)
+    it.node.calls.durations[STOP] = 5.0
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.baseline) == (Outcome.UPGRADED, 0, 4)
+    assert len(report.ended_before) == 4
+
+
 def test_a_listing_that_lacks_a_container_for_a_moment_is_no_end_of_it() -> None:
     it = story()
     stopped, looks = [False], iter(range(10**6))

@@ -1,5 +1,6 @@
 """Find out what changed since planning, with the agent's help for what came."""
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue, to_json
@@ -45,13 +46,19 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     if came:
         now = node.runtime.inventory(full=True)
         _require_sound(now, came)
-    require_shown(node, plan, now)
+    require_shown(node, _not_begun_again(plan, now), now)
     found = amendment_of(plan, now, came, answer)
     return {} if found == Amendment() else {AMENDMENT: to_json(found, strict=True)}
 
 
 def _is_pending(node: Node, plan: RunPlan, now: Inventory) -> bool:
-    return changes_since(plan, now).pending or bool(find_hidden(plan, now, node.runtime.alive))
+    return changes_since(plan, now).pending or bool(find_hidden(_not_begun_again(plan, now), now, node.runtime.alive))
+
+
+def _not_begun_again(plan: RunPlan, now: Inventory) -> RunPlan:
+    """Return the plan without pods that the old kubelet has begun again: what was lost of them is lost."""
+    pods = frozenset(c.pod.uid for c in changes_since(plan, now).came)
+    return replace(plan, baseline=plan.baseline.without(pods))
 
 
 def require_plannable(node: Node, plan: RunPlan) -> None:
