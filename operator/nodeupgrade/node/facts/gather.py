@@ -37,7 +37,7 @@ from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
-from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
+from nodeupgrade.node.runtimes.description import RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
