@@ -55,6 +55,7 @@ def excused(evidence: Evidence) -> dict[tuple[PodUid, str | None], OwnerChange]:
 
 NEW_IMAGE: Json = {"image": "other:2"}
 RESIZED: Json = {"resources": {"limits": {"memory": "1Gi"}}}
+RESTARTS: Json = {"resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]}
 DEBUG = {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}
 OF_WEB = {(PodUid("uid-web"), name): OwnerChange.POD_DELETED for name in (None, "nginx", "log", "mesh", "debug")}
 
@@ -67,7 +68,8 @@ OF_WEB = {(PodUid("uid-web"), name): OwnerChange.POD_DELETED for name in (None, 
             shown(WEB, spec=with_container("mesh", NEW_IMAGE, "initContainers")),
             {("uid-web", "mesh"): OwnerChange.IMAGE_CHANGED},
         ),
-        (shown(WEB, spec=with_container("log", RESIZED)), {("uid-web", "log"): OwnerChange.RESIZED}),
+        (shown(WEB, spec=with_container("log", RESIZED)), {}),
+        (shown(WEB, spec=with_container("log", RESIZED | RESTARTS)), {("uid-web", "log"): OwnerChange.RESIZED}),
         (shown(WEB, spec=DEBUG), {}),
         (shown(WEB, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), OF_WEB),
         (seen_in(PLANNED, [], frozenset({PodUid("uid-web")})), OF_WEB),
@@ -81,12 +83,32 @@ OF_WEB = {(PodUid("uid-web"), name): OwnerChange.POD_DELETED for name in (None, 
             {("uid-etcd", name): OwnerChange.MANIFEST_REMOVED for name in (None, "etcd")},
         ),
     ],
-    ids=["image", "image of a sidecar", "resources", "debug", "deleted", "gone", "pinned", "edited", "removed"],
+    ids=[
+        "image",
+        "image of a sidecar",
+        "resources",
+        "resources with a restart",
+        "debug",
+        "deleted",
+        "gone",
+        "pinned",
+        "edited",
+        "removed",
+    ],
 )
 def test_each_change_excuses_what_it_is_a_change_of_and_nothing_else(
     evidence: Evidence, expected: Mapping[tuple[PodUid, str | None], OwnerChange]
 ) -> None:
     assert excused(evidence) == expected
+
+
+def test_a_resize_in_place_is_named_and_explains_the_loss_of_memory_only() -> None:
+    """A kubelet that ends a container does not do so for that."""
+    evidence = shown(WEB, spec=with_container("log", RESIZED))
+    log = PodUid("uid-web"), "log"
+
+    assert owner_change(PLANNED, evidence, *log, ends=False) is OwnerChange.RESIZED
+    assert list(owner_changes(PLANNED, evidence)) == [(*log, OwnerChange.RESIZED)]
 
 
 def test_a_container_that_was_added_is_named_although_it_excuses_nothing() -> None:
