@@ -51,11 +51,14 @@ class Planned:
     manifests: tuple[StaticSource, ...] = ()
     # pods whose deletion proves nothing: it may be an eviction by a taint that nothing marks (API server before 1.26)
     may_be_evicted: tuple[PodUid, ...] = ()
+    # whether one of the kubelets restarts a container for any change of its resources, as those up to 1.30 do
+    resizes_restart: bool = True
 
     def and_later(self, later: "Planned") -> "Planned":
         """Return this with what was planned later."""
         manifests = {source.pod: source for source in (*self.manifests, *later.manifests)}
-        return Planned(
+        return replace(
+            self,
             containers=tuple(_newest((*self.containers, *later.containers))),
             manifests=tuple(manifests.values()),
             may_be_evicted=(*self.may_be_evicted, *later.may_be_evicted),
@@ -108,14 +111,14 @@ def owner_change(
         evidence: what is known now.
         pod: as the runtime knows it.
         container: ``None`` for the pod's sandbox.
-        ends: whether it ends, which a resize explains only by the container's resizePolicy.
+        ends: whether it ends, which a resize explains only by the kubelet's version or the container's resizePolicy.
     """
     restarts = {(spec.pod, spec.name) for spec in evidence.specs if spec.restarts}
     found = (
         change
         for whose, name, change in owner_changes(planned, evidence)
         if whose == pod and name in {None, container} and change is not OwnerChange.EPHEMERAL_CONTAINER_ADDED
-        if change is not OwnerChange.RESIZED or not ends or (whose, name) in restarts
+        if change is not OwnerChange.RESIZED or planned.resizes_restart or not ends or (whose, name) in restarts
     )
     return next(found, None)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from tests.doubles.node import pod_json
 
 WEB, DB = pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("db", "postgres")
 MANIFEST = StaticSource(pod=PodUid("uid-etcd"), path="/m/etcd.yaml", digests=(Digest("found"), Digest("pinned")))
-PLANNED = Planned(containers=specs_of(map(parse_pod, (WEB, DB))), manifests=(MANIFEST,))
+PLANNED = Planned(containers=specs_of(map(parse_pod, (WEB, DB))), manifests=(MANIFEST,), resizes_restart=False)
 EVERYTHING = [
     *((PodUid("uid-web"), name) for name in (None, "nginx", "log", "mesh", "debug")),
     *((PodUid("uid-db"), name) for name in (None, "postgres")),
@@ -108,6 +109,7 @@ def test_a_resize_in_place_is_named_and_explains_the_loss_of_memory_only() -> No
     log = PodUid("uid-web"), "log"
 
     assert owner_change(PLANNED, evidence, *log, ends=False) is OwnerChange.RESIZED
+    assert owner_change(replace(PLANNED, resizes_restart=True), evidence, *log) is OwnerChange.RESIZED
     assert list(owner_changes(PLANNED, evidence)) == [(*log, OwnerChange.RESIZED)]
 
 
