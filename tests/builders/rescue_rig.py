@@ -65,6 +65,7 @@ systemctl() {{
 curl() {{
     strike curl "$@" || return $fails
     case "$*" in "-q "*"--noproxy * "*/healthz) ;; *) return 1;; esac
+    [ ! -e {root}/flood ] || {{ command head -c 9999999 /dev/zero | command tr '\0' x && : > {root}/drunk; }}
     [ "$(shown pid '')" = 4711 ] && [ ! -e {root}/sick ] && echo ok
 }}
 sleep() {{

@@ -31,6 +31,7 @@ class ContainerSpec:
     image: str
     resources: str
     ephemeral: bool = False
+    restarts: bool = False  # whether it has a resizePolicy with which a kubelet restarts it for its new resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +51,14 @@ class Planned:
     manifests: tuple[StaticSource, ...] = ()
     # pods whose deletion proves nothing: it may be an eviction by a taint that nothing marks (API server before 1.26)
     may_be_evicted: tuple[PodUid, ...] = ()
+    # whether one of the kubelets restarts a container for any change of its resources, as those up to 1.30 do
+    resizes_restart: bool = True
 
     def and_later(self, later: "Planned") -> "Planned":
         """Return this with what was planned later."""
         manifests = {source.pod: source for source in (*self.manifests, *later.manifests)}
-        return Planned(
+        return replace(
+            self,
             containers=tuple(_newest((*self.containers, *later.containers))),
             manifests=tuple(manifests.values()),
             may_be_evicted=(*self.may_be_evicted, *later.may_be_evicted),
@@ -97,19 +101,24 @@ class Evidence:
         return replace(self, manifests=tuple(manifests))
 
 
-def owner_change(planned: Planned, evidence: Evidence, pod: PodUid, container: str | None = None) -> OwnerChange | None:
-    """Return the owner's change that explains whatever happens to a container; ``None`` if there is none.
+def owner_change(
+    planned: Planned, evidence: Evidence, pod: PodUid, container: str | None = None, *, ends: bool = True
+) -> OwnerChange | None:
+    """Return the owner's change that explains what happens to a container; ``None`` if there is none.
 
     Args:
         planned: what was planned.
         evidence: what is known now.
         pod: as the runtime knows it.
         container: ``None`` for the pod's sandbox.
+        ends: whether it ends, which a resize explains only by the kubelet's version or the container's resizePolicy.
     """
+    restarts = {(spec.pod, spec.name) for spec in evidence.specs if spec.restarts}
     found = (
         change
         for whose, name, change in owner_changes(planned, evidence)
         if whose == pod and name in {None, container} and change is not OwnerChange.EPHEMERAL_CONTAINER_ADDED
+        if change is not OwnerChange.RESIZED or planned.resizes_restart or not ends or (whose, name) in restarts
     )
     return next(found, None)
 
@@ -143,6 +152,7 @@ def specs_of(pods: Iterable[Pod]) -> tuple[ContainerSpec, ...]:
             image=_digest(container.spec.get("image") or ""),
             resources=_digest(container.spec.get("resources") or {}),
             ephemeral=container.role is Role.EPHEMERAL,
+            restarts="RestartContainer" in json.dumps(container.spec.get("resizePolicy")),
         )
         for pod in pods
         if not pod.static

@@ -183,3 +183,53 @@ def test_the_last_look_is_right_before_the_stop() -> None:
     assert stopped is not None
     assert stopped.monotonic - looked.monotonic <= 0.3
     assert all(c.state is ContainerState.RUNNING for c in it.node.inventory().running())
+
+
+def test_what_the_runtime_does_not_show_any_more_has_not_ended_for_that() -> None:
+    """It was restarted by somebody, and could not load a pod whose shim was slow: a kubelet would create it again."""
+    it = story()
+    troubles = it.node.runtime.troubles
+
+    def loses() -> None:
+        troubles.overlooks = {it.container("nginx")}
+        it.node.timeline.after(600.0, troubles.overlooks.clear)
+
+    it.node.calls.before(STOP, loses)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.RUNTIME_LOST_PODS)
+    assert (report.restarted, it.node.kubelet.replaced, it.node.kubelet.violations) == (0, [], [])
+
+
+def test_what_the_old_kubelet_began_again_leaves_no_node_without_one() -> None:
+    """The runtime had lost every pod before, whose processes still live."""
+    it = story()
+
+    def loses() -> None:
+        it.node.runtime.troubles.elsewhere = True
+        it.node.runtime.restart()
+
+    it.node.calls.before(STOP, loses)
+    it.node.calls.durations[STOP] = 5.0
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.baseline) == (Outcome.UPGRADED, 0, 4)
+    assert len(report.ended_before) == 4
+
+
+def test_a_listing_that_lacks_a_container_for_a_moment_is_no_end_of_it() -> None:
+    it = story()
+    stopped, looks = [False], iter(range(10**6))
+
+    def forgetful(name: str, _number: int, _moment: object) -> None:
+        stopped[0] = stopped[0] or name == STOP
+        hidden = name == "runtime.inventory" and stopped[0] and next(looks) == 0
+        it.node.runtime.troubles.overlooks = {it.container("nginx")} if hidden else set()
+
+    it.node.calls.interrupt = forgetful
+
+    report = it.tell()
+
+    assert (report.outcome, report.baseline, report.ended_before) == (Outcome.UPGRADED, 4, ())

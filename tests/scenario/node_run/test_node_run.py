@@ -10,6 +10,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.plan.plan import Limits, RunPlan
@@ -334,3 +335,22 @@ def test_somebody_else_rewriting_metadata_is_a_conflict_not_a_race() -> None:
     assert stored.other == "edited"
     assert it.nothing_restarted()
     assert it.node.kubelet.violations == []
+
+
+def test_a_node_that_can_start_no_process_for_a_while_gets_its_kubelet_back() -> None:
+    """Somebody's pod has used up all processes, so that systemctl cannot be run."""
+    it = story("v1.26.15", "v1.33.13", arguments=(FLAG_REMOVED_IN_1_27,))
+    until: list[float] = []
+
+    def exhausted(name: str, _number: int, _moment: object) -> None:
+        now = it.node.timeline.monotonic
+        if name == "services.reload" and it.node.services.unit.fenced and not until:
+            until.append(now + 60)
+        if name.startswith("services.") and until and now < until[0]:
+            raise StepFailed("cannot run systemctl because Resource temporarily unavailable")
+
+    it.node.calls.interrupt = exhausted
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+    assert it.kubelet == "v1.26.15"
+    assert it.nothing_restarted()

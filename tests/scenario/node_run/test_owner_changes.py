@@ -152,6 +152,11 @@ def test_a_resize_that_the_kubelet_needs_no_restart_for_is_named_only() -> None:
     assert it.nothing_restarted()
 
 
+@pytest.mark.parametrize(("old", "new"), [("v1.33.13", "v1.30.14"), ("v1.31.14", "v1.33.13")])
+def test_a_resize_is_planned_to_restart_by_kubelets_that_hash_resources(old: str, new: str) -> None:
+    assert story(old, new).plan.owned.resizes_restart == ("v1.30.14" in {old, new})
+
+
 def edited(it: Story) -> None:
     it.node.disk[ETCD] = manifest("etcd", "etcd", "helper")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ from tests.doubles.node import pod_json
 
 WEB, DB = pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("db", "postgres")
 MANIFEST = StaticSource(pod=PodUid("uid-etcd"), path="/m/etcd.yaml", digests=(Digest("found"), Digest("pinned")))
-PLANNED = Planned(containers=specs_of(map(parse_pod, (WEB, DB))), manifests=(MANIFEST,))
+PLANNED = Planned(containers=specs_of(map(parse_pod, (WEB, DB))), manifests=(MANIFEST,), resizes_restart=False)
 EVERYTHING = [
     *((PodUid("uid-web"), name) for name in (None, "nginx", "log", "mesh", "debug")),
     *((PodUid("uid-db"), name) for name in (None, "postgres")),
@@ -55,6 +56,7 @@ def excused(evidence: Evidence) -> dict[tuple[PodUid, str | None], OwnerChange]:
 
 NEW_IMAGE: Json = {"image": "other:2"}
 RESIZED: Json = {"resources": {"limits": {"memory": "1Gi"}}}
+RESTARTS: Json = {"resizePolicy": [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]}
 DEBUG = {"ephemeralContainers": [{"name": "debug", "image": "busybox"}]}
 OF_WEB = {(PodUid("uid-web"), name): OwnerChange.POD_DELETED for name in (None, "nginx", "log", "mesh", "debug")}
 
@@ -67,7 +69,8 @@ OF_WEB = {(PodUid("uid-web"), name): OwnerChange.POD_DELETED for name in (None, 
             shown(WEB, spec=with_container("mesh", NEW_IMAGE, "initContainers")),
             {("uid-web", "mesh"): OwnerChange.IMAGE_CHANGED},
         ),
-        (shown(WEB, spec=with_container("log", RESIZED)), {("uid-web", "log"): OwnerChange.RESIZED}),
+        (shown(WEB, spec=with_container("log", RESIZED)), {}),
+        (shown(WEB, spec=with_container("log", RESIZED | RESTARTS)), {("uid-web", "log"): OwnerChange.RESIZED}),
         (shown(WEB, spec=DEBUG), {}),
         (shown(WEB, metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}), OF_WEB),
         (seen_in(PLANNED, [], frozenset({PodUid("uid-web")})), OF_WEB),
@@ -81,12 +84,33 @@ OF_WEB = {(PodUid("uid-web"), name): OwnerChange.POD_DELETED for name in (None, 
             {("uid-etcd", name): OwnerChange.MANIFEST_REMOVED for name in (None, "etcd")},
         ),
     ],
-    ids=["image", "image of a sidecar", "resources", "debug", "deleted", "gone", "pinned", "edited", "removed"],
+    ids=[
+        "image",
+        "image of a sidecar",
+        "resources",
+        "resources with a restart",
+        "debug",
+        "deleted",
+        "gone",
+        "pinned",
+        "edited",
+        "removed",
+    ],
 )
 def test_each_change_excuses_what_it_is_a_change_of_and_nothing_else(
     evidence: Evidence, expected: Mapping[tuple[PodUid, str | None], OwnerChange]
 ) -> None:
     assert excused(evidence) == expected
+
+
+def test_a_resize_in_place_is_named_and_explains_the_loss_of_memory_only() -> None:
+    """A kubelet that ends a container does not do so for that."""
+    evidence = shown(WEB, spec=with_container("log", RESIZED))
+    log = PodUid("uid-web"), "log"
+
+    assert owner_change(PLANNED, evidence, *log, ends=False) is OwnerChange.RESIZED
+    assert owner_change(replace(PLANNED, resizes_restart=True), evidence, *log) is OwnerChange.RESIZED
+    assert list(owner_changes(PLANNED, evidence)) == [(*log, OwnerChange.RESIZED)]
 
 
 def test_a_container_that_was_added_is_named_although_it_excuses_nothing() -> None:

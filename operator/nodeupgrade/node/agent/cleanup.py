@@ -50,7 +50,10 @@ def find_leftovers(runs: AgentRuns, files: FilesView) -> Leftovers:
     units = [path for directory in _UNIT_DIRECTORIES for path in files.list(directory)]
     units = [path for path in units if path.name.startswith("nodeupgrade-")]
     if units:
-        raise StillNeededError(f"{units[0]} is still there; wait until the run on this node is over")
+        raise StillNeededError(
+            f"{units[0]} is still there; wait until the run on this node is over. A run that is over leaves its units "
+            "only where a reload of systemd would take a device from a container: then remove them by hand"
+        )
     try:
         plans = [_ended(runs, run) for run in runs.begun_runs()]
         for run in runs.plans_not_begun():

@@ -19,6 +19,7 @@ from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.kubelet.state_files.formats import read_by
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
+from nodeupgrade.kubelethash.changes import NAME_AND_IMAGE_HASHED
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
@@ -289,7 +290,13 @@ def _owned(examination: Examination) -> Planned:
 def owned_by(facts: NodeFacts, sources: Iterable[StaticSource]) -> Planned:
     """Return what the owners of pods want now."""
     containers, evicted = specs_of(facts.pods), evicted_without_a_mark(facts)
-    return Planned(containers=containers, manifests=tuple(sources), may_be_evicted=tuple(evicted))
+    by_name = facts.current is not None and all(map(NAME_AND_IMAGE_HASHED.applies_to, (facts.current, facts.target)))
+    return Planned(
+        containers=containers,
+        manifests=tuple(sources),
+        may_be_evicted=tuple(evicted),
+        resizes_restart=not by_name,
+    )
 
 
 def static_sources(static: StaticPods, pins: Pins) -> Iterator[StaticSource]:

@@ -33,6 +33,10 @@ _GPU = re.compile(rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2
 
 It is mounted from the /dev of the node, or of a container with the driver.
 """
+_TUN, _TUN_FILE = DeviceRule("c", 10, 200), PurePosixPath("/dev/char/10:200")
+"""/dev/net/tun, which every container may use. systemd knows nothing of it while its module is not loaded, by which
+udev makes the file: before systemd 240, or where runc checks for the file (runc#3554). Nobody uses it until then.
+"""
 _VOLUME = "/volumes/kubernetes.io~"
 """In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
 
@@ -156,13 +160,14 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
     points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
     volumes = _volumes(table)
     hierarchy, names = next(points, None), _names(files, services, known)
+    unused = {_TUN} if files.entry(_TUN_FILE) is None else set[DeviceRule]()
     for unit, devices in known.items():
         group = devices.group.lstrip("/")
         if not group or not devices.limited:
             continue
         path = UNIFIED / group if hierarchy is None else hierarchy / group / DEVICES_LIST
         rules = _usable(files, path, volumes)
-        yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
+        yield Scope(unit, path, rules, lost_by_reload(tuple(r for r in rules if r not in unused), devices, names))
 
 
 def _usable(files: FilesView, path: PurePosixPath, volumes: frozenset[bytes]) -> tuple[DeviceRule, ...]:

@@ -37,7 +37,7 @@ from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
-from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
+from nodeupgrade.node.runtimes.description import RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
@@ -117,7 +117,7 @@ def gather(
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)
     kubelet, runtime = _kubelet_facts(node, starting, request, layout.endpoint), node.runtime.info()
-    unit = _runtime_unit(node, runtime)
+    unit = _bound_to_running(node, unit_of(node, runtime))
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
     return NodeFacts(
         node=node_object,
@@ -141,7 +141,7 @@ def gather(
         host=admission.look_at_admission(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
-        kubelet_start=_kubelet_start(running, then),
+        kubelet_start=_kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then),
         runtime_start=runtime_start,
         now=node.clock.now(),
         state_free_bytes=min(node.files.usage(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
@@ -233,9 +233,8 @@ def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
     return own_directories.volatile(files, needed)
 
 
-def _runtime_unit(node: ReadOnlyNode, runtime: RuntimeInfo) -> UnitStatus:
-    """Return the runtime's unit, bound only to units that run: a restart does not affect the others."""
-    unit = unit_of(node, runtime)
+def _bound_to_running(node: ReadOnlyNode, unit: UnitStatus) -> UnitStatus:
+    """Return a unit bound only to units that run: its stop does not affect the others."""
     return replace(unit, bound_by=tuple(name for name in unit.bound_by if not node.services.status(name).down))
 
 

@@ -150,7 +150,7 @@ class Limits:
     # how long the API server may answer the agent before it shows the new kubelet
     node_status: float = VerifySettings().node_ready_timeout.total_seconds()
     runtime_restart: float = 120.0  # how long the runtime may take to answer after its restart
-    undo_attempts: int = 5  # how often one undo may fail before the run ends as Degraded
+    undo_attempts: int = 5  # how often one undo has to fail at least before the run ends as Degraded
     # how long the old kubelet is refused what it wants to end
     shield_hold: float = VerifySettings().shield_hold.total_seconds()
     keep_lease: bool = True  # whether the node's Lease is renewed while the kubelet is down, until the budget is spent

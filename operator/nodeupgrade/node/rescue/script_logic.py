@@ -50,7 +50,8 @@ well() {
     ask_pid && [ "$pid" != 0 ] || return 1
     [ -z "$shield" ] || [ ! -S "$runtime_socket" ] || control is-active --quiet "$shield" || return 1
     command -v curl > /dev/null || return 0
-    [ "$(curl -q --noproxy '*' --silent --fail --max-time 2 "$healthz")" = ok ]
+    # While no kubelet does, anybody may listen there, and answer with gigabytes.
+    [ "$(curl -q --noproxy '*' --silent --fail --max-time 2 "$healthz" | head -c 16)" = ok ]
 }
 
 # Succeeds if the journal says so; what grep found is looked at, not its status.

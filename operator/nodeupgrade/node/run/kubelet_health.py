@@ -5,7 +5,7 @@ from collections.abc import Callable
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.run.kubelet_log import last_errors, read_log
+from nodeupgrade.node.run.kubelet_log import is_deaf, last_errors, read_log
 
 OLD_KUBELET_START_SECONDS = 120.0
 POLL_SECONDS = 0.005
@@ -17,8 +17,9 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
     """Return once ``/healthz`` answers ok.
 
     A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
-    fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``.
-    While waiting, ``watch`` is called repeatedly, and may raise.
+    fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``. If
+    another process has taken its port, which any user of the node can, it is enough in the end that it runs. While
+    waiting, ``watch`` is called repeatedly, and may raise.
 
     Raises:
         StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
@@ -42,6 +43,8 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
                 raise _did_not_start(node, unit, what, errors)
             next_look = now + LOOK_AT_UNIT_SECONDS
         if now >= deadline:
+            if forgiving and node.services.status(unit).main_pid and is_deaf(read_log(node, unit)):
+                return
             raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s", errors)
         node.clock.sleep(POLL_SECONDS)
 

@@ -65,6 +65,14 @@ def evicts(log: tuple[str, ...]) -> bool:
     )
 
 
+def is_deaf(log: tuple[str, ...]) -> bool:
+    """Report whether another process has taken the port of a kubelet's health endpoint, which runs on without."""
+    return any(
+        entry.source == "server.go" and "health" in entry.message and "address already in use" in entry.line
+        for entry in _entries(log)
+    )
+
+
 def last_errors(log: tuple[str, ...]) -> str:
     """Return the last two errors that a kubelet logged, to be appended to a message; empty if there is none.
 

@@ -24,7 +24,8 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
     unplanned = [
         c
         for c in present
-        if c.pod.uid not in known or (c.id not in planned and owner_change(plan.owned, owners, c.pod.uid, c.name))
+        if c.pod.uid not in known
+        or (c.id not in planned and owner_change(plan.owned, owners, c.pod.uid, c.name, ends=False))
     ]
     report = _reported(node, unplanned)
     expectations = {(c.pod, c.name): c for c in report.containers}

@@ -1,5 +1,6 @@
 """Find out what changed since planning, with the agent's help for what came."""
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue, to_json
@@ -19,7 +20,9 @@ from nodeupgrade.node.plan.amendment import (
 )
 from nodeupgrade.node.plan.manifest_uid import NotEditableError, pin
 from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan, StaticPodPin
+from nodeupgrade.node.run.shown_containers import require_shown
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory
+from nodeupgrade.node.verification.hidden_containers import find_hidden
 
 ANSWER_SECONDS = 3.0
 """How long to wait for the agent, which answers within a second, and for what is being started or is ending."""
@@ -32,10 +35,10 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Return the amendment of the plan for the journal, with no kubelet running; empty if nothing changed.
 
     Raises:
-        StepFailed: what came could not be proved, or nobody answered.
+        StepFailed: what came could not be proved, or nobody answered; or the runtime does not show what still runs.
     """
     began = node.clock.awake()
-    while changes_since(plan, now := node.runtime.inventory(full=False)).pending:
+    while _is_pending(node, plan, now := node.runtime.inventory(full=False)):
         if node.clock.awake() >= began + PENDING_SECONDS:
             break
         node.clock.sleep(LOOK_SECONDS)
@@ -43,8 +46,19 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     if came:
         now = node.runtime.inventory(full=True)
         _require_sound(now, came)
+    require_shown(node, _not_begun_again(plan, now), now)
     found = amendment_of(plan, now, came, answer)
     return {} if found == Amendment() else {AMENDMENT: to_json(found, strict=True)}
+
+
+def _is_pending(node: Node, plan: RunPlan, now: Inventory) -> bool:
+    return changes_since(plan, now).pending or bool(find_hidden(_not_begun_again(plan, now), now, node.runtime.alive))
+
+
+def _not_begun_again(plan: RunPlan, now: Inventory) -> RunPlan:
+    """Return the plan without pods that the old kubelet has begun again: what was lost of them is lost."""
+    pods = frozenset(c.pod.uid for c in changes_since(plan, now).came)
+    return replace(plan, baseline=plan.baseline.without(pods))
 
 
 def require_plannable(node: Node, plan: RunPlan) -> None:

@@ -39,14 +39,13 @@ def find_obstacle(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | No
     )
 
 
-def require_shown(node: Node, plan: RunPlan) -> None:
-    """Check right before a kubelet starts: the runtime may have been restarted since the last check.
+def require_shown(node: Node, plan: RunPlan, now: Inventory) -> None:
+    """Check what the runtime shows: it may have been restarted, and what it does not show has not ended for that.
 
     Raises:
         StepFailed: the runtime does not show everything that still runs.
-        Transient: it does not answer.
     """
-    if hidden := find_hidden(plan, node.runtime.inventory(full=False), node.runtime.alive):
+    if hidden := find_hidden(plan, now, node.runtime.alive):
         raise StepFailed(
             f"the runtime does not show {len(hidden)} of the instances that still run, such as {hidden[0]}",
             reason=Reason.RUNTIME_LOST_PODS,

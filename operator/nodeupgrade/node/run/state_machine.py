@@ -20,7 +20,11 @@ from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 UNDO_RETRY_SECONDS = 2.0
 LATER_UNDO_RETRY_SECONDS = 15.0
-"""Pause before an undo that is never given up is retried, once it has failed ``undo_attempts`` times."""
+"""Pause before an undo is retried once it has failed ``undo_attempts`` times."""
+GIVES_UP_SECONDS = 300.0
+"""How long an undo has to fail before the run ends as Degraded: where memory, processes or disk space are used up for a
+while, no node is left without a kubelet for that.
+"""
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
 _OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL})
@@ -109,7 +113,7 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
-      Degraded where that fails again and again, unless nothing depends on the step. Only the new kubelet is not left
+      Degraded where that fails for minutes, unless nothing depends on the step. Only the new kubelet is not left
       running: as long as it cannot be stopped, the shield stays up and the run continues, unless a person ends it.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: the hashes would be lost, and every pod created a second time.
@@ -186,7 +190,8 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
         return Finish(outcome=Outcome.ROLLED_BACK, reason=cause.reason, why=cause.why + left)
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
-    if failures >= limits.undo_attempts and (step not in _NEVER_GIVEN_UP or seen.go_on):
+    in_vain = step not in _NEVER_GIVEN_UP and _failing_seconds(journal, step, seen) >= GIVES_UP_SECONDS
+    if failures >= limits.undo_attempts and (in_vain or seen.go_on):
         why = f"undoing {step} failed {failures} times{_last_failure(journal, step)}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
     last = journal.records[-1]
@@ -208,6 +213,13 @@ def _is_overridden(obstacle: Reason, journal: Journal, seen: Observation, limits
     if obstacle is Reason.SHIELD_REFUSED_CALL and seen.monotonic - next(held, seen.monotonic) >= limits.shield_hold:
         return True
     return seen.go_on and obstacle in _OVERRIDABLE
+
+
+def _failing_seconds(journal: Journal, step: Step, seen: Observation) -> float:
+    """Return for how long an undo has been failing in this boot."""
+    failed = (step, Mark.UNDO_FAILED, seen.boot)
+    first = next((r.monotonic for r in journal.records if (r.step, r.mark, r.boot) == failed), seen.monotonic)
+    return seen.monotonic - first
 
 
 def _last_failure(journal: Journal, step: Step) -> str:

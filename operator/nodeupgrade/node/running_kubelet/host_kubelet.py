@@ -1,9 +1,10 @@
 """Implements Kubelet: the health endpoint, process and program of a node's kubelet."""
 
 import base64
-import http.client
 import json
 import os
+import re
+import socket
 import subprocess
 import time
 from dataclasses import KW_ONLY, dataclass
@@ -20,6 +21,9 @@ from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, Serving
 from nodeupgrade.text import trimmed
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
+HEALTHY = re.compile(rb"HTTP/1\.[01] 200 .*\r\n\r\nok", re.DOTALL)
+LARGEST_HEALTH = 4096
+"""Bytes. A kubelet answers with 150."""
 ELF = b"\x7fELF"
 SECONDS = 20
 """How long a kubelet in a dry run may take; it takes less than one."""
@@ -42,16 +46,21 @@ class HostKubelet:
     root: Path = Path("/")  # mount point of the node's root directory
 
     def healthy(self) -> bool:
-        url = urlsplit(self.healthz)
-        connection = http.client.HTTPConnection(url.hostname or "127.0.0.1", url.port, timeout=self.healthz_timeout)
+        """Anybody may listen at the endpoint while no kubelet does, so the time for all of the answer is limited."""
+        url, end = urlsplit(self.healthz), time.monotonic() + self.healthz_timeout
+        request = f"GET {url.path} HTTP/1.0\r\nHost: {url.netloc}\r\n\r\n".encode()
+        answer = b""
         try:
-            connection.request("GET", url.path)
-            answer = connection.getresponse()
-            return answer.status == http.client.OK and answer.read(16) == b"ok"
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+            with socket.create_connection((url.hostname, url.port), self.healthz_timeout) as connection:
+                connection.sendall(request)
+                while (left := end - time.monotonic()) > 0 and len(answer) < LARGEST_HEALTH:
+                    connection.settimeout(left)
+                    if not (data := connection.recv(LARGEST_HEALTH)):
+                        return HEALTHY.fullmatch(answer) is not None
+                    answer += data
+        except OSError:
+            pass
+        return False
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         arguments = self.processes.arguments(pid)

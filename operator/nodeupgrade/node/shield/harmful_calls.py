@@ -137,7 +137,8 @@ class Shielded:
 
     def excuse(self, harmed: Protected, evidence: Evidence) -> OwnerChange | None:
         """Return the owner's change because of which the harm is intended; ``None`` if there is none."""
-        return owner_change(self.plan.owned, evidence, harmed.pod.uid, harmed.container)
+        ends = harmed.wanted != _WANTED[Method.UPDATE_CONTAINER_RESOURCES]
+        return owner_change(self.plan.owned, evidence, harmed.pod.uid, harmed.container, ends=ends)
 
     def _container(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         found = None if call.container is None else self.containers.get(call.container)

@@ -1,5 +1,6 @@
 """Devices that running containers may use, and systemd does not know of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ def looked_at(
     policy: str = "strict",
     nested: str = "",
     table: bytes = FILES["/proc/1/mountinfo"],
+    more: Mapping[str, bytes] = {},
 ) -> Surroundings:
     seen = known(readiness=readiness(cgroup_driver="systemd", cgroup_v2=v2))
     _, pid, unit = scope(seen)
@@ -53,6 +55,7 @@ def looked_at(
             f"/proc/{pid}/mountinfo": mounted,
             "/proc/devices": b"Character devices:\n136 pts\n",
             f"{GROUPS}/devices/{POD}/{unit}/devices.list": listed,
+            **more,
         }
     )
     allowed = () if policy == "auto" else ALLOWED
@@ -68,7 +71,16 @@ def test_on_v1_the_kernel_is_asked() -> None:
     label, *_ = scope(known())
 
     assert fragile(v2=False, listed=b"c 1:3 rwm\nc *:* m\n") == {}
-    assert fragile(v2=False, listed=b"c 1:3 rwm\nc 195:0 rw\nc 10:200 rwm\n") == {label: ("c 195:0 rw", "c 10:200 rwm")}
+    assert fragile(v2=False, listed=b"c 1:3 rwm\nc 195:0 rw\nc 10:229 rwm\n") == {label: ("c 195:0 rw", "c 10:229 rwm")}
+
+
+def test_what_every_container_may_use_and_no_module_serves_is_lost_by_nobody() -> None:
+    """systemd knows nothing of /dev/net/tun while its module is not loaded."""
+    label, *_ = scope(known())
+    default = b"c 1:3 rwm\nc 10:200 rwm\nc *:* m\n"
+
+    assert fragile(v2=False, listed=default) == {}
+    assert fragile(v2=False, listed=default, more={"/dev/char/10:200": b""}) == {label: ("c 10:200 rwm",)}
 
 
 def test_what_a_reload_has_to_leave_is_planned_without_what_every_container_has() -> None:

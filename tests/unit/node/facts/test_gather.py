@@ -128,20 +128,22 @@ def test_more_metadata_than_a_run_can_keep_refuses_the_node(monkeypatch: pytest.
     assert refusal.value.finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
 
 
-def test_units_bound_to_the_runtime_count_while_they_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_bound_to_runtime_or_kubelet_count_while_they_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = node()
     status = seen.services.status
     states = {"a.service": "active", "b.service": "inactive", "c.service": "failed", "d.service": "activating"}
 
     def bound(unit: str) -> UnitStatus:
         found = status(unit)
-        if unit == RUNTIME_UNIT:
+        if unit in {RUNTIME_UNIT, "kubelet.service"}:
             return replace(found, bound_by=tuple(states))
         return replace(found, active_state=states.get(unit, found.active_state))
 
     monkeypatch.setattr(seen.services, "status", bound)
 
-    assert gathered(seen).runtime_unit.bound_by == ("a.service", "d.service")
+    found = gathered(seen)
+    assert found.runtime_unit.bound_by == ("a.service", "d.service")
+    assert found.kubelet_start.bound_by == ("a.service", "d.service"), "one that is started later stops with it, too"
 
 
 CONFIG = b"staticPodPath: /etc/kubernetes/manifests\nhealthzPort: 1\n"

@@ -183,6 +183,13 @@ def test_a_start_that_systemd_does_not_answer_is_repeated_and_nothing_is_claimed
     assert BACK in node.log
 
 
+def test_who_answers_in_place_of_a_kubelet_fills_no_memory(node: Node) -> None:
+    node.write("flood", "").write("pid", "4711").look()
+
+    assert any(call.startswith("curl") for call in node.calls)
+    assert not (node.root / "drunk").exists()
+
+
 def test_without_curl_a_silent_systemd_is_no_kubelet(node: Node) -> None:
     for mode in (Mode.SILENT, Mode.GARBLED):
         node.without_curl().has(Fault(mode, command="systemctl")).look().looks(3)

@@ -60,3 +60,25 @@ def test_the_last_errors_of_a_kubelet_that_does_not_start_is_told(
         wait(Starting(dies=dies, wrote=wrote), forgiving=False)
 
     assert str(failed.value).endswith(said)
+
+
+TAKEN = (
+    'E1126 16:07:00.39 9295 server.go:995] "Failed to start healthz server" '
+    'err="listen tcp 127.0.0.1:10248: bind: address already in use"'
+)
+
+
+def test_an_old_kubelet_whose_port_another_process_has_taken_runs() -> None:
+    """Any user of the node can, while no kubelet runs; the new one is turned back for it."""
+    wait(Starting(dies=(), wrote=(TAKEN,)), forgiving=True)
+
+    with pytest.raises(StepFailed, match="address already in use"):
+        wait(Starting(dies=(), wrote=(TAKEN,)), forgiving=False)
+
+
+@pytest.mark.parametrize(
+    "wrote", [f"\t{TAKEN}", TAKEN.replace("server.go", "prober.go"), TAKEN.replace("address", "no")]
+)
+def test_no_other_line_says_so(wrote: str) -> None:
+    with pytest.raises(StepFailed, match="did not become healthy"):
+        wait(Starting(dies=(), wrote=(wrote,)), forgiving=True)

@@ -109,7 +109,7 @@ def said(decision: RunDecision) -> str:
         ("..stop-kubelet stop-kubelet:undo-failed stop-kubelet:undoing", "undo stop-kubelet"),
         (
             "..stop-kubelet stop-kubelet:undo-failed stop-kubelet:undo-failed",
-            "finish Degraded RollbackFailed",
+            "wait",
         ),
         # A hold that cannot be taken back keeps no node out of service.
         ("..hold-package arm-dead-man:failed arm-dead-man:undone hold-package:undo-failed", "wait"),
@@ -193,6 +193,18 @@ def test_the_rest_after_a_failed_undo_is_measured_on_the_same_boot_only() -> Non
     assert rest.seconds == UNDO_RETRY_SECONDS - 0.5
     assert said(decide(journal, Observation(monotonic=failed + 2.5, boot=FIRST), LIMITS)) == "undo stop-kubelet"
     assert said(decide(journal, Observation(monotonic=0.1, boot=SECOND), LIMITS)) == "undo stop-kubelet"
+
+
+def test_an_undo_is_given_up_after_minutes_or_when_a_person_says_so() -> None:
+    """Where memory, processes or space are used up for a while, no node is left without a kubelet for that."""
+    journal = told("..set-arguments set-arguments:undo-failed set-arguments:undo-failed")
+    first = journal.records[-2].monotonic
+    still, over = Observation(monotonic=first + 299, boot=FIRST), Observation(monotonic=first + 300, boot=FIRST)
+
+    assert said(decide(journal, still, LIMITS)) == "undo set-arguments"
+    assert said(decide(journal, replace(over, boot=SECOND), LIMITS)) == "undo set-arguments"
+    for seen in (over, replace(still, go_on=True)):
+        assert said(decide(journal, seen, LIMITS)) == "finish Degraded RollbackFailed"
 
 
 @dataclass
@@ -282,7 +294,7 @@ def test_a_kubelet_that_was_turned_back_is_stopped_however_long_that_takes() -> 
     """Any other step that cannot be undone ends the run, which lowers the shield: nothing may run behind it then."""
     for step in STEPS:
         journal, at = told(f"..{step} {step}:failed"), 500.0
-        for _ in range(3 * LIMITS.undo_attempts):
+        for _ in range(100):
             decision = decide(journal, Observation(monotonic=at, boot=FIRST), LIMITS)
             if isinstance(decision, Wait):
                 at += decision.seconds

@@ -1,7 +1,10 @@
 """Tests for the kubelet process: its program, arguments, environment, and health."""
 
+import socket
 import subprocess
+import threading
 import time
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +25,26 @@ def test_healthz_is_ok_or_not(server: Server) -> None:
         server.answer = answer
         assert kubelet.healthy() is expected
     assert not HostKubelet(ProcessTable(), healthz="http://127.0.0.1:1/healthz").healthy()
+
+
+@pytest.mark.parametrize("piece", [b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", b"x" * 10_000], ids=["slow", "slower", "much"])
+def test_who_listens_in_place_of_a_kubelet_holds_up_nobody(piece: bytes) -> None:
+    """While none runs, its port is anybody's."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                while True:
+                    connection.sendall(piece)
+                    time.sleep(0.1)
+
+        threading.Thread(target=trickle, daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/healthz"
+        began = time.monotonic()
+
+        assert not HostKubelet(ProcessTable(), healthz=url, healthz_timeout=0.5).healthy()
+        assert time.monotonic() - began < 5
 
 
 def test_a_replaced_program_has_no_path(tmp_path: Path) -> None:

@@ -110,10 +110,13 @@ class Systemctl:
     def journal(self, invocation: str, lines: int) -> str:
         """Return the newest lines that a unit logged since its start, and the journal's messages about dropped lines.
 
+        Any user may write a message about any unit (OBJECT_…), but only the journal itself by the transport ``driver``.
+
         Raises:
             StepFailed: as for run().
         """
-        matches = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}")
+        dropped = (f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}", "_TRANSPORT=driver")
+        matches = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", *dropped)
         done = self._call(
             ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *matches), "journalctl", JOURNAL_SECONDS
         )

@@ -183,7 +183,9 @@ LOGGING = 'if test "$1" = show; then echo InvocationID=abc; else yes "line $*" |
 def test_the_log_is_that_of_the_last_start(tmp_path: Path) -> None:
     [line] = SystemdManager(prefix=fake(tmp_path, LOGGING.format(lines=1))).log("x.service")
 
-    assert "_SYSTEMD_INVOCATION_ID=abc + OBJECT_SYSTEMD_INVOCATION_ID=abc" in line
+    assert "_SYSTEMD_INVOCATION_ID=abc + OBJECT_SYSTEMD_INVOCATION_ID=abc _TRANSPORT=driver" in line, (
+        "any user may write a message about a unit, only the journal itself one by the transport driver"
+    )
 
 
 def test_a_log_too_long_to_be_whole_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
