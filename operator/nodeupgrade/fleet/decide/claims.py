@@ -37,16 +37,16 @@ WRITES_AT_ONCE = 250
 """How many claims, releases and the like a plan has at most."""
 
 
-def prepare(rollout: RolloutView, decision: StartDecision, idle: Iterable[Task]) -> tuple[NodeAction, ...]:
+def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, ...]:
     """Return the writes that must precede the start of any node; none if everything is prepared.
 
-    A rollout that waits for an older one releases its ``idle`` claims, whose runs never began. Nothing is retried
+    A rollout that waits for an older one releases its idle claims. Nothing is retried
     automatically while the rollout needs a person.
     """
     if rollout.upgrade.finished and not rollout.upgrade.retry_requested:
         return ()
     if decision.behind:
-        return tuple(map(_release, islice(idle, WRITES_AT_ONCE)))
+        return tuple(map(_release, rollout.ledger.idle_claims[:WRITES_AT_ONCE]))
     if rollout.is_called_off:
         return ()
     automatic = rollout.may_claim and not decision.stalls
@@ -97,7 +97,7 @@ def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:
 def _claims(rollout: RolloutView) -> Iterable[NodeAction]:
     order = {name: index for index, name in enumerate(rollout.members)}
     for member in rollout.unclaimed[:WRITES_AT_ONCE]:
-        if (candidate := member.candidate) is None or candidate.holder.other or member.node in rollout.freed:
+        if (candidate := member.candidate) is None or candidate.holder.other or member.node in rollout.ledger.freed:
             continue
         message = f"node {member.node} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         spec = replace(candidate.task_spec, wave=member.wave, order=order[member.node])

@@ -1,27 +1,25 @@
 """Gates: each decides whether any node may be started now, and if not, why."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import NodeFailure, Slot
+from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.failures import FAILURES
 from nodeupgrade.fleet.health import checks
-from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 _REPEATED = frozenset({Reason.AGENT_NOT_STARTED, Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE})
 """Reasons that most often have one cause for all nodes."""
@@ -34,15 +32,13 @@ IN_A_ROW = 3
 class GateInput:
     """The input of the gates: of a rollout, or of one node that has a slot and was not touched."""
 
-    upgrade: Upgrade
+    ledger: Ledger
     spec: UpgradeSpec
-    now: datetime
-    health: Mapping[str, checks.HealthReading]  # by name of the health check
-    tasks: tuple[Task, ...]  # all tasks of the rollout
-    failures: tuple[NodeFailure, ...]  # all that count
     total: int  # number of nodes
     waves: tuple[tuple[Wave, int], ...]  # the waves with the numbers of their nodes
     current: str  # name of the current wave
+    ended_by: str | None  # the health check that ends the rollout
+    unhealthy: Finding | None  # which health check fails or cannot be evaluated
     turn: Finding | None = None  # why the current wave has to wait
     awaited: Finding | None = None  # which health check has yet to hold
 
@@ -54,40 +50,37 @@ def of_rollout(rollout: RolloutView) -> GateInput:
     """Return the input of the gates for a rollout."""
     at, waves = rollout.position, rollout.waves
     return GateInput(
-        upgrade=rollout.upgrade,
+        ledger=rollout.ledger,
         spec=rollout.spec,
-        now=rollout.now,
-        health=rollout.health,
-        tasks=rollout.tasks,
-        failures=rollout.failures,
-        total=rollout.total + len(rollout.departed),
+        total=len(rollout.members) + len(rollout.departed),
         waves=tuple((wave.terms, wave.total) for wave in waves),
         current=waves[at.index].name if 0 <= at.index < len(waves) else "",
+        ended_by=rollout.ended_by,
+        unhealthy=rollout.health_objection,
         turn=Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None,
         awaited=rollout.health_awaited,
     )
 
 
-def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) -> GateInput:
+def of_slot(ledger: Ledger, spec: UpgradeSpec, slot: Slot) -> GateInput:
     """Return the input of the gates for a node that has a slot; numbers of nodes are those that the status reports."""
-    status, terms = fleet.upgrade.status, {wave.name: wave for wave in spec.waves}
+    upgrade, now, terms = ledger.upgrade, ledger.now, {wave.name: wave for wave in spec.waves}
+    status = upgrade.status
     current = slot.wave if status.current_wave is None else status.current_wave.name
     return GateInput(
-        upgrade=fleet.upgrade,
+        ledger=ledger,
         spec=spec,
-        now=now,
-        health=fleet.health,
-        tasks=fleet.own_tasks,
-        failures=fleet.failures,
         total=status.counts.total,
         waves=tuple((terms[wave.name], wave.total) for wave in status.waves if wave.name in terms),
         current=current,
+        ended_by=checks.ended_by(upgrade, spec, ledger.health, now),
+        unhealthy=checks.objection(spec.health_checks, ledger.health, now),
     )
 
 
 def object_stays(at: GateInput) -> Finding | None:
     """Start nothing while the NodeUpgrade is being deleted."""
-    if not at.upgrade.deleting:
+    if not at.ledger.upgrade.deleting:
         return None
     return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
@@ -101,13 +94,12 @@ def not_aborted(at: GateInput) -> Finding | None:
 
 def not_ended_by_a_check(at: GateInput) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    ended_by = checks.ended_by(at.upgrade, at.spec, at.health, at.now)
-    return Finding(reason=Reason.ABORTED, detail=checks.describe_end(ended_by)) if ended_by else None
+    return Finding(reason=Reason.ABORTED, detail=checks.describe_end(at.ended_by)) if at.ended_by else None
 
 
 def no_node_is_lost(at: GateInput) -> Finding | None:
     """Start nothing while a node could not be rolled back: a person must repair it first."""
-    lost = [failure.node for failure in at.failures if failure.outcome is Verdict.ROLLBACK_FAILED]
+    lost = [failure.node for failure in at.ledger.failures if failure.outcome is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
     detail = f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
@@ -116,7 +108,7 @@ def no_node_is_lost(at: GateInput) -> Finding | None:
 
 def threshold(at: GateInput) -> Finding | None:
     """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
-    failed = sum(failure.outcome in FAILURES for failure in at.failures)
+    failed = sum(failure.outcome in FAILURES for failure in at.ledger.failures)
     if failed < max(1, at.spec.strategy.failure_threshold.of(at.total)):
         return None
     return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
@@ -124,7 +116,7 @@ def threshold(at: GateInput) -> Finding | None:
 
 def wave_threshold(at: GateInput) -> Finding | None:
     """Stop when as many nodes of one wave have failed as its own threshold says."""
-    failed = Counter(failure.wave for failure in at.failures if failure.outcome in FAILURES)
+    failed = Counter(failure.wave for failure in at.ledger.failures if failure.outcome in FAILURES)
     for wave, total in at.waves:
         limit = wave.failure_threshold
         if limit is not None and failed[wave.name] >= max(1, limit.of(total)):
@@ -135,7 +127,7 @@ def wave_threshold(at: GateInput) -> Finding | None:
 
 def causes_differ(at: GateInput) -> Finding | None:
     """Stop when several nodes in a row have ended for the same reason, of those that most often have one cause."""
-    verdicts = [task.verdict for task in at.tasks if task.verdict is not None and task.kind is RunKind.UPGRADE]
+    verdicts = [task.verdict for task in at.ledger.tasks if task.verdict is not None and task.kind is RunKind.UPGRADE]
     last = sorted(verdicts, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))[-IN_A_ROW:]
     if len(last) < IN_A_ROW or len({verdict.reason for verdict in last}) > 1 or last[0].reason not in _REPEATED:
         return None
@@ -145,7 +137,7 @@ def causes_differ(at: GateInput) -> Finding | None:
 
 def not_paused(at: GateInput) -> Finding | None:
     """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
-    if at.upgrade.paused_by_annotation:
+    if at.ledger.upgrade.paused_by_annotation:
         detail = "paused by the annotation nodeupgrade.dev/pause"
         return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to continue")
     if at.spec.action is RolloutAction.PAUSE:
@@ -155,18 +147,18 @@ def not_paused(at: GateInput) -> Finding | None:
 
 def in_time(at: GateInput) -> Finding | None:
     """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
-    timeouts, status = at.spec.timeouts, at.upgrade.status
-    if _is_late(status.started_at, timeouts.total, at.now):
+    timeouts, status = at.spec.timeouts, at.ledger.upgrade.status
+    if _is_late(status.started_at, timeouts.total, at.ledger.now):
         return _late("the rollout", timeouts.total)
     began = next((wave.started_at for wave in status.waves if wave.name == at.current), None)
-    if _is_late(began, timeouts.wave, at.now):
+    if _is_late(began, timeouts.wave, at.ledger.now):
         return _late(f"wave {at.current}", timeouts.wave)
     return None
 
 
 def no_health_check_fails(at: GateInput) -> Finding | None:
     """Start nothing while a health check fails or cannot be evaluated; this is reported while a wave soaks, too."""
-    return checks.objection(at.spec.health_checks, at.health, at.now)
+    return at.unhealthy
 
 
 def wave_has_its_turn(at: GateInput) -> Finding | None:
@@ -176,7 +168,7 @@ def wave_has_its_turn(at: GateInput) -> Finding | None:
 
 def window_is_open(at: GateInput) -> Finding | None:
     """Start nodes only inside windows, and never in a blackout."""
-    spec, now = at.spec, at.now
+    spec, now = at.spec, at.ledger.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
     opens = next_opening(spec.windows, spec.blackouts, now)

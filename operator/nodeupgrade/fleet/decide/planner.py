@@ -12,10 +12,11 @@ from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision, decide_start
 from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare
+from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.upgrade_status import impediments, new_events, reject, reported, summarise
+from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READ_AHEAD = 64
@@ -46,14 +47,15 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     done = fleet.done
     freed = tuple(done[name] for name in slots if name in done)
     if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
-        return Plan(actions=reject(fleet, freed, spec, now))
+        objection, ledger = spec, ledger_of(fleet.without_slots(freed), now)
+        return Plan(actions=(*freed, *reject(upgrade.status, ledger, objection)))
     if not upgrade.has_finalizer and not upgrade.deleting:
         add = AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight")
         return Plan(actions=(add,))
 
     rollout = view_rollout(fleet, spec, now, freed)
     decision = decide_start(rollout)
-    due = prepare(rollout, decision, fleet.idle_claims)
+    due = prepare(rollout, decision)
     preparations, blanks = (fleet.not_held_back(each, now) for each in (due, clear_stale(rollout)))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
@@ -66,10 +68,9 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     admitted = () if wave_ends else admissions(rollout, ready, decision)
 
     flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
-    later = replace(rollout, members={**rollout.members, **flying})
-    impeded_by = impediments(fleet, later.flying_tasks, now)
+    later = rollout.with_members({**rollout.members, **flying}) if flying else rollout
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
-    status = summarise(upgrade.status, later, decision, impeded_by, reopened=reopened)
+    status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade.status, status, events))
     return Plan(actions=actions, unread=_unread(fleet.pods, rollout, [member.node for member in chosen]))

@@ -8,7 +8,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.fleet.decide.phase import IMPEDED_AFTER, overdue
+from nodeupgrade.fleet.decide.ledger import IMPEDED_AFTER, overdue
 
 NODE, DEADLINE = NodeName("node-0"), datetime(2026, 1, 1, tzinfo=UTC)
 
