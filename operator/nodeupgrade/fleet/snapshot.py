@@ -18,7 +18,7 @@ from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import FreeSlot, GuardParameters, NodeAction, Wait
-from nodeupgrade.fleet.cluster_budget import ClusterBudget, ClusterUse
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.requirement import obstacle
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.hooks.hooks import HookJobs
@@ -120,7 +120,7 @@ class FleetSnapshot:
         yield from self.slots
         yield from (name for name, task in self.tasks.items() if task.open)
 
-    @property
+    @cached_property
     def guard_obstacle(self) -> str | None:
         """Why nodes cannot be guarded; None if they can."""
         return obstacle(self.server, self.guard)
@@ -174,16 +174,9 @@ class FleetSnapshot:
         return tuple(action for action, setback in known if setback is None or now >= setback.again)
 
     @property
-    def cluster_use(self) -> ClusterUse | None:
-        """What limits all rollouts together; None if nothing does."""
-        if self.cluster_budget.unlimited:
-            return None
-        return ClusterUse(
-            budget=self.cluster_budget,
-            nodes=len(self.nodes),
-            flying=frozenset(slot.node for rival in self.rivals for slot in rival.status.in_flight),
-            away=frozenset(name for name, node in self.nodes.items() if node.unschedulable or not node.ready),
-        )
+    def own_tasks(self) -> tuple[Task, ...]:
+        """The tasks of this rollout, whatever has become of their Nodes."""
+        return tuple(task for task in self.tasks.values() if task.spec.upgrade_ref.uid == self.upgrade.uid)
 
     def without_slots(self, freed: Collection[FreeSlot]) -> "FleetSnapshot":
         """Return the snapshot as it will be once these slots are free."""

@@ -20,6 +20,7 @@ from nodeupgrade.fleet.decide import (
     phase,
     planner,
     request_checks,
+    upgrade_status,
     verdict,
     waves,
 )
@@ -76,7 +77,7 @@ def awaited_from_the_beginning(
 
 
 def summarised_as(change: Callable[[RolloutView], RolloutView]) -> Mutation:
-    summarise = planner.summarise
+    summarise = upgrade_status.summarise
 
     def mutated(before: UpgradeStatus, rollout: RolloutView, *others: Any, **options: Any) -> UpgradeStatus:
         return summarise(before, change(rollout), *others, **options)

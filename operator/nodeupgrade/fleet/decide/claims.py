@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
@@ -27,7 +27,7 @@ from nodeupgrade.fleet.actions import (
     WriteStatus,
 )
 from nodeupgrade.fleet.decide.admission import warnings
-from nodeupgrade.fleet.decide.budgets import StartDecision
+from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision
 from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import Reopening, RolloutView
@@ -77,6 +77,27 @@ def _drops(rollout: RolloutView) -> Iterable[DropTask]:
 
 def _release(task: Task) -> ReleaseTask:
     return ReleaseTask(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
+
+
+def prepared(
+    rollout: RolloutView, decision: StartDecision, preparations: Sequence[NodeAction], due: Sequence[NodeAction]
+) -> StartDecision:
+    """Limit a decision to nodes that are prepared.
+
+    Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
+    claimed; unless claims are refused, since then it is not known who takes part.
+    """
+    if decision.behind:
+        return decision
+    others = any(not isinstance(action, Claim) for action in preparations)
+    backing_off = len(preparations) < len(due)
+    if rollout.upgrade.finished or others or (backing_off and not rollout.planned):
+        return UNDECIDED
+    if not rollout.unclaimed or not rollout.may_claim:
+        return decision
+    if claimed := tuple(takewhile(lambda member: member.task is not None, decision.nodes)):
+        return StartDecision(nodes=claimed)
+    return UNDECIDED
 
 
 def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:

@@ -25,7 +25,6 @@ from nodeupgrade.fleet.decide.baseline import Baseline
 from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.decide.in_flight import InFlight
 from nodeupgrade.fleet.decide.leaving_flight import clear_away, end, end_without_task, gone
-from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.verdict import decide_verdict, was_touched
 from nodeupgrade.fleet.guard import lifecycle
 from nodeupgrade.fleet.hooks import hooks
@@ -218,9 +217,7 @@ def _obstacle(fleet: FleetSnapshot, flight: InFlight, candidate: Candidate) -> F
     if not _is_selected(candidate):
         return Finding(reason=Reason.NOT_SELECTED, detail=f"node {name} is not selected any more", remedy="")
     due = gates.PRECHECK_GATES if action is RolloutAction.PLAN else gates.GATES
-    return gates.closed(due, gates.of_slot(ledger_of(fleet, flight.now), candidate.spec, flight.slot)) or judge(
-        candidate
-    )
+    return gates.closed(due, gates.of_slot(fleet, candidate.spec, flight.slot, flight.now)) or judge(candidate)
 
 
 def _is_selected(candidate: Candidate) -> bool:

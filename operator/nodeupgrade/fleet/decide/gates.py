@@ -8,18 +8,20 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import Slot
+from nodeupgrade.api.upgrade.status import NodeFailure, Slot
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.ledger import Ledger
+from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.failures import FAILURES
 from nodeupgrade.fleet.health import checks
+from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 _REPEATED = frozenset({Reason.AGENT_NOT_STARTED, Reason.AGENT_UNAVAILABLE, Reason.ARTIFACT_UNAVAILABLE})
 """Reasons that most often have one cause for all nodes."""
@@ -32,8 +34,11 @@ IN_A_ROW = 3
 class GateInput:
     """The input of the gates: of a rollout, or of one node that has a slot and was not touched."""
 
-    ledger: Ledger
+    upgrade: Upgrade
     spec: UpgradeSpec
+    now: datetime
+    tasks: tuple[Task, ...]  # all tasks of the rollout
+    failures: tuple[NodeFailure, ...]  # all that count
     total: int  # number of nodes
     waves: tuple[tuple[Wave, int], ...]  # the waves with the numbers of their nodes
     current: str  # name of the current wave
@@ -50,8 +55,11 @@ def of_rollout(rollout: RolloutView) -> GateInput:
     """Return the input of the gates for a rollout."""
     at, waves = rollout.position, rollout.waves
     return GateInput(
-        ledger=rollout.ledger,
+        upgrade=rollout.upgrade,
         spec=rollout.spec,
+        now=rollout.now,
+        tasks=rollout.ledger.tasks,
+        failures=rollout.ledger.failures,
         total=len(rollout.members) + len(rollout.departed),
         waves=tuple((wave.terms, wave.total) for wave in waves),
         current=waves[at.index].name if 0 <= at.index < len(waves) else "",
@@ -62,25 +70,28 @@ def of_rollout(rollout: RolloutView) -> GateInput:
     )
 
 
-def of_slot(ledger: Ledger, spec: UpgradeSpec, slot: Slot) -> GateInput:
+def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) -> GateInput:
     """Return the input of the gates for a node that has a slot; numbers of nodes are those that the status reports."""
-    upgrade, now, terms = ledger.upgrade, ledger.now, {wave.name: wave for wave in spec.waves}
+    upgrade, tasks, terms = fleet.upgrade, fleet.own_tasks, {wave.name: wave for wave in spec.waves}
     status = upgrade.status
     current = slot.wave if status.current_wave is None else status.current_wave.name
     return GateInput(
-        ledger=ledger,
+        upgrade=upgrade,
         spec=spec,
+        now=now,
+        tasks=tasks,
+        failures=failures.failures_of(status, tasks, status.last_handled_retry),
         total=status.counts.total,
         waves=tuple((terms[wave.name], wave.total) for wave in status.waves if wave.name in terms),
         current=current,
-        ended_by=checks.ended_by(upgrade, spec, ledger.health, now),
-        unhealthy=checks.objection(spec.health_checks, ledger.health, now),
+        ended_by=checks.ended_by(upgrade, spec, fleet.health, now),
+        unhealthy=checks.objection(spec.health_checks, fleet.health, now),
     )
 
 
 def object_stays(at: GateInput) -> Finding | None:
     """Start nothing while the NodeUpgrade is being deleted."""
-    if not at.ledger.upgrade.deleting:
+    if not at.upgrade.deleting:
         return None
     return Finding(reason=Reason.DELETING, detail="the NodeUpgrade is being deleted", remedy="")
 
@@ -99,7 +110,7 @@ def not_ended_by_a_check(at: GateInput) -> Finding | None:
 
 def no_node_is_lost(at: GateInput) -> Finding | None:
     """Start nothing while a node could not be rolled back: a person must repair it first."""
-    lost = [failure.node for failure in at.ledger.failures if failure.outcome is Verdict.ROLLBACK_FAILED]
+    lost = [failure.node for failure in at.failures if failure.outcome is Verdict.ROLLBACK_FAILED]
     if not lost:
         return None
     detail = f"{counted(len(lost), 'node')} could not be rolled back ({lost[0]})"
@@ -108,7 +119,7 @@ def no_node_is_lost(at: GateInput) -> Finding | None:
 
 def threshold(at: GateInput) -> Finding | None:
     """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
-    failed = sum(failure.outcome in FAILURES for failure in at.ledger.failures)
+    failed = sum(failure.outcome in failures.FAILURES for failure in at.failures)
     if failed < max(1, at.spec.strategy.failure_threshold.of(at.total)):
         return None
     return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
@@ -116,7 +127,7 @@ def threshold(at: GateInput) -> Finding | None:
 
 def wave_threshold(at: GateInput) -> Finding | None:
     """Stop when as many nodes of one wave have failed as its own threshold says."""
-    failed = Counter(failure.wave for failure in at.ledger.failures if failure.outcome in FAILURES)
+    failed = Counter(failure.wave for failure in at.failures if failure.outcome in failures.FAILURES)
     for wave, total in at.waves:
         limit = wave.failure_threshold
         if limit is not None and failed[wave.name] >= max(1, limit.of(total)):
@@ -127,7 +138,7 @@ def wave_threshold(at: GateInput) -> Finding | None:
 
 def causes_differ(at: GateInput) -> Finding | None:
     """Stop when several nodes in a row have ended for the same reason, of those that most often have one cause."""
-    verdicts = [task.verdict for task in at.ledger.tasks if task.verdict is not None and task.kind is RunKind.UPGRADE]
+    verdicts = [task.verdict for task in at.tasks if task.verdict is not None and task.kind is RunKind.UPGRADE]
     last = sorted(verdicts, key=lambda verdict: (str(verdict.decided_at), verdict.run_id))[-IN_A_ROW:]
     if len(last) < IN_A_ROW or len({verdict.reason for verdict in last}) > 1 or last[0].reason not in _REPEATED:
         return None
@@ -137,7 +148,7 @@ def causes_differ(at: GateInput) -> Finding | None:
 
 def not_paused(at: GateInput) -> Finding | None:
     """Start nothing under ``action: Pause`` or, whatever the action, under the pause annotation."""
-    if at.ledger.upgrade.paused_by_annotation:
+    if at.upgrade.paused_by_annotation:
         detail = "paused by the annotation nodeupgrade.dev/pause"
         return Finding(reason=Reason.PAUSED, detail=detail, remedy="remove it to continue")
     if at.spec.action is RolloutAction.PAUSE:
@@ -147,11 +158,11 @@ def not_paused(at: GateInput) -> Finding | None:
 
 def in_time(at: GateInput) -> Finding | None:
     """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
-    timeouts, status = at.spec.timeouts, at.ledger.upgrade.status
-    if _is_late(status.started_at, timeouts.total, at.ledger.now):
+    timeouts, status = at.spec.timeouts, at.upgrade.status
+    if _is_late(status.started_at, timeouts.total, at.now):
         return _late("the rollout", timeouts.total)
     began = next((wave.started_at for wave in status.waves if wave.name == at.current), None)
-    if _is_late(began, timeouts.wave, at.ledger.now):
+    if _is_late(began, timeouts.wave, at.now):
         return _late(f"wave {at.current}", timeouts.wave)
     return None
 
@@ -168,7 +179,7 @@ def wave_has_its_turn(at: GateInput) -> Finding | None:
 
 def window_is_open(at: GateInput) -> Finding | None:
     """Start nodes only inside windows, and never in a blackout."""
-    spec, now = at.spec, at.ledger.now
+    spec, now = at.spec, at.now
     if is_open(spec.windows, spec.blackouts, now):
         return None
     opens = next_opening(spec.windows, spec.blackouts, now)

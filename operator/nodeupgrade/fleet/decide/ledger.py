@@ -64,14 +64,11 @@ class Ledger:
 
 def ledger_of(fleet: FleetSnapshot, now: datetime, freed: frozenset[NodeName] = frozenset()) -> Ledger:
     """Return what a snapshot shows of its rollout."""
-    upgrade, own, lost, idle = fleet.upgrade, list[Task](), list[Task](), list[Task]()
-    for name, task in fleet.tasks.items():
-        if task.spec.upgrade_ref.uid != upgrade.uid:
-            continue
-        own.append(task)
-        node = fleet.nodes.get(name)
+    upgrade, own, lost, idle = fleet.upgrade, fleet.own_tasks, list[Task](), list[Task]()
+    for task in own:
+        node = fleet.nodes.get(task.name)
         replaced = node is not None and node.uid != task.spec.node_uid
-        if (node is None or replaced) and name not in fleet.unreadable:
+        if (node is None or replaced) and task.name not in fleet.unreadable:
             lost.append(task)
         if not replaced and _is_idle(task):
             idle.append(task)
@@ -82,7 +79,7 @@ def ledger_of(fleet: FleetSnapshot, now: datetime, freed: frozenset[NodeName] = 
         now=now,
         freed=freed,
         slots={name: _with_absence(slot, now, missing=fleet.is_missing(name)) for name, slot in fleet.slots.items()},
-        tasks=tuple(own),
+        tasks=own,
         lost_tasks=tuple(lost),
         idle_claims=tuple(sorted(idle, key=lambda task: task.name)),
         flying_tasks=flying,
@@ -91,7 +88,7 @@ def ledger_of(fleet: FleetSnapshot, now: datetime, freed: frozenset[NodeName] = 
         impeded_by=impediments(fleet, flying, now),
         waiting_for=fleet.waiting,
         rivals=fleet.rivals,
-        cluster=fleet.cluster_use,
+        cluster=_cluster_use(fleet),
         health=fleet.health,
         guard_obstacle=fleet.guard_obstacle,
     )
@@ -107,6 +104,17 @@ def _with_absence(slot: Slot, now: datetime, *, missing: bool) -> Slot:
     if missing is (slot.missing_since is not None):
         return slot
     return replace(slot, missing_since=now if missing else None)
+
+
+def _cluster_use(fleet: FleetSnapshot) -> ClusterUse | None:
+    if fleet.cluster_budget.unlimited:
+        return None
+    return ClusterUse(
+        budget=fleet.cluster_budget,
+        nodes=len(fleet.nodes),
+        flying=frozenset(slot.node for rival in fleet.rivals for slot in rival.status.in_flight),
+        away=frozenset(name for name, node in fleet.nodes.items() if node.unschedulable or not node.ready),
+    )
 
 
 def impediments(fleet: FleetSnapshot, flying: Iterable[Task], now: datetime) -> tuple[Finding, ...]:
@@ -133,12 +141,12 @@ def impediments(fleet: FleetSnapshot, flying: Iterable[Task], now: datetime) -> 
 
 def overdue(tasks: Iterable[Task], now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
     """Return a finding for each node in flight whose run is not over ``after`` its deadline."""
-    found = list[Finding]()
-    for task in tasks:
-        if not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
-            continue
-        because = f"node {task.name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.has_reported else "nothing"
-        message = sentence(Reason.NODE_OVERDUE, because)
-        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=task.name, detail=message, remedy=""))
-    return tuple(found)
+    due = ((task, task.spec.deadline) for task in tasks if task.open)
+    return tuple(_overdue(task, end) for task, end in due if end is not None and now > end + after)
+
+
+def _overdue(task: Task, deadline: datetime) -> Finding:
+    because = f"node {task.name} should have ended its run by {timestamp(deadline)} and still reports "
+    because += task.reported.phase.value if task.has_reported else "nothing"
+    message = sentence(Reason.NODE_OVERDUE, because)
+    return Finding(reason=Reason.NODE_OVERDUE, subject=task.name, detail=message, remedy="")

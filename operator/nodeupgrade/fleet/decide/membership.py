@@ -46,16 +46,15 @@ def view_rollout(
 ) -> RolloutView:
     """Return the rollout as it will be once these slots are free, and a retry that can be carried out has been."""
     later, nodes = fleet.without_slots(freed), frozenset(slot.node for slot in freed)
-    rollout = _view(later, spec, ledger_of(later, now, nodes))
+    rollout = _view(later, spec, now, nodes)
     if fleet.upgrade.retry_requested and rollout.is_retried:
-        later = later.after_retry()
-        return _view(later, spec, ledger_of(later, now, nodes))
+        return _view(later.after_retry(), spec, now, nodes)
     return rollout
 
 
-def _view(fleet: FleetSnapshot, spec: UpgradeSpec, ledger: Ledger) -> RolloutView:
+def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
     """Return the view with the members in upgrade order: wave by wave."""
-    upgrade, slots = fleet.upgrade, fleet.slots
+    upgrade, slots, ledger = fleet.upgrade, fleet.slots, ledger_of(fleet, now, freed)
     known = {name: fleet.known(name) for name in {*fleet.names, *spec.nodes.names}}
     taking_part = [
         _unassigned(upgrade, spec, node, slots.get(name))

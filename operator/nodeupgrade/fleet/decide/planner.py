@@ -3,15 +3,15 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import islice
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
+from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
-from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision, decide_start
-from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare
+from nodeupgrade.fleet.decide.budgets import decide_start
+from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare, prepared
 from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
@@ -37,7 +37,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     The status write admits a node, and only then does ``flight.advance`` touch it. The write that frees a slot also
     gives it to another node of the same wave that may start.
     """
-    upgrade, slots = fleet.upgrade, fleet.in_flight
+    upgrade, slots = fleet.upgrade, fleet.slots
     if upgrade.deleting and (not slots or upgrade.abandoned):
         return Plan(actions=leave(upgrade, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
@@ -55,12 +55,12 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
 
     rollout = view_rollout(fleet, spec, now, freed)
     decision = decide_start(rollout)
-    due = prepare(rollout, decision)
-    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, clear_stale(rollout)))
+    due, stale = prepare(rollout, decision), clear_stale(rollout)
+    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, stale))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
 
-    decision, wave_ends = _prepared(rollout, decision, preparations, due), rollout.completes_wave
+    decision, wave_ends = prepared(rollout, decision, preparations, due), rollout.completes_wave
     # The status reports the end of a wave before the next one begins. A node whose slot is freed may be admitted again
     # by a later plan, which has read the status without it.
     chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
@@ -83,24 +83,3 @@ def _unread(read: Collection[NodeName], rollout: RolloutView, chosen: Sequence[N
         return unread
     pending = (member.node for member in rollout.position.pending)
     return tuple(islice((name for name in pending if name not in read), READ_AHEAD))
-
-
-def _prepared(
-    rollout: RolloutView, decision: StartDecision, preparations: Sequence[NodeAction], due: Sequence[NodeAction]
-) -> StartDecision:
-    """Limit a decision to nodes that are prepared.
-
-    Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
-    claimed; unless claims are refused, since then it is not known who takes part.
-    """
-    if decision.behind:
-        return decision
-    others = any(not isinstance(action, Claim) for action in preparations)
-    backing_off = len(preparations) < len(due)
-    if rollout.upgrade.finished or others or (backing_off and not rollout.planned):
-        return UNDECIDED
-    if not rollout.unclaimed or not rollout.may_claim:
-        return decision
-    if claimed := tuple(takewhile(lambda member: member.task is not None, decision.nodes)):
-        return StartDecision(nodes=claimed)
-    return UNDECIDED

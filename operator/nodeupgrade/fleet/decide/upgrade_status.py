@@ -35,12 +35,13 @@ EventAction: TypeAlias = Refuse | Skip | ReportWave | Report
 
 def reject(before: UpgradeStatus, ledger: Ledger, objection: Finding) -> tuple[NodeAction, ...]:
     """Start nothing, let nodes in flight finish, and report why the spec is rejected."""
-    if ledger.upgrade.finished:
-        status = _retry_refused(ledger, objection) if ledger.upgrade.retry_requested else ledger.upgrade.status
-        news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
-    else:
+    upgrade = ledger.upgrade
+    if not upgrade.finished:
         status = _rejected(ledger, objection)
         news = _impeded(before, status)
+    else:
+        status = _retry_refused(ledger, objection) if upgrade.retry_requested else upgrade.status
+        news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
     return (*news, *reported(before, status))
 
 
@@ -85,12 +86,13 @@ def summarise(
         reopened: Whether a retry is requested, and every node that it concerns is queued again.
     """
     upgrade, spec, now, tallied = rollout.upgrade, rollout.spec, rollout.now, tally(rollout)
+    flying = tuple(rollout.ledger.slots.get(name) or _taken(rollout, rollout.members[name]) for name in rollout.flying)
     counts, state = tallied.counts, state_of(rollout, decision, tallied)
+    progressed = last_progress(before, state.phase, flying, counts, now)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
     started = before.started_at or (rollout.flying and spec.action is not RolloutAction.PLAN)
-    flying = tuple(rollout.ledger.slots.get(name) or _taken(rollout, rollout.members[name]) for name in rollout.flying)
     known = ConditionInput(rollout=rollout, tally=tallied, state=state)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
@@ -103,7 +105,7 @@ def summarise(
         containers=tallied.containers,
         in_flight=flying,
         leader=before.leader,
-        last_progress=last_progress(before, state.phase, flying, counts, now),
+        last_progress=progressed,
         failures=tallied.failures,
         skips=tallied.skips,
         accepted=tallied.accepted or None,
