@@ -42,11 +42,10 @@ _HINDERING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """What is known of a rollout at one moment; of a plan, as it will be once the slots that can be freed are free."""
+    """What is known of a rollout at one moment."""
 
     upgrade: Upgrade
     now: datetime  # that moment, UTC
-    freed: frozenset[NodeName]  # nodes whose slots the plan frees; here, they hold none
     slots: Mapping[NodeName, Slot]  # sorted by name, with the times since when their Nodes are missing
     tasks: tuple[Task, ...]  # all tasks of the rollout, whatever has become of their Nodes
     lost_tasks: tuple[Task, ...]  # those whose Nodes are gone or were replaced, as far as both can be read
@@ -62,7 +61,7 @@ class Ledger:
     guard_obstacle: str | None  # why nodes cannot be guarded; None if they can
 
 
-def ledger_of(fleet: FleetSnapshot, now: datetime, freed: frozenset[NodeName] = frozenset()) -> Ledger:
+def ledger_of(fleet: FleetSnapshot, now: datetime) -> Ledger:
     """Return what a snapshot shows of its rollout."""
     upgrade, own, lost, idle = fleet.upgrade, fleet.own_tasks, list[Task](), list[Task]()
     for task in own:
@@ -77,7 +76,6 @@ def ledger_of(fleet: FleetSnapshot, now: datetime, freed: frozenset[NodeName] = 
     return Ledger(
         upgrade=upgrade,
         now=now,
-        freed=freed,
         slots={name: _with_absence(slot, now, missing=fleet.is_missing(name)) for name, slot in fleet.slots.items()},
         tasks=own,
         lost_tasks=tuple(lost),

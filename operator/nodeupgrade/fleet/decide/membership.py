@@ -54,7 +54,7 @@ def view_rollout(
 
 def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
     """Return the view with the members in upgrade order: wave by wave."""
-    upgrade, slots, ledger = fleet.upgrade, fleet.slots, ledger_of(fleet, now, freed)
+    upgrade, slots, ledger = fleet.upgrade, fleet.slots, ledger_of(fleet, now)
     known = {name: fleet.known(name) for name in {*fleet.names, *spec.nodes.names}}
     taking_part = [
         _unassigned(upgrade, spec, node, slots.get(name))
@@ -65,7 +65,7 @@ def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozens
     members = {
         name: node_state(fleet, spec, ledger, known[name], wave, late=name in late) for name, wave in waves.items()
     }
-    return RolloutView.of(ledger, spec, members)
+    return RolloutView.of(ledger, spec, members, freed)
 
 
 def assign(

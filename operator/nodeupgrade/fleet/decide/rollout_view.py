@@ -45,6 +45,7 @@ class RolloutView:
     now: datetime
     spec: UpgradeSpec
     members: Mapping[NodeName, NodeState]  # by node name, in upgrade order: wave by wave
+    freed: frozenset[NodeName]  # nodes whose slots the plan frees; in this view, they hold none
     departed: tuple[NodeFailure, ...]  # the failures that no member shows
     waves: tuple[WaveRoster, ...]  # the members, by wave
     position: WavePosition  # the current wave; ``action: Plan`` ignores waves
@@ -68,9 +69,11 @@ class RolloutView:
     health_awaited: Finding | None
 
     @classmethod
-    def of(cls, ledger: Ledger, spec: UpgradeSpec, members: Mapping[NodeName, NodeState]) -> Self:
+    def of(
+        cls, ledger: Ledger, spec: UpgradeSpec, members: Mapping[NodeName, NodeState], freed: frozenset[NodeName]
+    ) -> Self:
         """Return what follows from the ledger and the states of the members."""
-        upgrade, now, freed, states = ledger.upgrade, ledger.now, ledger.freed, tuple(members.values())
+        upgrade, now, states = ledger.upgrade, ledger.now, tuple(members.values())
         planning = spec.action is RolloutAction.PLAN
         shown = {member.failure_uid for member in states}
         departed = tuple(failure for failure in ledger.failures if failure.uid not in shown)
@@ -98,6 +101,7 @@ class RolloutView:
             now=now,
             spec=spec,
             members=members,
+            freed=freed,
             departed=departed,
             waves=waves,
             position=position,
@@ -122,7 +126,7 @@ class RolloutView:
 
     def with_members(self, members: Mapping[NodeName, NodeState]) -> Self:
         """Return the view once the members are in these states."""
-        return self.of(self.ledger, self.spec, members)
+        return self.of(self.ledger, self.spec, members, self.freed)
 
 
 def _is_held(member: NodeState) -> bool:
