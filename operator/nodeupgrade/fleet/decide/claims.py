@@ -40,8 +40,8 @@ WRITES_AT_ONCE = 250
 def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, ...]:
     """Return the writes that must precede the start of any node; none if everything is prepared.
 
-    A rollout that waits for an older one releases its idle claims. Nothing is retried
-    automatically while the rollout needs a person.
+    A rollout that waits for an older one releases its idle claims. Nothing is retried automatically while the rollout
+    needs a person.
     """
     if rollout.upgrade.finished and not rollout.upgrade.retry_requested:
         return ()
@@ -79,7 +79,7 @@ def _release(task: Task) -> ReleaseTask:
     return ReleaseTask(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
 
 
-def prepared(
+def limit_to_prepared(
     rollout: RolloutView, decision: StartDecision, preparations: Sequence[NodeAction], due: Sequence[NodeAction]
 ) -> StartDecision:
     """Limit a decision to nodes that are prepared.

@@ -11,7 +11,7 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.budgets import decide_start
-from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare, prepared
+from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, limit_to_prepared, prepare
 from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
@@ -60,7 +60,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
 
-    decision, wave_ends = prepared(rollout, decision, preparations, due), rollout.completes_wave
+    decision, wave_ends = limit_to_prepared(rollout, decision, preparations, due), rollout.completes_wave
     # The status reports the end of a wave before the next one begins. A node whose slot is freed may be admitted again
     # by a later plan, which has read the status without it.
     chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
