@@ -5,7 +5,7 @@ outlives the Node, so ``status.failures`` is a view of the tasks. Only where no 
 deleted by hand, the entry is itself the record.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
@@ -59,6 +59,13 @@ def lingers(task: Task) -> bool:
 def may_pass(verdict: RunVerdict) -> bool:
     """Report whether a verdict is a refusal for a reason that often resolves by itself."""
     return verdict.outcome is Verdict.REFUSED and verdict.reason in PASSING
+
+
+def last_judged(tasks: Iterable[Task]) -> datetime | None:
+    """Return when a rollout last reached a verdict on an upgrade that no second look replaces; None if it has not."""
+    verdicts = (task.verdict for task in tasks if task.kind is RunKind.UPGRADE)
+    lasting = (verdict for verdict in verdicts if verdict is not None and not may_pass(verdict))
+    return max((each.decided_at for each in lasting if each.decided_at is not None), default=None)
 
 
 def _refusals_before(task: Task) -> tuple[PastRun, ...]:

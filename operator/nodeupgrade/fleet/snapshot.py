@@ -6,22 +6,19 @@ from datetime import datetime
 from functools import cached_property
 
 from nodeupgrade.api.limits import stored_uid
-from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind, began_at
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, NodeFailure, Slot, UpgradeStatus
+from nodeupgrade.api.upgrade.status import NodeFailure, Slot, UpgradeStatus
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
-from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.actions import FreeSlot, GuardParameters, NodeAction, Wait
-from nodeupgrade.fleet.cluster_budget import ClusterBudget, ClusterUse
+from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.requirement import obstacle
 from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.hooks.hooks import HookJobs
@@ -29,18 +26,6 @@ from nodeupgrade.fleet.setbacks import LostAgents, Setback, Setbacks
 from nodeupgrade.kubelet import history, probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed
-
-_HINDERING = frozenset(
-    {
-        Reason.AGENT_UNAVAILABLE,
-        Reason.ARTIFACT_UNAVAILABLE,
-        Reason.WRITE_REFUSED,
-        Reason.NODE_NOT_FOUND,
-        Reason.OBJECT_UNREADABLE,
-        Reason.TASK_LOST,
-    }
-)
-"""Reasons for which a node in flight that waits makes no progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +120,7 @@ class FleetSnapshot:
         yield from self.slots
         yield from (name for name, task in self.tasks.items() if task.open)
 
-    @property
+    @cached_property
     def guard_obstacle(self) -> str | None:
         """Why nodes cannot be guarded; None if they can."""
         return obstacle(self.server, self.guard)
@@ -149,7 +134,7 @@ class FleetSnapshot:
         starting = upgrade.spec if not upgrade.finished or upgrade.retry_requested else None
         if starting is not None and probe_delay.is_guarded(starting.verify, KubeletVersion.parse(starting.version)):
             return True
-        return any(task.spec.guard.wanted for task in self.flying_tasks)
+        return any((task := self.own_task(name)) is not None and task.spec.guard.wanted for name in self.slots)
 
     def own_task(self, name: NodeName) -> Task | None:
         """Return the node's task if it belongs to this rollout and to this instance of the Node, else None."""
@@ -188,66 +173,10 @@ class FleetSnapshot:
         known = ((action, self.setback_of(action)) for action in actions)
         return tuple(action for action, setback in known if setback is None or now >= setback.again)
 
-    @cached_property
-    def failures(self) -> tuple[NodeFailure, ...]:
-        """The failures that count until a retry, see ``failures_of``."""
-        retry = self.upgrade.status.last_handled_retry if self.retried is None else self.retried
-        return failures.failures_of(self.upgrade.status, self.own_tasks, retry)
-
-    @cached_property
-    def last_judged(self) -> datetime | None:
-        """When the rollout last reached a verdict on an upgrade that no second look replaces; None if it has not."""
-        verdicts = (task.verdict for task in self.own_tasks if task.kind is RunKind.UPGRADE)
-        lasting = (verdict for verdict in verdicts if verdict is not None and not failures.may_pass(verdict))
-        return max((each.decided_at for each in lasting if each.decided_at is not None), default=None)
-
     @property
     def own_tasks(self) -> tuple[Task, ...]:
         """The tasks of this rollout, whatever has become of their Nodes."""
         return tuple(task for task in self.tasks.values() if task.spec.upgrade_ref.uid == self.upgrade.uid)
-
-    @property
-    def lost_tasks(self) -> tuple[Task, ...]:
-        """The tasks of this rollout whose Nodes are gone or were replaced, as far as both can be read."""
-        own = ((task, self.nodes.get(task.name)) for task in self.own_tasks if task.name not in self.unreadable)
-        return tuple(task for task, node in own if node is None or node.uid != task.spec.node_uid)
-
-    @property
-    def flying_tasks(self) -> tuple[Task, ...]:
-        """The tasks of the nodes in flight, sorted by name."""
-        return tuple(task for name in self.in_flight if (task := self.own_task(name)) is not None)
-
-    @property
-    def idle_claims(self) -> Iterator[Task]:
-        """The tasks by which the rollout holds nodes and whose runs never began, sorted by name."""
-        for name in sorted(self.tasks):
-            task = self.own_task(name)
-            if task is None or task.open or task.spec.action is TaskAction.RELEASE:
-                continue
-            if task.spec.action is TaskAction.WAIT or task.kind is RunKind.PRECHECK:
-                yield task
-
-    @property
-    def cluster_use(self) -> ClusterUse | None:
-        """What limits all rollouts together; None if nothing does."""
-        if self.cluster_budget.unlimited:
-            return None
-        return ClusterUse(
-            budget=self.cluster_budget,
-            nodes=len(self.nodes),
-            flying=frozenset(slot.node for rival in self.rivals for slot in rival.status.in_flight),
-            away=frozenset(name for name, node in self.nodes.items() if node.unschedulable or not node.ready),
-        )
-
-    def slots_at(self, now: datetime) -> dict[NodeName, Slot]:
-        """Return the slots, with the times since when their Nodes are missing."""
-        return {name: self._with_absence(slot, now) for name, slot in self.slots.items()}
-
-    def _with_absence(self, slot: Slot, now: datetime) -> Slot:
-        missing = self.is_missing(slot.node)
-        if missing is (slot.missing_since is not None):
-            return slot
-        return replace(slot, missing_since=now if missing else None)
 
     def without_slots(self, freed: Collection[FreeSlot]) -> "FleetSnapshot":
         """Return the snapshot as it will be once these slots are free."""
@@ -272,28 +201,3 @@ class FleetSnapshot:
 
     def _with_status(self, status: UpgradeStatus) -> "FleetSnapshot":
         return replace(self, upgrade=replace(self.upgrade, status=status))
-
-    def impediments(self, late: Iterable[Finding]) -> tuple[Finding, ...]:
-        """Return one finding per node that makes no progress, sorted by node; of several, one of ``late`` comes last.
-
-        Until all nodes in flight have been examined, what the condition said before remains.
-        """
-        waits = [self.waiting[name] for name in self.in_flight if name in self.waiting]
-        by_node = {
-            action.node: Finding(reason=action.reason, subject=action.node, detail=action.message, remedy="")
-            for action in waits
-            if isinstance(action, Wait) and action.reason in _HINDERING
-        }
-        for (node, _), setback in sorted(self.setbacks.items(), key=lambda item: (item[0][0], item[1].since)):
-            by_node.setdefault(node, setback.finding(node))
-        for finding in late:
-            by_node.setdefault(NodeName(finding.subject), finding)
-        before = self.upgrade.status.condition(ConditionType.IMPEDED)
-        if by_node or len(waits) == len(self.in_flight) or before.status is not ConditionStatus.TRUE:
-            return tuple(by_node[node] for node in sorted(by_node))
-        return (Finding(reason=known_reason(before.reason) or Reason.FAILED, detail=before.message, remedy=""),)
-
-    def ended_early(self, tasks: Iterable[Task]) -> tuple[Finding, ...]:
-        """Return why the last agents of nodes in flight ended, of those that gave a reason and reported nothing."""
-        found = (self.agents_lost.get(task.name, LostAgents()).finding(task) for task in tasks)
-        return tuple(finding for finding in found if finding is not None)

@@ -30,6 +30,7 @@ from nodeupgrade.fleet.actions import (
     Wait,
     WriteStatus,
 )
+from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.state_checks import PATIENCE
 from nodeupgrade.fleet.failures import next_look
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME
@@ -143,7 +144,8 @@ class Player:
             if status.current_wave is not None and status.current_wave.soak_until is not None:
                 moments.append(status.current_wave.soak_until)
             fleet = await self.scene.operator.gather(applied.name)
-            looks = (next_look(task, fleet.last_judged) for task in fleet.own_tasks)
+            ledger = ledger_of(fleet, self.scene.now)
+            looks = (next_look(task, ledger.last_judged) for task in ledger.tasks)
             moments += [again for again in looks if again is not None]
         nodes = map(view_node, await self.scene.kube.list(NODES))
         moments += [node.ready_changed + PATIENCE for node in nodes if node.ready_changed and not node.ready]

@@ -1,11 +1,14 @@
 """Take one rule away, and a story comes out differently: no rule is there without a story that needs it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from nodeupgrade.api.upgrade.health import HealthCheck
+from nodeupgrade.api.upgrade.status import UpgradeStatus
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.decide import (
@@ -13,7 +16,9 @@ from nodeupgrade.fleet.decide import (
     admission_checks,
     budgets,
     gates,
+    ledger,
     phase,
+    planner,
     request_checks,
     upgrade_status,
     verdict,
@@ -30,6 +35,7 @@ from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
+Readings = Mapping[str, checks.HealthReading]
 
 
 def without_budget(rule: Budget) -> Mutation:
@@ -60,17 +66,28 @@ def with_function(module: Any, name: str, function: Callable[..., Any]) -> Mutat
     return lambda patch: patch.setattr(module, name, function)
 
 
-def with_property(name: str, function: Callable[[RolloutView], Any]) -> Mutation:
-    assert isinstance(getattr(RolloutView, name), property)
-    return lambda patch: patch.setattr(RolloutView, name, property(function))
+_awaited = checks.awaited
 
 
-def awaited_from_the_beginning(rollout: RolloutView) -> Finding | None:
-    return checks.awaited(rollout.spec.health_checks, rollout.health, rollout.now, None)
+def awaited_from_the_beginning(
+    asked: Iterable[HealthCheck], readings: Readings, now: datetime, since: datetime | None
+) -> Finding | None:
+    del since
+    return _awaited(asked, readings, now, None)
 
 
-def _known(rollout: RolloutView) -> tuple[Any, ...]:
-    return rollout.spec.health_checks, rollout.health, rollout.now
+def summarised_as(change: Callable[[RolloutView], RolloutView]) -> Mutation:
+    summarise = upgrade_status.summarise
+
+    def mutated(before: UpgradeStatus, rollout: RolloutView, *others: Any, **options: Any) -> UpgradeStatus:
+        return summarise(before, change(rollout), *others, **options)
+
+    return lambda patch: patch.setattr(planner, "summarise", mutated)
+
+
+def without_start_or_record(rollout: RolloutView) -> RolloutView:
+    health = rollout.ledger.health
+    return replace(rollout, ended_by=checks.ending(rollout.spec.health_checks, health, rollout.now))
 
 
 BUDGETS: dict[Budget, str] = {
@@ -120,22 +137,19 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "guard_where_the_api_server_is_too_old",
     ),
     "health at the end": (
-        with_property("health_objection", lambda _rollout: None),
+        summarised_as(lambda rollout: replace(rollout, health_objection=None)),
         "health_check_fails_after_the_last_node",
     ),
     "health since the last node": (
-        with_property(
-            "health_awaited",
-            awaited_from_the_beginning,
-        ),
+        with_function(checks, "awaited", awaited_from_the_beginning),
         "health_check_fails_between_nodes",
     ),
     "nothing to end before the first node": (
-        with_property("ended_by", lambda rollout: checks.ending(*_known(rollout))),
+        summarised_as(without_start_or_record),
         "health_check_fails_before_the_first_node",
     ),
     "what ended the rollout stays": (
-        with_property("ended_by", lambda rollout: checks.ending(*_known(rollout))),
+        summarised_as(without_start_or_record),
         "health_check_ends_the_rollout",
     ),
     "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),
@@ -148,7 +162,7 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         "machine_dies_in_mid_run",
     ),
     "runs that never end are told": (
-        with_function(upgrade_status, "overdue", lambda _tasks, _now: ()),
+        with_function(ledger, "overdue", lambda _tasks, _now: ()),
         "machine_dies_in_mid_run",
     ),
     "timeouts with nodes in flight": (

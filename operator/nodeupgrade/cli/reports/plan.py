@@ -139,7 +139,7 @@ def report(
     found: Mapping[str, tuple[Finding, ...]],
 ) -> PlanReport:
     """Report what would happen if the action were Run, given every member's state and what the checks found on it."""
-    spec, judged = seen.spec, replace(seen, members={member.node: member for member in members})
+    spec, judged = seen.spec, seen.with_members({member.node: member for member in members})
     decision = decide_start(judged)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     hazards: dict[str, tuple[ReportedHazard, ...]] = {

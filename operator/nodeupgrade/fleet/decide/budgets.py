@@ -86,7 +86,7 @@ def queued(rollout: RolloutView) -> StartDecision | None:
 
     This applies only until the plan is made; after that, the claims decide.
     """
-    older = sorted((rival for rival in rollout.rivals if _age(rival) < _age(rollout.upgrade)), key=_age)
+    older = sorted((rival for rival in rollout.ledger.rivals if _age(rival) < _age(rollout.upgrade)), key=_age)
     if not older or rollout.upgrade.status.planned_at is not None or rollout.is_called_off:
         return None
     nodes = sorted((m.node, m.view.labels) for m in rollout.members.values() if m.view is not None)
@@ -190,7 +190,7 @@ def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
 
 def cluster(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply the operator's own limits for the whole cluster, over all rollouts."""
-    if (use := rollout.cluster) is None:
+    if (use := rollout.ledger.cluster) is None:
         return StartDecision(nodes=nodes)
     flying = use.flying.union(rollout.flying)
     unavailable = len(use.away | flying)
@@ -213,7 +213,7 @@ BUDGETS: tuple[Budget, ...] = (
 
 def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
-    limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(rollout.total)))
+    limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(len(rollout.members))))
     return _as_many(nodes, limit, len(rollout.flying))
 
 
@@ -222,15 +222,15 @@ PRECHECK_BUDGETS: tuple[Budget, ...] = (precheck_slots,)
 
 def concurrency(rollout: RolloutView) -> int:
     """Return how many nodes ``strategy.maxConcurrent`` allows in flight."""
-    return min(SLOTS, rollout.spec.strategy.max_concurrent.of(rollout.total))
+    return min(SLOTS, rollout.spec.strategy.max_concurrent.of(len(rollout.members)))
 
 
 def unavailable_limit(rollout: RolloutView) -> int:
     """Return how many nodes may be unavailable; the default is a tenth, at least one more than may be in flight."""
     limit = rollout.spec.strategy.max_unavailable
     if limit is not None:
-        return limit.of(rollout.total)
-    return max(DEFAULT_UNAVAILABLE.of(rollout.total), concurrency(rollout) + 1)
+        return limit.of(len(rollout.members))
+    return max(DEFAULT_UNAVAILABLE.of(len(rollout.members)), concurrency(rollout) + 1)
 
 
 def is_unavailable(member: NodeState) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
@@ -27,7 +27,7 @@ from nodeupgrade.fleet.actions import (
     WriteStatus,
 )
 from nodeupgrade.fleet.decide.admission import warnings
-from nodeupgrade.fleet.decide.budgets import StartDecision
+from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision
 from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import Reopening, RolloutView
@@ -37,16 +37,16 @@ WRITES_AT_ONCE = 250
 """How many claims, releases and the like a plan has at most."""
 
 
-def prepare(rollout: RolloutView, decision: StartDecision, idle: Iterable[Task]) -> tuple[NodeAction, ...]:
+def prepare(rollout: RolloutView, decision: StartDecision) -> tuple[NodeAction, ...]:
     """Return the writes that must precede the start of any node; none if everything is prepared.
 
-    A rollout that waits for an older one releases its ``idle`` claims, whose runs never began. Nothing is retried
-    automatically while the rollout needs a person.
+    A rollout that waits for an older one releases its idle claims. Nothing is retried automatically while the rollout
+    needs a person.
     """
     if rollout.upgrade.finished and not rollout.upgrade.retry_requested:
         return ()
     if decision.behind:
-        return tuple(map(_release, islice(idle, WRITES_AT_ONCE)))
+        return tuple(map(_release, rollout.ledger.idle_claims[:WRITES_AT_ONCE]))
     if rollout.is_called_off:
         return ()
     automatic = rollout.may_claim and not decision.stalls
@@ -77,6 +77,27 @@ def _drops(rollout: RolloutView) -> Iterable[DropTask]:
 
 def _release(task: Task) -> ReleaseTask:
     return ReleaseTask(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
+
+
+def limit_to_prepared(
+    rollout: RolloutView, decision: StartDecision, preparations: Sequence[NodeAction], due: Sequence[NodeAction]
+) -> StartDecision:
+    """Limit a decision to nodes that are prepared.
+
+    Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
+    claimed; unless claims are refused, since then it is not known who takes part.
+    """
+    if decision.behind:
+        return decision
+    others = any(not isinstance(action, Claim) for action in preparations)
+    backing_off = len(preparations) < len(due)
+    if rollout.upgrade.finished or others or (backing_off and not rollout.planned):
+        return UNDECIDED
+    if not rollout.unclaimed or not rollout.may_claim:
+        return decision
+    if claimed := tuple(takewhile(lambda member: member.task is not None, decision.nodes)):
+        return StartDecision(nodes=claimed)
+    return UNDECIDED
 
 
 def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:

@@ -62,15 +62,15 @@ class ConditionInput:
     rollout: RolloutView
     tally: Tally
     state: RolloutState
-    impeded_by: tuple[Finding, ...]
 
 
 def of_rollout(at: ConditionInput) -> Mapping[ConditionType, UndatedCondition]:
     """Return the conditions of a rollout whose spec is accepted."""
+    impeded_by = at.rollout.ledger.impeded_by
     return {
         **{kind: found for kind, rule in RULES.items() if (found := rule(at)) is not None},
-        **_of_state(at.state, at.impeded_by),
-        **_of_impediments(at.rollout.upgrade.status, at.impeded_by),
+        **_of_state(at.state, impeded_by),
+        **_of_impediments(at.rollout.upgrade.status, impeded_by),
     }
 
 
@@ -157,7 +157,7 @@ def _guarded(at: ConditionInput) -> UndatedCondition:
         return _false(Reason.READINESS_GUARD_OFF, Reason.READINESS_GUARD_OFF.meaning)
     if probe_delay.keeps_probes(target):
         return _false(Reason.READINESS_GUARD_NOT_NEEDED, f"kubelet {target} keeps the results of probes")
-    if problem := at.rollout.guard_obstacle:
+    if problem := at.rollout.ledger.guard_obstacle:
         without = "nodes are upgraded without it, and their tasks list the pods that were reported unready meanwhile"
         required = spec.verify.readiness_guard is GuardPolicy.REQUIRE
         reason = Reason.READINESS_GUARD_UNAVAILABLE
@@ -170,7 +170,7 @@ def _guarded(at: ConditionInput) -> UndatedCondition:
 def _healthy(at: ConditionInput) -> UndatedCondition | None:
     """Return the Healthy condition, which reports the worst health check; None if there is no health check."""
     rollout = at.rollout
-    known = [status_of(check, rollout.health, rollout.now) for check in rollout.spec.health_checks]
+    known = [status_of(check, rollout.ledger.health, rollout.now) for check in rollout.spec.health_checks]
     if not known:
         return None
     for state, (status, reason) in _UNHEALTHY.items():

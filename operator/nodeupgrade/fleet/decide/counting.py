@@ -63,7 +63,7 @@ def tally(rollout: RolloutView) -> Tally:
         counts=_count(rollout.members.values(), rollout.departed),
         containers=_containers(done, recorded),
         unknown_containers=sum(task.reported.containers.unknown for task in done),
-        unknown_nodes=sum(failure.restarted is None for failure in rollout.failures),
+        unknown_nodes=sum(failure.restarted is None for failure in rollout.ledger.failures),
         skips=_skips(rollout),
         accepted=_accepted(rollout),
         failures=_failures(rollout),
@@ -135,10 +135,10 @@ def _failures(rollout: RolloutView) -> tuple[NodeFailure, ...]:
     Until the plan is made, a node that another rollout holds is not listed.
     """
     since = {(failure.node, failure.reason): failure.time for failure in rollout.upgrade.status.failures}
-    known = {failure.uid for failure in rollout.failures}
+    known = {failure.uid for failure in rollout.ledger.failures}
     members = {stored_uid(s.view.uid): s for s in rollout.members.values() if s.view is not None}
     listed = sorted(
-        (_with_news(failure, members.get(failure.uid)) for failure in rollout.failures[:FAILURES_LISTED]),
+        (_with_news(failure, members.get(failure.uid)) for failure in rollout.ledger.failures[:FAILURES_LISTED]),
         key=lambda failure: failure.outcome is Verdict.REFUSED,
     )
     failing = [

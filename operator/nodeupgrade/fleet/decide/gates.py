@@ -1,7 +1,7 @@
 """Gates: each decides whether any node may be started now, and if not, why."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,8 +18,8 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.failures import FAILURES
 from nodeupgrade.fleet.health import checks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
@@ -37,12 +37,13 @@ class GateInput:
     upgrade: Upgrade
     spec: UpgradeSpec
     now: datetime
-    health: Mapping[str, checks.HealthReading]  # by name of the health check
     tasks: tuple[Task, ...]  # all tasks of the rollout
     failures: tuple[NodeFailure, ...]  # all that count
     total: int  # number of nodes
     waves: tuple[tuple[Wave, int], ...]  # the waves with the numbers of their nodes
     current: str  # name of the current wave
+    ended_by: str | None  # the health check that ends the rollout
+    unhealthy: Finding | None  # which health check fails or cannot be evaluated
     turn: Finding | None = None  # why the current wave has to wait
     awaited: Finding | None = None  # which health check has yet to hold
 
@@ -57,12 +58,13 @@ def of_rollout(rollout: RolloutView) -> GateInput:
         upgrade=rollout.upgrade,
         spec=rollout.spec,
         now=rollout.now,
-        health=rollout.health,
-        tasks=rollout.tasks,
-        failures=rollout.failures,
-        total=rollout.total + len(rollout.departed),
+        tasks=rollout.ledger.tasks,
+        failures=rollout.ledger.failures,
+        total=len(rollout.members) + len(rollout.departed),
         waves=tuple((wave.terms, wave.total) for wave in waves),
         current=waves[at.index].name if 0 <= at.index < len(waves) else "",
+        ended_by=rollout.ended_by,
+        unhealthy=rollout.health_objection,
         turn=Finding(reason=at.reason, detail=at.message, remedy="") if at.message else None,
         awaited=rollout.health_awaited,
     )
@@ -70,18 +72,20 @@ def of_rollout(rollout: RolloutView) -> GateInput:
 
 def of_slot(fleet: FleetSnapshot, spec: UpgradeSpec, slot: Slot, now: datetime) -> GateInput:
     """Return the input of the gates for a node that has a slot; numbers of nodes are those that the status reports."""
-    status, terms = fleet.upgrade.status, {wave.name: wave for wave in spec.waves}
+    upgrade, tasks, terms = fleet.upgrade, fleet.own_tasks, {wave.name: wave for wave in spec.waves}
+    status = upgrade.status
     current = slot.wave if status.current_wave is None else status.current_wave.name
     return GateInput(
-        upgrade=fleet.upgrade,
+        upgrade=upgrade,
         spec=spec,
         now=now,
-        health=fleet.health,
-        tasks=fleet.own_tasks,
-        failures=fleet.failures,
+        tasks=tasks,
+        failures=failures.failures_of(status, tasks, status.last_handled_retry),
         total=status.counts.total,
         waves=tuple((terms[wave.name], wave.total) for wave in status.waves if wave.name in terms),
         current=current,
+        ended_by=checks.ended_by(upgrade, spec, fleet.health, now),
+        unhealthy=checks.objection(spec.health_checks, fleet.health, now),
     )
 
 
@@ -101,8 +105,7 @@ def not_aborted(at: GateInput) -> Finding | None:
 
 def not_ended_by_a_check(at: GateInput) -> Finding | None:
     """Start nothing once a health check with ``onFailure: Abort`` has ended the rollout."""
-    ended_by = checks.ended_by(at.upgrade, at.spec, at.health, at.now)
-    return Finding(reason=Reason.ABORTED, detail=checks.describe_end(ended_by)) if ended_by else None
+    return Finding(reason=Reason.ABORTED, detail=checks.describe_end(at.ended_by)) if at.ended_by else None
 
 
 def no_node_is_lost(at: GateInput) -> Finding | None:
@@ -116,7 +119,7 @@ def no_node_is_lost(at: GateInput) -> Finding | None:
 
 def threshold(at: GateInput) -> Finding | None:
     """Stop when ``strategy.failureThreshold`` nodes of the rollout have failed."""
-    failed = sum(failure.outcome in FAILURES for failure in at.failures)
+    failed = sum(failure.outcome in failures.FAILURES for failure in at.failures)
     if failed < max(1, at.spec.strategy.failure_threshold.of(at.total)):
         return None
     return Finding(reason=Reason.FAILURE_THRESHOLD_REACHED, detail=f"{counted(failed, 'node')} failed")
@@ -124,7 +127,7 @@ def threshold(at: GateInput) -> Finding | None:
 
 def wave_threshold(at: GateInput) -> Finding | None:
     """Stop when as many nodes of one wave have failed as its own threshold says."""
-    failed = Counter(failure.wave for failure in at.failures if failure.outcome in FAILURES)
+    failed = Counter(failure.wave for failure in at.failures if failure.outcome in failures.FAILURES)
     for wave, total in at.waves:
         limit = wave.failure_threshold
         if limit is not None and failed[wave.name] >= max(1, limit.of(total)):
@@ -166,7 +169,7 @@ def in_time(at: GateInput) -> Finding | None:
 
 def no_health_check_fails(at: GateInput) -> Finding | None:
     """Start nothing while a health check fails or cannot be evaluated; this is reported while a wave soaks, too."""
-    return checks.objection(at.spec.health_checks, at.health, at.now)
+    return at.unhealthy
 
 
 def wave_has_its_turn(at: GateInput) -> Finding | None:

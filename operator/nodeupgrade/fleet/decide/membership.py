@@ -24,6 +24,7 @@ from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.actions import FreeSlot
 from nodeupgrade.fleet.decide.admission import judge
 from nodeupgrade.fleet.decide.candidate import Candidate
+from nodeupgrade.fleet.decide.ledger import Ledger, ledger_of
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
@@ -44,35 +45,16 @@ def view_rollout(
     fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: Collection[FreeSlot] = ()
 ) -> RolloutView:
     """Return the rollout as it will be once these slots are free, and a retry that can be carried out has been."""
-    later, freed_nodes = fleet.without_slots(freed), frozenset(slot.node for slot in freed)
-    rollout = _view(later, spec, now, freed_nodes)
+    later, nodes = fleet.without_slots(freed), frozenset(slot.node for slot in freed)
+    rollout = _view(later, spec, now, nodes)
     if fleet.upgrade.retry_requested and rollout.is_retried:
-        return _view(later.after_retry(), spec, now, freed_nodes)
+        return _view(later.after_retry(), spec, now, nodes)
     return rollout
 
 
 def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
-    return RolloutView(
-        upgrade=fleet.upgrade,
-        spec=spec,
-        now=now,
-        members=members_of(fleet, spec, now),
-        slots=fleet.slots_at(now),
-        freed=freed,
-        failures=fleet.failures,
-        tasks=fleet.own_tasks,
-        lost_tasks=fleet.lost_tasks,
-        waiting_for=fleet.waiting,
-        rivals=fleet.rivals,
-        cluster=fleet.cluster_use,
-        health=fleet.health,
-        guard_obstacle=fleet.guard_obstacle,
-    )
-
-
-def members_of(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> dict[NodeName, NodeState]:
-    """Return who takes part, in upgrade order: wave by wave."""
-    upgrade, slots = fleet.upgrade, fleet.slots
+    """Return the view with the members in upgrade order: wave by wave."""
+    upgrade, slots, ledger = fleet.upgrade, fleet.slots, ledger_of(fleet, now)
     known = {name: fleet.known(name) for name in {*fleet.names, *spec.nodes.names}}
     taking_part = [
         _unassigned(upgrade, spec, node, slots.get(name))
@@ -80,10 +62,10 @@ def members_of(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime) -> dict[N
         if name in slots or _is_member(spec, node)
     ]
     waves, late = assign(spec.waves, taking_part, last=fleet.operator_node), {m.node for m in taking_part if m.late}
-    return {
-        name: node_state(fleet, spec, known[name], wave, now, flying=name in slots, late=name in late)
-        for name, wave in waves.items()
+    members = {
+        name: node_state(fleet, spec, ledger, known[name], wave, late=name in late) for name, wave in waves.items()
     }
+    return RolloutView.of(ledger, spec, members, freed)
 
 
 def assign(
@@ -161,25 +143,18 @@ def needs_claim(spec: UpgradeSpec, node: KnownNode) -> bool:
 
 
 def node_state(
-    fleet: FleetSnapshot,
-    spec: UpgradeSpec,
-    known: KnownNode,
-    wave: str,
-    now: datetime,
-    *,
-    flying: bool = False,
-    late: bool = False,
+    fleet: FleetSnapshot, spec: UpgradeSpec, ledger: Ledger, known: KnownNode, wave: str, *, late: bool
 ) -> NodeState:
-    """Return the state of one member; ``flying`` if it holds a slot, ``late`` if the plan was made without it."""
+    """Return the state of one member; ``late`` if the plan was made without it."""
     name, node, task, record = known.name, known.view, known.claim, known.record
     member = partial(NodeState, node=name, wave=wave, task=task, view=node, record=record)
-    if flying:
+    if name in ledger.slots:
         return member(place=Place.IN_FLIGHT)
     if task is not None and (verdict := task.verdict) is not None:
         planning = spec.action is RolloutAction.PLAN
         member = partial(member, lingers=failures.lingers(task))
         continues = not planning and spec.action is not RolloutAction.ABORT and not fleet.upgrade.finished
-        if continues and node is not None and (again := failures.next_look(task, fleet.last_judged)) is not None:
+        if continues and node is not None and (again := failures.next_look(task, ledger.last_judged)) is not None:
             message = f"{verdict.message.removesuffix('.')}; the node is looked at again at {timestamp(again)}."
             return member(place=Place.REFUSED, reason=verdict.reason, message=message, again=again)
         if task.kind is RunKind.UPGRADE or (planning and verdict.outcome is not Verdict.PRECHECKED):
@@ -191,7 +166,7 @@ def node_state(
         reason = Reason.OBJECT_UNREADABLE if unreadable else Reason.NODE_NOT_FOUND
         because = f"node {name} cannot be read: {known.problem}" if unreadable else f"there is no node {name}"
         return member(place=Place.REFUSED, reason=reason, message=sentence(reason, because))
-    candidate = Candidate.of(fleet, spec, node, now)
+    candidate = Candidate.of(fleet, spec, node, ledger.now)
     member = partial(member, candidate=candidate, needs_claim=needs_claim(spec, known))
     if record is not None and not _is_held_at_retry(candidate):
         reason = known_reason(record.reason) or Reason.FAILED

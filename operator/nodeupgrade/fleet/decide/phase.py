@@ -1,13 +1,11 @@
 """The phase, reason and message of a rollout as a whole, and whether it makes progress."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, known_reason
-from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import Counts, RolloutPhase, Slot, UpgradeStatus
 from nodeupgrade.api.upgrade.strategy import OnFailure
@@ -16,6 +14,7 @@ from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.counting import Tally
+from nodeupgrade.fleet.decide.ledger import overdue
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.health.checks import describe_end
@@ -42,11 +41,8 @@ PLANNED_WAITS = frozenset(
 )
 """Phases in which a rollout waits for a time or a person, as it was asked to; each names what it waits for."""
 
-IMPEDED_AFTER = timedelta(minutes=5)
-"""How long after its deadline, at which it is asked to roll back, a node is reported."""
-
 STALLED_AFTER = timedelta(minutes=15)
-"""How long after its deadline a person is needed."""
+"""How long after the deadline of a node, at which it is asked to roll back, a person is needed."""
 
 _NAMED = 3
 
@@ -67,7 +63,7 @@ def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Rol
     """Return the state of the rollout, given which nodes may start or why none may."""
     counts, done = tally.counts, _done(rollout, tally)
     state = _state(rollout, decision, tally, done)
-    queued = state.phase is RolloutPhase.QUEUED and not rollout.rivals  # behind a run that nobody looks after
+    queued = state.phase is RolloutPhase.QUEUED and not rollout.ledger.rivals  # behind a run that nobody looks after
     if state.stalled or state.over or state.ready or (state.phase in PLANNED_WAITS and not queued):
         return state
     silent = silence(rollout.upgrade.status, rollout.spec, counts, rollout.now)
@@ -79,7 +75,8 @@ def state_of(rollout: RolloutView, decision: StartDecision, tally: Tally) -> Rol
 
 def _first_wait(rollout: RolloutView) -> str:
     """Return what the first node in flight waits for, if that is known."""
-    waits = (rollout.waiting_for[name] for name in rollout.flying if name in rollout.waiting_for)
+    known = rollout.ledger.waiting_for
+    waits = (known[name] for name in rollout.flying if name in known)
     return next((f"node {wait.node}: {wait.message}" for wait in waits), "")
 
 
@@ -130,7 +127,7 @@ def _late(rollout: RolloutView, decision: StartDecision, done: str) -> RolloutSt
     names = ", ".join(rollout.flying[:_NAMED]) + (" …" if len(rollout.flying) > _NAMED else "")
     if decision.reason is Reason.TIMED_OUT:
         return _held_back(replace(decision, message=f"{done}; in flight: {names}; {decision.message}"))
-    lost = overdue(rollout.flying_tasks, rollout.now, STALLED_AFTER)
+    lost = overdue(rollout.ledger.flying_tasks, rollout.now, STALLED_AFTER)
     if not lost or len(lost) < len(rollout.flying) or decision.nodes:
         return None
     message = f"{done}; {lost[0].message}{f' (in flight: {names})' if len(lost) > 1 else ''}"
@@ -268,16 +265,3 @@ def silence(status: UpgradeStatus, spec: UpgradeSpec, counts: Counts, now: datet
         return None
     detail = f"nothing has changed since {timestamp(since)}, for more than {render_duration(limit)}"
     return Finding(reason=Reason.NO_PROGRESS, detail=detail)
-
-
-def overdue(tasks: Iterable[Task], now: datetime, after: timedelta = IMPEDED_AFTER) -> tuple[Finding, ...]:
-    """Return a finding for each node in flight whose run is not over ``after`` its deadline."""
-    found = list[Finding]()
-    for task in tasks:
-        if not task.open or (deadline := task.spec.deadline) is None or now <= deadline + after:
-            continue
-        because = f"node {task.name} should have ended its run by {timestamp(deadline)} and still reports "
-        because += task.reported.phase.value if task.has_reported else "nothing"
-        message = sentence(Reason.NODE_OVERDUE, because)
-        found.append(Finding(reason=Reason.NODE_OVERDUE, subject=task.name, detail=message, remedy=""))
-    return tuple(found)

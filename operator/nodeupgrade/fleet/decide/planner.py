@@ -3,19 +3,20 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import islice
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.actions import AddFinalizer, Claim, NodeAction
+from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
-from nodeupgrade.fleet.decide.budgets import UNDECIDED, StartDecision, decide_start
-from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, prepare
+from nodeupgrade.fleet.decide.budgets import decide_start
+from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, limit_to_prepared, prepare
+from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.upgrade_status import impediments, new_events, reject, reported, summarise
+from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READ_AHEAD = 64
@@ -36,7 +37,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     The status write admits a node, and only then does ``flight.advance`` touch it. The write that frees a slot also
     gives it to another node of the same wave that may start.
     """
-    upgrade, slots = fleet.upgrade, fleet.in_flight
+    upgrade, slots = fleet.upgrade, fleet.slots
     if upgrade.deleting and (not slots or upgrade.abandoned):
         return Plan(actions=leave(upgrade, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
@@ -46,19 +47,20 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     done = fleet.done
     freed = tuple(done[name] for name in slots if name in done)
     if isinstance(spec := accept(upgrade, now, fleet.allowed), Finding):
-        return Plan(actions=reject(fleet, freed, spec, now))
+        objection, ledger = spec, ledger_of(fleet.without_slots(freed), now)
+        return Plan(actions=(*freed, *reject(upgrade.status, ledger, objection)))
     if not upgrade.has_finalizer and not upgrade.deleting:
         add = AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight")
         return Plan(actions=(add,))
 
     rollout = view_rollout(fleet, spec, now, freed)
     decision = decide_start(rollout)
-    due = prepare(rollout, decision, fleet.idle_claims)
-    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, clear_stale(rollout)))
+    due, stale = prepare(rollout, decision), clear_stale(rollout)
+    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, stale))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
 
-    decision, wave_ends = _prepared(rollout, decision, preparations, due), rollout.completes_wave
+    decision, wave_ends = limit_to_prepared(rollout, decision, preparations, due), rollout.completes_wave
     # The status reports the end of a wave before the next one begins. A node whose slot is freed may be admitted again
     # by a later plan, which has read the status without it.
     chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
@@ -66,10 +68,9 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     admitted = () if wave_ends else admissions(rollout, ready, decision)
 
     flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
-    later = replace(rollout, members={**rollout.members, **flying})
-    impeded_by = impediments(fleet, later.flying_tasks, now)
+    later = rollout.with_members({**rollout.members, **flying}) if flying else rollout
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
-    status = summarise(upgrade.status, later, decision, impeded_by, reopened=reopened)
+    status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade.status, status, events))
     return Plan(actions=actions, unread=_unread(fleet.pods, rollout, [member.node for member in chosen]))
@@ -82,24 +83,3 @@ def _unread(read: Collection[NodeName], rollout: RolloutView, chosen: Sequence[N
         return unread
     pending = (member.node for member in rollout.position.pending)
     return tuple(islice((name for name in pending if name not in read), READ_AHEAD))
-
-
-def _prepared(
-    rollout: RolloutView, decision: StartDecision, preparations: Sequence[NodeAction], due: Sequence[NodeAction]
-) -> StartDecision:
-    """Limit a decision to nodes that are prepared.
-
-    Nodes are claimed in the order in which they are upgraded, so the first ones need not wait until the whole fleet is
-    claimed; unless claims are refused, since then it is not known who takes part.
-    """
-    if decision.behind:
-        return decision
-    others = any(not isinstance(action, Claim) for action in preparations)
-    backing_off = len(preparations) < len(due)
-    if rollout.upgrade.finished or others or (backing_off and not rollout.planned):
-        return UNDECIDED
-    if not rollout.unclaimed or not rollout.may_claim:
-        return decision
-    if claimed := tuple(takewhile(lambda member: member.task is not None, decision.nodes)):
-        return StartDecision(nodes=claimed)
-    return UNDECIDED

@@ -1,9 +1,9 @@
-"""The view of a whole rollout: every member with its state and its wave, and what rules ask about them."""
+"""The view of a whole rollout, made once for a plan: every member with its state, and what follows for all of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from typing import Self
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
@@ -11,12 +11,11 @@ from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import PastRun
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
-from nodeupgrade.api.upgrade.status import NodeFailure, Slot
+from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.actions import FreeSlot, Wait
-from nodeupgrade.fleet.cluster_budget import ClusterUse
+from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.waves import WavePosition, WaveRoster, rosters, wave_position
 from nodeupgrade.fleet.failures import records_failure
@@ -37,159 +36,135 @@ class Reopening:
     automatic: bool = False  # whether its time has come, without a request
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutView:
     """A rollout at one moment, as it will be once the slots that can be freed are free."""
 
-    upgrade: Upgrade
+    ledger: Ledger
+    upgrade: Upgrade  # of the ledger, as ``now``
+    now: datetime
     spec: UpgradeSpec
-    now: datetime  # that moment, UTC
     members: Mapping[NodeName, NodeState]  # by node name, in upgrade order: wave by wave
-    slots: Mapping[NodeName, Slot]  # those that are held, sorted by name
     freed: frozenset[NodeName]  # nodes whose slots the plan frees; in this view, they hold none
-    failures: tuple[NodeFailure, ...]  # all that count, see ``failures_of``
-    tasks: tuple[Task, ...]  # all tasks of the rollout
-    lost_tasks: tuple[Task, ...]  # those of them whose Nodes are gone or were replaced
-    waiting_for: Mapping[NodeName, Wait | FreeSlot]  # what reconciled nodes in flight wait for
-    rivals: tuple[Upgrade, ...]  # the other NodeUpgrades that have not ended
-    cluster: ClusterUse | None  # what limits all rollouts together; None if nothing does
-    health: Mapping[str, checks.HealthReading]  # by name of the health check
-    guard_obstacle: str | None  # why nodes cannot be guarded; None if they can
+    departed: tuple[NodeFailure, ...]  # the failures that no member shows
+    waves: tuple[WaveRoster, ...]  # the members, by wave
+    position: WavePosition  # the current wave; ``action: Plan`` ignores waves
+    flying: tuple[NodeName, ...]  # the nodes that hold a slot, sorted by name
+    # the members that hold no slot now; a slot that is about to be freed is still held
+    waiting: tuple[NodeState, ...]
+    held: tuple[NodeState, ...]  # the members that another rollout holds
+    unclaimed: tuple[NodeState, ...]  # the members that must be claimed before the plan is made
+    stale: tuple[Task, ...]  # of nodes not in flight whose Nodes are gone, and which no claim is about to take over
+    reopenings: tuple[Reopening, ...]  # the waiting members to reopen
+    planned: bool  # whether every member that needs a claim has one
+    may_claim: bool  # whether nodes may be claimed now: not while the rollout is paused or aborted
+    is_called_off: bool  # whether it is being aborted or deleted, so that no node is prepared or tried again
+    is_retried: bool  # whether every node that the retry concerns is claimed (again) and waits for its turn
+    # whether freeing slots completes a wave, so that the next one to start nodes has not begun yet
+    completes_wave: bool
+    unknown_waves: tuple[str, ...]  # the approved waves that do not exist, sorted by name
+    ended_by: str | None  # see ``checks.ended_by``
+    health_objection: Finding | None  # which health check fails or cannot be evaluated
+    # which health check has yet to hold for as long as it must, also since the last verdict
+    health_awaited: Finding | None
 
-    @cached_property
-    def waves(self) -> tuple[WaveRoster, ...]:
-        """The members, by wave."""
-        return rosters(self.spec.waves, self.members, self.departed, self.upgrade.status.waves)
+    @classmethod
+    def of(
+        cls, ledger: Ledger, spec: UpgradeSpec, members: Mapping[NodeName, NodeState], freed: frozenset[NodeName]
+    ) -> Self:
+        """Return what follows from the ledger and the states of the members."""
+        upgrade, now, states = ledger.upgrade, ledger.now, tuple(members.values())
+        planning = spec.action is RolloutAction.PLAN
+        shown = {member.failure_uid for member in states}
+        departed = tuple(failure for failure in ledger.failures if failure.uid not in shown)
+        waves = rosters(spec.waves, members, departed, upgrade.status.waves)
+        if planning:
+            position = WavePosition(index=-1, pending=tuple(m for m in states if m.place is Place.PENDING))
+        else:
+            position = wave_position(upgrade, waves, now)
+        flying = tuple(sorted(member.node for member in states if member.place is Place.IN_FLIGHT))
+        waiting = tuple(m for m in states if m.place is not Place.IN_FLIGHT and m.node not in freed)
+        held = tuple(member for member in states if _is_held(member))
+        unclaimed = tuple(member for member in states if member.needs_claim and _is_to_be_claimed(member, upgrade))
+        claimed = not unclaimed and (upgrade.status.planned_at is not None or not held)
+        kept = {*flying, *(member.node for member in unclaimed)}
+        stale = tuple(task for task in ledger.lost_tasks if task.name not in kept)
+        found = (_reopening(member, upgrade, spec, now) for member in waiting)
+        reopenings = tuple(each for each in found if each is not None)
+        called_off = upgrade.deleting or spec.action is RolloutAction.ABORT
+        without_task = (member.node for member in unclaimed if member.record is not None)
+        reopened = freed.issuperset(without_task) and all(each.automatic for each in reopenings)
+        begun = {wave.name for wave in upgrade.status.waves if wave.started_at is not None}
+        return cls(
+            ledger=ledger,
+            upgrade=upgrade,
+            now=now,
+            spec=spec,
+            members=members,
+            freed=freed,
+            departed=departed,
+            waves=waves,
+            position=position,
+            flying=flying,
+            waiting=waiting,
+            held=held,
+            unclaimed=unclaimed,
+            stale=stale,
+            reopenings=reopenings,
+            planned=bool(states or departed) and claimed,
+            may_claim=spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not upgrade.paused_by_annotation,
+            is_called_off=called_off,
+            is_retried=reopened and not any(map(records_failure, stale)) and not called_off,
+            completes_wave=bool(freed)
+            and not planning
+            and not any(wave.name in begun for wave in waves[position.index :]),
+            unknown_waves=_unknown_waves(upgrade, spec),
+            ended_by=checks.ended_by(upgrade, spec, ledger.health, now),
+            health_objection=checks.objection(spec.health_checks, ledger.health, now),
+            health_awaited=checks.awaited(spec.health_checks, ledger.health, now, _last_end(states, departed)),
+        )
 
-    @cached_property
-    def position(self) -> WavePosition:
-        """The current wave; ``action: Plan`` ignores waves."""
-        if self.spec.action is not RolloutAction.PLAN:
-            return wave_position(self.upgrade, self.waves, self.now)
-        return WavePosition(index=-1, pending=tuple(m for m in self.members.values() if m.place is Place.PENDING))
+    def with_members(self, members: Mapping[NodeName, NodeState]) -> Self:
+        """Return the view once the members are in these states."""
+        return self.of(self.ledger, self.spec, members, self.freed)
 
-    @cached_property
-    def flying(self) -> tuple[NodeName, ...]:
-        """The nodes that hold a slot, sorted by name."""
-        return tuple(sorted(member.node for member in self.members.values() if member.place is Place.IN_FLIGHT))
 
-    @property
-    def flying_tasks(self) -> tuple[Task, ...]:
-        """The tasks of the nodes that hold a slot, sorted by name."""
-        return tuple(task for name in self.flying if (task := self.members[name].task) is not None)
+def _is_held(member: NodeState) -> bool:
+    return member.place is Place.REFUSED and member.reason is Reason.OVERLAP_CONFLICT
 
-    @cached_property
-    def held(self) -> tuple[NodeState, ...]:
-        """The members that another rollout holds."""
-        refused = (member for member in self.members.values() if member.place is Place.REFUSED)
-        return tuple(member for member in refused if member.reason is Reason.OVERLAP_CONFLICT)
 
-    @cached_property
-    def unclaimed(self) -> tuple[NodeState, ...]:
-        """The members that must be claimed before the plan is made."""
-        return tuple(member for member in self.members.values() if member.needs_claim and self._to_claim(member))
+def _is_to_be_claimed(member: NodeState, upgrade: Upgrade) -> bool:
+    if member.place is Place.IN_FLIGHT or (member.record is not None and not upgrade.retry_requested):
+        return False
+    if member.reason is Reason.WRITE_REFUSED and upgrade.status.planned_at is not None:
+        return False
+    return member.reason is not Reason.NOT_IN_PLAN and not _is_held(member)
 
-    def _to_claim(self, member: NodeState) -> bool:
-        if member.place is Place.IN_FLIGHT or (member.record is not None and not self.upgrade.retry_requested):
-            return False
-        if member.reason is Reason.WRITE_REFUSED and self.upgrade.status.planned_at is not None:
-            return False
-        held = member.place is Place.REFUSED and member.reason is Reason.OVERLAP_CONFLICT
-        return member.reason is not Reason.NOT_IN_PLAN and not held
 
-    @cached_property
-    def departed(self) -> tuple[NodeFailure, ...]:
-        """The failures that no member shows."""
-        shown = {member.failure_uid for member in self.members.values()}
-        return tuple(failure for failure in self.failures if failure.uid not in shown)
+def _unknown_waves(upgrade: Upgrade, spec: UpgradeSpec) -> tuple[str, ...]:
+    known = {REMAINDER, *(wave.name for wave in spec.waves)}
+    return tuple(sorted({*spec.approved_waves, *upgrade.approvals} - known))
 
-    @property
-    def total(self) -> int:
-        """Number of members."""
-        return len(self.members)
 
-    @property
-    def planned(self) -> bool:
-        """Whether every member that needs a claim has one."""
-        made = self.upgrade.status.planned_at is not None or not self.held
-        return bool(self.members or self.departed) and not self.unclaimed and made
+def _last_end(members: Iterable[NodeState], departed: Iterable[NodeFailure]) -> datetime | None:
+    """Return when the last node was finished, as far as that is known."""
+    verdicts = (m.task.verdict for m in members if m.judged is not None and m.task is not None)
+    times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
+    return max([*times, *(failure.time for failure in departed if failure.time is not None)], default=None)
 
-    @property
-    def unknown_waves(self) -> tuple[str, ...]:
-        """The approved waves that do not exist, sorted by name."""
-        known = {REMAINDER, *(wave.name for wave in self.spec.waves)}
-        return tuple(sorted({*self.spec.approved_waves, *self.upgrade.approvals} - known))
 
-    @property
-    def waiting(self) -> Iterator[NodeState]:
-        """The members that hold no slot now; a slot that is about to be freed is still held."""
-        return (m for m in self.members.values() if m.place is not Place.IN_FLIGHT and m.node not in self.freed)
-
-    @property
-    def ended_by(self) -> str | None:
-        """The health check that ends the rollout, for good once it is on record; None before a node is started."""
-        return checks.ended_by(self.upgrade, self.spec, self.health, self.now)
-
-    @property
-    def health_objection(self) -> Finding | None:
-        """Which health check fails or cannot be evaluated; None if there is none."""
-        return checks.objection(self.spec.health_checks, self.health, self.now)
-
-    @property
-    def health_awaited(self) -> Finding | None:
-        """Which health check has yet to hold for as long as it must, also since the last verdict; None if none has."""
-        verdicts = (m.task.verdict for m in self.members.values() if m.judged is not None and m.task is not None)
-        times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-        times += [failure.time for failure in self.departed if failure.time is not None]
-        return checks.awaited(self.spec.health_checks, self.health, self.now, max(times, default=None))
-
-    @property
-    def may_claim(self) -> bool:
-        """Whether nodes may be claimed now: not while the rollout is paused or aborted."""
-        return self.spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not self.upgrade.paused_by_annotation
-
-    @property
-    def is_called_off(self) -> bool:
-        """Whether no node is prepared or tried again, because the rollout is being aborted or deleted."""
-        return self.upgrade.deleting or self.spec.action is RolloutAction.ABORT
-
-    @property
-    def is_retried(self) -> bool:
-        """Whether the retry is handled: every node that it concerns is claimed (again) and waits for its turn."""
-        without_task = (member.node for member in self.unclaimed if member.record is not None)
-        handled = self.freed.issuperset(without_task) and all(each.automatic for each in self.reopenings)
-        return handled and not any(map(records_failure, self.stale)) and not self.is_called_off
-
-    @property
-    def stale(self) -> tuple[Task, ...]:
-        """The tasks of nodes that are not in flight, whose Nodes are gone, and which no claim is about to take over."""
-        kept = {*self.flying, *(member.node for member in self.unclaimed)}
-        return tuple(task for task in self.lost_tasks if task.name not in kept)
-
-    @cached_property
-    def reopenings(self) -> tuple[Reopening, ...]:
-        """The waiting members to reopen: prechecked ones once the action is Run, failed ones on request or by time."""
-        return tuple(found for member in self.waiting if (found := self._reopening(member)) is not None)
-
-    def _reopening(self, member: NodeState) -> Reopening | None:
-        task, wanted = member.task, self.upgrade.retry
-        if task is None or (verdict := task.verdict) is None:
-            return None
-        history, retry = task.past_runs(self.upgrade.status.last_handled_retry), task.spec.retry
-        if member.view is not None:
-            if task.kind is RunKind.PRECHECK and self.spec.action is RolloutAction.RUN:
-                return Reopening(task=task, retry=retry, history=history, because="its plan was made")
-            if self.upgrade.retry_requested and wanted != retry and verdict.outcome in RETRIED:
-                return Reopening(task=task, retry=wanted, history=history, because=f"retry {wanted} is requested")
-        if member.again is None or member.again > self.now:
-            return None
-        because = f"{verdict.reason} may have passed"
-        return Reopening(task=task, retry=retry, history=history, because=because, automatic=True)
-
-    @property
-    def completes_wave(self) -> bool:
-        """Whether freeing slots completes a wave, so that the next one to start nodes has not begun yet."""
-        if not self.freed or self.spec.action is RolloutAction.PLAN:
-            return False
-        begun = {wave.name for wave in self.upgrade.status.waves if wave.started_at is not None}
-        return not any(wave.name in begun for wave in self.waves[self.position.index :])
+def _reopening(member: NodeState, upgrade: Upgrade, spec: UpgradeSpec, now: datetime) -> Reopening | None:
+    """Reopen prechecked nodes once the action is Run, failed ones on request, and refused ones once it is time."""
+    task, wanted = member.task, upgrade.retry
+    if task is None or (verdict := task.verdict) is None:
+        return None
+    history, retry = task.past_runs(upgrade.status.last_handled_retry), task.spec.retry
+    if member.view is not None:
+        if task.kind is RunKind.PRECHECK and spec.action is RolloutAction.RUN:
+            return Reopening(task=task, retry=retry, history=history, because="its plan was made")
+        if upgrade.retry_requested and wanted != retry and verdict.outcome in RETRIED:
+            return Reopening(task=task, retry=wanted, history=history, because=f"retry {wanted} is requested")
+    if member.again is None or member.again > now:
+        return None
+    because = f"{verdict.reason} may have passed"
+    return Reopening(task=task, retry=retry, history=history, because=because, automatic=True)

@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import datetime
 from typing import TypeAlias
 
 from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import new_run_id
-from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import (
     ConditionStatus,
@@ -23,65 +20,52 @@ from nodeupgrade.api.upgrade.status import (
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
+from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
 from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.conditions import QUEUED, ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
 from nodeupgrade.fleet.decide.counting import ADMISSION, tally
+from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
-from nodeupgrade.fleet.decide.phase import RolloutState, last_progress, overdue, state_of
+from nodeupgrade.fleet.decide.phase import RolloutState, last_progress, state_of
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.text import trimmed
 
 EventAction: TypeAlias = Refuse | Skip | ReportWave | Report
 
 
-def reject(
-    fleet: FleetSnapshot, freed: tuple[FreeSlot, ...], objection: Finding, now: datetime
-) -> tuple[NodeAction, ...]:
+def reject(before: UpgradeStatus, ledger: Ledger, objection: Finding) -> tuple[NodeAction, ...]:
     """Start nothing, let nodes in flight finish, and report why the spec is rejected."""
-    before, later = fleet.upgrade.status, fleet.without_slots(freed)
-    if fleet.upgrade.finished:
-        status = (
-            _retry_refused(later.upgrade, objection, now) if later.upgrade.retry_requested else later.upgrade.status
-        )
-        news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
-    else:
-        status = _rejected(later, objection, impediments(fleet, later.flying_tasks, now), now)
+    upgrade = ledger.upgrade
+    if not upgrade.finished:
+        status = _rejected(ledger, objection)
         news = _impeded(before, status)
-    return (*freed, *news, *reported(before, status))
+    else:
+        status = _retry_refused(ledger, objection) if upgrade.retry_requested else upgrade.status
+        news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
+    return (*news, *reported(before, status))
 
 
-def impediments(fleet: FleetSnapshot, flying: tuple[Task, ...], now: datetime) -> tuple[Finding, ...]:
-    """Return what impedes nodes in flight, those included of which only the silence tells."""
-    return fleet.impediments((*fleet.ended_early(flying), *overdue(flying, now)))
-
-
-def _rejected(
-    later: FleetSnapshot, objection: Finding, impeded_by: tuple[Finding, ...], now: datetime
-) -> UpgradeStatus:
-    """Return the status for a spec that is rejected; what was reported about the rollout itself stays.
-
-    ``later`` is the snapshot as it will be once the status is written.
-    """
-    upgrade, before, reason, message = later.upgrade, later.upgrade.status, objection.reason, objection.message
-    state = RolloutState(phase=RolloutPhase.STALLED, reason=reason, message=message, stalled=True)
+def _rejected(ledger: Ledger, objection: Finding) -> UpgradeStatus:
+    """Return the status for a spec that is rejected; what was reported about the rollout itself stays."""
+    upgrade, before = ledger.upgrade, ledger.upgrade.status
+    state = RolloutState(phase=RolloutPhase.STALLED, reason=objection.reason, message=objection.message, stalled=True)
     others = (failure for failure in before.failures if failure.outcome is None)
     return replace(
         before,
         observed_generation=upgrade.generation,
         phase=state.phase.value,
         progress=before.progress or "0/0",
-        in_flight=tuple(later.slots_at(now).values()),
-        failures=(*later.failures, *others)[:FAILURES_LISTED],
-        conditions=dated(upgrade, of_rejected(before, objection, state, impeded_by), now),
+        in_flight=tuple(ledger.slots.values()),
+        failures=(*ledger.failures, *others)[:FAILURES_LISTED],
+        conditions=dated(upgrade, of_rejected(before, objection, state, ledger.impeded_by), ledger.now),
     )
 
 
-def _retry_refused(upgrade: Upgrade, objection: Finding, now: datetime) -> UpgradeStatus:
+def _retry_refused(ledger: Ledger, objection: Finding) -> UpgradeStatus:
     """Return the status of a rollout that has ended, and whose retry waits until its spec is accepted again."""
+    upgrade = ledger.upgrade
     waiting = of_refused_retry(upgrade, objection)
-    renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), waiting, now)
+    renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), waiting, ledger.now)
     others = tuple(each for each in upgrade.status.conditions if each.type not in waiting)
     return replace(upgrade.status, conditions=(*renewed, *others))
 
@@ -90,7 +74,6 @@ def summarise(
     before: UpgradeStatus,
     rollout: RolloutView,
     decision: StartDecision,
-    impeded_by: tuple[Finding, ...],
     *,
     reopened: bool,
 ) -> UpgradeStatus:
@@ -100,17 +83,17 @@ def summarise(
         before: The status as it is now.
         rollout: The rollout as it will be once the status is written; its nodes in flight are those with a slot.
         decision: Which nodes start, or why none does.
-        impeded_by: What keeps nodes from making progress.
         reopened: Whether a retry is requested, and every node that it concerns is queued again.
     """
     upgrade, spec, now, tallied = rollout.upgrade, rollout.spec, rollout.now, tally(rollout)
+    flying = tuple(rollout.ledger.slots.get(name) or _taken(rollout, rollout.members[name]) for name in rollout.flying)
     counts, state = tallied.counts, state_of(rollout, decision, tallied)
+    progressed = last_progress(before, state.phase, flying, counts, now)
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
     started = before.started_at or (rollout.flying and spec.action is not RolloutAction.PLAN)
-    flying = tuple(rollout.slots.get(name) or _taken(rollout, rollout.members[name]) for name in rollout.flying)
-    known = ConditionInput(rollout=rollout, tally=tallied, state=state, impeded_by=impeded_by)
+    known = ConditionInput(rollout=rollout, tally=tallied, state=state)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
         accepted_spec_digest=before.accepted_spec_digest or upgrade.spec_digest,
@@ -122,7 +105,7 @@ def summarise(
         containers=tallied.containers,
         in_flight=flying,
         leader=before.leader,
-        last_progress=last_progress(before, state.phase, flying, counts, now),
+        last_progress=progressed,
         failures=tallied.failures,
         skips=tallied.skips,
         accepted=tallied.accepted or None,
