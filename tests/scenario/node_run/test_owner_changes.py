@@ -314,3 +314,27 @@ def test_a_manifest_that_cannot_be_read_any_more_keeps_no_run_from_ending(
     left = parse(it.node.journal.data)[0].first(Step.PIN_STATIC_PODS, Mark.UNDONE)
     assert (left is None) is (outcome is Outcome.UPGRADED)
     assert left is None or "is not a regular file" in str(left.error)
+
+
+@pytest.mark.parametrize("moment", ["services.prepare_mask kubelet.service", OLD_STOPS])
+def test_a_resize_before_the_stop_costs_no_restart_on_the_way_to_a_kubelet_that_hashes_resources(moment: str) -> None:
+    """Kubelets from 1.33 on resize in place; the hash that was planned for an older one is that of the old size."""
+    it = with_agent(story("v1.33.13", "v1.30.14"))
+    it.node.calls.before(moment, lambda: sets(it, resources={"limits": {"memory": "1Gi"}}))
+
+    report = it.tell()
+
+    assert it.nothing_restarted()
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert NGINX in report.message
+
+
+def test_a_resize_while_the_new_kubelet_is_watched_costs_no_restart_on_the_way_back() -> None:
+    it = with_agent(story("v1.30.14", "v1.33.13"))
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: sets(it, resources={"limits": {"cpu": "1"}})
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.nothing_restarted()

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
@@ -15,7 +15,7 @@ from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
 from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
 from nodeupgrade.node.host.files.mounts import Mount, mounts
-from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.host.systemd.services import Look, ServicesView
 from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import number, words
@@ -77,6 +77,39 @@ def device_access(files: FilesView, services: ServicesView, inventory: Inventory
 def keeping(cgroups: PodCgroups, devices: DeviceAccess) -> PodCgroups:
     """Return the cgroups of pods with the devices that a reload has to leave."""
     return replace(cgroups, complete=replace(cgroups.complete, devices=devices.kept))
+
+
+@dataclass(slots=True)
+class Harmless:
+    """A look that lets a ``daemon-reload`` take no device: every reload comes directly after one."""
+
+    files: FilesView
+    services: ServicesView
+    found: JsonValue = None  # what found_harmless() returned, if it is known
+
+    @classmethod
+    def by_now(cls, files: FilesView, services: ServicesView) -> Self:
+        """Return a look that costs little as long as nothing changes. Raises as found_harmless()."""
+        return cls(files, services, found_harmless(files, services))
+
+    def __call__(self) -> None:
+        """Raise as require_still_harmless()."""
+        require_still_harmless(self.files, self.services, self.found)
+
+
+@dataclass(slots=True)
+class Unavoidable:
+    """A look before a ``daemon-reload`` that no device may hold up, since the node would stay without a kubelet."""
+
+    look: Look
+    lost: str | None = None  # what the reload takes, as a sentence
+
+    def __call__(self) -> None:
+        """Only record what the reload takes."""
+        try:
+            self.look()
+        except StepFailed as error:
+            self.lost = f"systemd had to read its files: {error}"
 
 
 def require_harmless_reload(files: FilesView, services: ServicesView) -> None:

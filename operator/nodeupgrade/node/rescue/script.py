@@ -16,6 +16,7 @@ from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_store import RESCUE, volatile
 from nodeupgrade.node.own_directories import RUNS
+from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
@@ -62,6 +63,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "program": plan.swap.path,
         "backup": plan.swap.backup,
         "before": plan.swap.before,
+        "reloads": "yes" if reloads_without_kubelet(plan) else "",
         "flag": str(fence.flag(unit)),
         "lifted": str(fence.lifted(unit)),
         "drop_in": str(fence.drop_in(unit)),

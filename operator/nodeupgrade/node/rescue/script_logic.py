@@ -234,17 +234,23 @@ fence_kubelet() {
     if [ ! -e "$drop_in" ]; then
         mkdir -p "${drop_in%/*}"
         printf '%s\n' "$drop_in_text" > "$drop_in" || fail "the kubelet cannot be fenced"
-        control daemon-reload
+        read_units
     fi
     control stop "$unit"
     ask_pid || fail "systemd does not answer"
     [ "$pid" = 0 ] || fail "the kubelet does not stop"
 }
 
+# It may take a device from a container of which systemd does not know, so only what cannot go on without it does it.
+read_units() {
+    say "systemd reads its files"
+    control daemon-reload
+}
+
 # Repeated until a kubelet is well: nothing says that systemd has heard it.
 start_kubelet() {
     mv -f "$flag" "$lifted" || rm -f "$flag"
-    control daemon-reload
+    [ -z "$reloads" ] || read_units
     control reset-failed "$unit"
     control --no-block start "$unit"
 }

@@ -163,7 +163,7 @@ def test_a_kubelet_is_never_started_on_what_cannot_be_made_right(node: Node, fil
     assert not node.started
     assert node.fenced
     assert why in node.log.splitlines()[-1]
-    assert len(node.log.splitlines()) == 2, "it says so once"
+    assert len(node.log.splitlines()) == 3, "it says so once, and that systemd reads the fence"
     assert node.read("runs/rescue") == "begun\n"
     node.write(file, right).looks(1)
     assert old_again(node)
@@ -459,3 +459,19 @@ def test_a_directory_in_place_of_a_state_file_is_left_and_reported(node: Node, n
     assert f"{state} was left as it is" in node.log
     assert list(state.iterdir()) == []
     assert not list(node.root.rglob("*nodeupgrade-new"))
+
+
+@pytest.mark.parametrize("drop_in", [False, True])
+def test_systemd_reads_its_files_only_where_it_read_one_that_is_put_back(tmp_path: Path, *, drop_in: bool) -> None:
+    """That takes devices from containers of which it does not know."""
+    node = Node(tmp_path)
+    (tmp_path / "run/systemd/system/kubelet.service.d").mkdir(parents=True)
+    node.write("run/systemd/system/kubelet.service.d/zz-nodeupgrade-fence.conf", "")
+    if drop_in:
+        node.write("rescue.sh", node.read("rescue.sh").replace("reloads=''", "reloads=yes"))
+
+    node.looks(3)
+
+    assert old_again(node)
+    assert ("systemctl daemon-reload" in node.calls) == drop_in
+    assert ("systemd reads its files" in node.log) == drop_in

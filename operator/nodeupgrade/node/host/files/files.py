@@ -134,5 +134,12 @@ class Files(FilesView, Protocol):
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, if it exists."""
 
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Rename what lies at a path and is no regular file, such as a directory or a link, to a hidden name beside it.
+
+        Returns:
+            The new path; ``None`` if nothing was moved.
+        """
+
     def tidy(self, path: PurePosixPath) -> None:
         """Remove temporary files that an interrupted change of ``path`` left; the file itself is not touched."""
