@@ -105,18 +105,20 @@ def _shield(plan: RunPlan) -> dict[str, str]:
 def _put_back(file: ExchangedFile) -> str:
     """Return the command that puts an exchanged file back, without its content, which may be secret."""
     path, after = quote(file.path), quote(file.after)
+    aside = f"    set_aside {path} || return 1\n"
     if file.before is None:
-        return f"    if reads {path} {after}; then remove {path}; else is_known {path}; fi || return 1"
-    return f"    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
+        return f"{aside}    if reads {path} {after}; then remove {path}; else is_known {path}; fi || return 1"
+    return f"{aside}    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
 
 
 def _restored(file: FileBefore) -> str:
     path = quote(file.path)
+    aside = f"    set_aside {path} || return 1\n" if file.place is None and file.only_if is None else ""
     if file.content is None:
-        command = f"    {'' if file.place is None else f'left {path} || '}remove {path} || return 1"
+        command = f"{aside}    {'' if file.place is None else f'left {path} || '}remove {path} || return 1"
     else:
         put = "put" if file.place is None else f"put_from {quote(file.place)}"
-        command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
+        command = aside + piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     condition = f"reads {path} {sha256(file.only_if).hexdigest()}"

@@ -164,15 +164,18 @@ same_file() {
     [ -e "$1" ] && [ "$(stat -c %d:%i "$1")" = "$(stat -c %d:%i "$2" 2> /dev/null)" ]
 }
 
+# What is no file, such as a FIFO, is not opened.
 reads() {
-    sum=$({ sha256sum < "$1"; } 2> /dev/null)
+    sum=''
+    [ ! -f "$1" ] || sum=$({ sha256sum < "$1"; } 2> /dev/null)
     sum=${sum%% *}
     [ "$sum" = "$2" ]
 }
 
 # A file that reads otherwise was changed since and is left alone; one that could not be read was not.
 is_known() {
-    [ ! -e "$1" ] || [ ${#sum} = 64 ]
+    [ ! -f "$1" ] || [ ${#sum} = 64 ] || return 1
+    [ -f "$1" ] || [ ! -e "$1" ] || say "$1, which is no file, was left as it is"
 }
 
 put() {
@@ -202,6 +205,15 @@ put_from() {
     mv -fT "$fresh" "$2" && sync "${2%/*}" && [ ! -e "$fresh" ]
 }
 
+# What lies in place of a file of ours and is none is moved aside.
+set_aside() {
+    [ ! -f "$1" ] || return 0
+    [ -e "$1" ] || [ -L "$1" ] || return 0
+    aside=${1%/*}/.${1##*/}.nodeupgrade-aside
+    while [ -e "$aside" ] || [ -L "$aside" ]; do aside=${aside}1; done
+    mv -T "$1" "$aside" && say "what lay at $1, which is no file, was moved to $aside"
+}
+
 # Restores an exchanged file with mode, owner and attributes, unless it was changed since.
 put_back() {
     reads "$1" "$3" && return 0
@@ -221,6 +233,7 @@ remove() {
 }
 
 restore_program() {
+    set_aside "$program" || return 1
     reads "$program" "$before" && return 0
     reads "$backup" "$before" || return 1
     fresh=${program%/*}/.${program##*/}.nodeupgrade-new

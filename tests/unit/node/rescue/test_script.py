@@ -475,3 +475,37 @@ def test_systemd_reads_its_files_only_where_it_read_one_that_is_put_back(tmp_pat
     assert old_again(node)
     assert ("systemctl daemon-reload" in node.calls) == drop_in
     assert ("systemd reads its files" in node.log) == drop_in
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+    (path / "theirs").touch()
+
+
+@pytest.mark.parametrize("put", [directory, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+@pytest.mark.parametrize("name", ["exchanged-there", "exchanged-added", "arguments.conf", "program"])
+def test_what_is_no_file_in_place_of_one_of_ours_is_moved_aside_and_named(
+    node: Node, name: str, put: Callable[[Path], None]
+) -> None:
+    (node.root / name).unlink()
+    put(node.root / name)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    aside = node.root / f".{name}.nodeupgrade-aside"
+    assert aside.is_symlink() or aside.exists()
+    assert not aside.is_dir() or (aside / "theirs").exists()
+    assert f"was moved to {aside}" in node.log
+
+
+@pytest.mark.parametrize("put", [directory, os.mkfifo])
+def test_what_is_no_manifest_in_place_of_one_is_left_and_named(node: Node, put: Callable[[Path], None]) -> None:
+    """A kubelet leaves it out."""
+    (node.root / "pin").unlink()
+    put(node.root / "pin")
+
+    node.look().looks(1)
+
+    assert node.started
+    assert f"{node.root / 'pin'}, which is no file, was left as it is" in node.log
