@@ -1,5 +1,6 @@
 """Something that is no file lies in place of one of ours when a run is turned back: nothing of it is lost."""
 
+from collections.abc import MutableMapping
 from functools import partial
 
 import pytest
@@ -25,7 +26,7 @@ def test_a_directory_in_place_of_a_file_is_moved_aside_and_named(which: str) -> 
     parent, _, name = path.rpartition("/")
     aside = f"{parent}/.{name}.nodeupgrade-aside"
 
-    def put(disk: dict[str, bytes]) -> None:
+    def put(disk: MutableMapping[str, bytes]) -> None:
         del disk[path]
         disk[f"{path}/theirs"] = b"theirs"
 

@@ -31,6 +31,7 @@ OLD_STOPS, NEW_STARTS = "services.stop kubelet.service", START
 RESTORES = "services.stop kubelet.service"
 NGINX = "default/web/nginx"
 IMAGE = OwnedChange(name=NGINX, change=OwnerChange.IMAGE_CHANGED)
+PLANNED_IMAGE = "registry.example/nginx:1"
 ETCD = f"{MANIFESTS}/etcd.yaml"
 
 
@@ -52,7 +53,7 @@ def with_agent(it: Story, *, knows: bool = True) -> Story:
 
     def owners() -> Evidence:
         nonlocal seen
-        seen = seen_in(it.plan.owned, it.node.kubelet.pods if knows else before).and_before(seen)
+        seen = seen_in(it.plan.owned, it.node.kubelet.pods if knows else before, before=seen).and_before(seen)
         return seen
 
     it.node.ports = replace(
@@ -338,3 +339,37 @@ def test_a_resize_while_the_new_kubelet_is_watched_costs_no_restart_on_the_way_b
 
     assert report.outcome is Outcome.ROLLED_BACK
     assert it.nothing_restarted()
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+def test_a_change_that_was_taken_back_before_a_kubelet_saw_it_excuses_nothing(shield: bool) -> None:
+    it = with_agent(story(shield=shield))
+
+    def there_and_back() -> None:
+        sets(it, image="nginx:2")
+        it.node.ports.owner_changes()
+        sets(it, image=PLANNED_IMAGE)
+        it.node.runtime.serve(it.container("nginx"), HashValue("bad"))
+
+    it.node.calls.before(START, there_and_back)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert report.reason is (Reason.SHIELD_REFUSED_CALL if shield else Reason.CONTAINER_RESTARTED)
+
+
+def test_a_change_that_is_taken_back_once_a_kubelet_has_acted_on_it_is_the_owners_twice() -> None:
+    it = with_agent(story())
+    it.node.calls.before(START, lambda: sets(it, image="nginx:2"))
+
+    def back() -> None:
+        it.node.ports.owner_changes()
+        sets(it, image=PLANNED_IMAGE)
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = back
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+    assert it.node.kubelet.replaced == [NGINX, NGINX]

@@ -22,6 +22,7 @@ from nodeupgrade.cluster.owner_changes import (
     specs_of,
     was_deleted,
     was_removed,
+    was_taken_back,
 )
 from nodeupgrade.cluster.pods import parse_pod
 from tests.doubles.node import pod_json
@@ -137,13 +138,17 @@ def test_no_status_is_evidence(status: Json) -> None:
     assert seen_in(PLANNED, [parse_pod({**WEB, "status": status})]) == Evidence()
 
 
-def test_a_change_that_is_taken_back_is_still_known_and_what_is_planned_later_counts() -> None:
+def test_a_change_that_is_taken_back_is_known_and_excuses_nothing_and_what_is_planned_later_counts() -> None:
     there = shown(WEB, spec=with_container("nginx", NEW_IMAGE))
-    back = shown(WEB).and_before(there)
+    back = seen_in(PLANNED, [parse_pod(WEB)], before=there).and_before(there)
 
-    assert excused(back) == {("uid-web", "nginx"): OwnerChange.IMAGE_CHANGED}
+    assert excused(there) == {("uid-web", "nginx"): OwnerChange.IMAGE_CHANGED}
+    assert excused(back) == {}
+    assert was_taken_back(PLANNED, back, PodUid("uid-web"), "nginx")
+    assert not was_taken_back(PLANNED, there, PodUid("uid-web"), "nginx")
+    assert excused(shown(WEB).and_before(there)) == excused(there), "a pod that is not seen says nothing"
     replanned = PLANNED.and_later(Planned(containers=there.specs))
-    assert owner_change(replanned, back, PodUid("uid-web"), "nginx") is None
+    assert owner_change(replanned, there, PodUid("uid-web"), "nginx") is None
 
 
 @pytest.mark.parametrize(

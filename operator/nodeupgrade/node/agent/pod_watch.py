@@ -62,9 +62,9 @@ class PodWatch:
         for pod in listed:
             self._update(pod)
 
-    def owner_changes(self, planned: Planned, listed: Iterable[Pod] = ()) -> Evidence:
-        """Return what owners have changed, as the watch and a newer list show it."""
-        return seen_in(planned, (*self.flaps.pods.values(), *listed), self.removed)
+    def owner_changes(self, planned: Planned, before: Evidence, listed: Iterable[Pod] = ()) -> Evidence:
+        """Return what owners have changed, or taken back, as the watch and a newer list show it."""
+        return seen_in(planned, (*self.flaps.pods.values(), *listed), self.removed, before)
 
     async def _follow(self) -> None:
         while True:
