@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import read_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
@@ -19,6 +20,7 @@ from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
+from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from tests.doubles.node import Behaviour, SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.calls import Moment
@@ -236,6 +238,9 @@ def test_a_manifest_that_is_added_before_the_stop_is_kept_like_the_others_and_na
     assert (it.node.kubelet.replaced, instances(it, "proxy"), instances(it, "etcd")) == ([], 1, 1)
     [uid] = {s.pod.uid for s in it.node.inventory().sandboxes if s.pod.name == "proxy-node-a"}
     assert f'uid: "{uid}"'.encode() in it.node.disk[path]
+    known = read_record(it.node.disk[str(RECORD)], OwnUids()).known
+    assert {own.path for own in known} == {path, ETCD}, "so that the next run knows when the UID is no longer needed"
+    assert len({(own.version, own.gates, own.node) for own in known}) == 1
     assert report.owner_changes == (OwnedChange(name="default/proxy-node-a", change=OwnerChange.MANIFEST_ADDED),)
 
 

@@ -23,7 +23,7 @@ from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnChange
 from nodeupgrade.node.host.systemd.services import Look, ServiceManager, ServicesView
-from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
+from nodeupgrade.node.node import DEAD_MAN_TIMER, KUBELET_ENVIRONMENT, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.run import restart_tuning
@@ -45,8 +45,6 @@ SHIELD_SECONDS_MORE = 15.0
 """Time to lower the shield and to end streams, beyond the calls that it serves to their end."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
-KUBELET_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
-"""For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 TRIAL = "nodeupgrade-trial.service"
 UNITS = (TRIAL, script.TIMER, script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SPARE_EXECUTOR, SHIELD)
 """All units, in the order in which they are stopped."""

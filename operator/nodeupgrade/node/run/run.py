@@ -18,7 +18,7 @@ from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import JournalStore, volatile_files
-from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.node.node import DEAD_MAN_TIMER, KUBELET_ENVIRONMENT, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
@@ -236,6 +236,7 @@ class NodeRun:
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             script.SCRIPT,
             script.LOOK,
+            KUBELET_ENVIRONMENT,
             *volatile_files(self.plan.run_id),
         )
         for path in own:

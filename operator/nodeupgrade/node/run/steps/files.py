@@ -11,7 +11,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.plan.derived_uids import RECORD
+from nodeupgrade.node.plan.derived_uids import RECORD, OwnUid, OwnUids
 from nodeupgrade.node.plan.exchanged_files import exchanges_drop_in
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
@@ -57,7 +57,7 @@ class PinStaticPods(StepActions):
         Fail if one was changed and still describes the same pod: without the UID, the new kubelet would replace that.
         """
         if _adds(plan):
-            node.files.write(RECORD, render_record(plan.own_uids))
+            node.files.write(RECORD, render_record(_own_uids(plan)))
         for pin in plan.pins:
             path = PurePosixPath(pin.path)
             now = node.files.read(path)
@@ -92,6 +92,23 @@ class PinStaticPods(StepActions):
         except StepFailed as error:
             left.append(str(error))
         return "; ".join(left) or None
+
+
+def _own_uids(plan: RunPlan) -> OwnUids:
+    """Return what is known once the run is over: the old kubelet computed the UIDs that the run writes down."""
+    known = {own.path: own for own in plan.own_uids.known} | {
+        pin.path: OwnUid(
+            node=plan.node,
+            path=pin.path,
+            manifest=pin.before,
+            uid=pin.uid,
+            version=plan.from_version,
+            gates=plan.gates,
+        )
+        for pin in plan.pins
+        if not pin.removes
+    }
+    return OwnUids(known=tuple(known.values()))
 
 
 def _adds(plan: RunPlan) -> bool:
