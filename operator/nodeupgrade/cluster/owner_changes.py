@@ -182,16 +182,25 @@ def seen_in(
 
 def was_deleted(pod: Pod) -> bool:
     """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
-    return pod.terminating and _as_wished(pod)
+    return pod.terminating and _before_its_end(pod) and _as_wished(pod)
 
 
 def was_removed(last: Pod) -> bool:
     """Report the same for a pod that is gone from the API, by its last state there.
 
-    That state may lack a deletionTimestamp if there was no grace period. A finished pod never gets a grace period, but
-    a kubelet may report a pod as finished whose containers still run. A mirror pod only reflects its static pod.
+    That state may lack a deletionTimestamp if there was no grace period. A mirror pod only reflects its static pod.
     """
-    return not last.mirror and (last.terminating or not last.finished) and _as_wished(last)
+    return not last.mirror and _before_its_end(last) and _as_wished(last)
+
+
+def _before_its_end(pod: Pod) -> bool:
+    """Report whether a pod that is being deleted, or is gone, was deleted before it was reported as finished.
+
+    A kubelet may report a pod as finished whose containers still run. Its deletion gets no grace period then; but a
+    finalizer, such as that of a Job, keeps it in the API. Once a kubelet has ended a pod for its deletion, that looks
+    the same: who has seen the deletion before has to remember it.
+    """
+    return not pod.finished or (pod.terminating and pod.raw["metadata"].get("deletionGracePeriodSeconds") != 0)
 
 
 def _as_wished(pod: Pod) -> bool:

@@ -151,6 +151,17 @@ def test_a_change_that_is_taken_back_is_known_and_excuses_nothing_and_what_is_pl
     assert owner_change(replanned, there, PodUid("uid-web"), "nginx") is None
 
 
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+
+
+def test_a_job_s_pod_that_a_kubelet_failed_before_it_was_deleted_is_no_owners_wish() -> None:
+    """Its finalizer keeps it in the API, with the grace period that a finished pod gets: none."""
+    metadata = DELETED | {"deletionGracePeriodSeconds": 0, "finalizers": ["batch.kubernetes.io/job-tracking"]}
+
+    assert not was_deleted(parse_pod({"metadata": metadata, "status": {"phase": "Failed"}}))
+    assert was_deleted(parse_pod({"metadata": metadata, "status": {"phase": "Running"}})), "by force"
+
+
 @pytest.mark.parametrize(
     ("status", "deleted"),
     [
@@ -163,13 +174,10 @@ def test_a_change_that_is_taken_back_is_known_and_excuses_nothing_and_what_is_pl
     ],
 )
 def test_a_deletion_that_a_kubelet_brought_about_is_none(status: Json, deleted: bool) -> None:
-    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-
-    assert was_deleted(parse_pod({"metadata": metadata, "status": status})) is deleted
+    assert was_deleted(parse_pod({"metadata": DELETED, "status": status})) is deleted
     assert not was_deleted(parse_pod({"metadata": {}, "status": status}))
 
 
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TAINTED = {"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}
 MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0123"}
 
@@ -185,6 +193,8 @@ MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0
         ({}, {"phase": "Running", "conditions": [TAINTED]}, False),
         ({"annotations": MIRROR}, {"phase": "Running"}, False),
         (DELETED, {"phase": "Succeeded"}, True),
+        (DELETED | {"deletionGracePeriodSeconds": 0}, {"phase": "Running"}, True),
+        (DELETED | {"deletionGracePeriodSeconds": 0}, {"phase": "Failed"}, False),
         (DELETED, {"phase": "Failed", "reason": "OutOfcpu"}, False),
     ],
 )
