@@ -26,15 +26,34 @@ MEMBERS = "cgroup.procs"
 BELOW = ("", "container", "init.scope", "init")
 """Where a container's processes are: below its cgroup with crun, with systemd, and with Docker in the container."""
 DEVICES_LIST = "devices.list"
+INIT = 1
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
-_GPU = re.compile(rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - (?:dev)?tmpfs ", re.MULTILINE)
+_GPU = re.compile(
+    rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - ((?:dev)?tmpfs) ", re.MULTILINE
+)
 """A GPU in a mount table, of which the author of a pod may make as much as the kernel allows.
 
-It is mounted from the /dev of the node, or of a container with the driver.
+It is mounted from the /dev of the node, or of a container with the driver. That is in memory, as is what anybody may
+mount in a user namespace of his own: it counts there only if the node has it mounted as well.
 """
 _VOLUME = "/volumes/kubernetes.io~"
 """In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMounts:
+    """The file systems that the node has mounted, by their devices (``major:minor``)."""
+
+    volumes: frozenset[bytes] = frozenset()  # of pods
+    others: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def of(cls, table: Iterable[Mount]) -> Self:
+        """Return those of the node's mount table."""
+        found = [(each.source[0].encode(), _VOLUME in str(each.point)) for each in table]
+        volumes = frozenset(device for device, is_volume in found if is_volume)
+        return cls(volumes=volumes, others=frozenset(device for device, _ in found) - volumes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +176,9 @@ def _holds(files: FilesView, services: ServicesView, found: Mapping[str, JsonVal
     present = services.scope_names()
     seen = [str(found[unit]).partition(" ") for unit in present & found.keys() if found[unit]]
     unified = any(not path.endswith(DEVICES_LIST) for _, _, path in seen)
-    volumes = _volumes(mounts(mount_table(files))) if unified else frozenset[bytes]()
+    mounted = NodeMounts.of(mounts(mount_table(files))) if unified else NodeMounts()
     return present <= found.keys() and all(
-        _digest(_usable(files, PurePosixPath(path), volumes)) == digest for digest, _, path in seen
+        _digest(_usable(files, PurePosixPath(path), mounted)) == digest for digest, _, path in seen
     )
 
 
@@ -187,24 +206,19 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
         return
     table = tuple(mounts(mount_table(files)))
     points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
-    volumes = _volumes(table)
+    mounted = NodeMounts.of(table)
     hierarchy, names = next(points, None), _names(files, services, known)
     for unit, devices in known.items():
         group = devices.group.lstrip("/")
         if not group or not devices.limited:
             continue
         path = UNIFIED / group if hierarchy is None else hierarchy / group / DEVICES_LIST
-        rules = _usable(files, path, volumes)
+        rules = _usable(files, path, mounted)
         yield Scope(unit, path, rules, lost_by_reload(rules, devices, names))
 
 
-def _usable(files: FilesView, path: PurePosixPath, volumes: frozenset[bytes]) -> tuple[DeviceRule, ...]:
-    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path, volumes))
-
-
-def _volumes(table: Iterable[Mount]) -> frozenset[bytes]:
-    """Return the devices (``major:minor``) of the file systems that are volumes of pods."""
-    return frozenset(each.source[0].encode() for each in table if _VOLUME in str(each.point))
+def _usable(files: FilesView, path: PurePosixPath, mounted: NodeMounts) -> tuple[DeviceRule, ...]:
+    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path, mounted))
 
 
 def _label(inventory: Inventory, unit: str) -> str:
@@ -222,15 +236,26 @@ def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
         raise
 
 
-def _mounted_gpus(files: FilesView, group: PurePosixPath, volumes: frozenset[bytes]) -> Iterator[DeviceRule]:
+def _mounted_gpus(files: FilesView, group: PurePosixPath, mounted: NodeMounts) -> Iterator[DeviceRule]:
     """Yield the GPUs that are mounted for a process of a cgroup, each to be read and written."""
     if (process := _process(files, group)) is None:
         return
-    table = b""
+    table, trusted = b"", False
     with suppress(StepFailed):  # it ends while it is read, or hides its own devices by more mounts than fit
+        trusted = _users(files, process) == _users(files, INIT)
         table = files.read(PurePosixPath(f"/proc/{process}/mountinfo"), limit=LARGEST_MOUNT_TABLE) or b""
-    for found in sorted({minor for device, minor in _GPU.findall(table) if device not in volumes}):
+    gpus = (
+        minor
+        for device, minor, kind in _GPU.findall(table)
+        if device not in mounted.volumes and (trusted or kind != b"tmpfs" or device in mounted.others)
+    )
+    for found in sorted({*gpus}):
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
+
+
+def _users(files: FilesView, process: int) -> str | None:
+    """Return the user namespace of a process."""
+    return files.link(PurePosixPath(f"/proc/{process}/ns/user"))
 
 
 def _process(files: FilesView, group: PurePosixPath) -> int | None:

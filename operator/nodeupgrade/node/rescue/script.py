@@ -19,7 +19,7 @@ from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
-from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
+from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LASTING_SECONDS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.text import trimmed
 
@@ -79,6 +79,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
         "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if plan.rewrites() else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
+        "lasting_seconds": str(LASTING_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "most_deaths": str(DEATHS),
     }

@@ -45,11 +45,19 @@ ask_pid() {
     case $pid in '' | *[!0-9]*) return 1 ;; esac
 }
 
+# One that exits again and again has a PID at most looks, too.
+lasts() {
+    started=$(control show --property=ExecMainStartTimestampMonotonic "$unit")
+    started=${started#*=}
+    case $started in '' | *[!0-9]*) return 1 ;; esac
+    [ $(($(uptime_seconds) - started / 1000000)) -ge "$lasting_seconds" ]
+}
+
 # While a raised shield does not serve, no kubelet is well, whatever its own endpoint says.
 well() {
     ask_pid && [ "$pid" != 0 ] || return 1
     [ -z "$shield" ] || [ ! -S "$runtime_socket" ] || control is-active --quiet "$shield" || return 1
-    command -v curl > /dev/null || return 0
+    command -v curl > /dev/null || { lasts; return; }
     [ "$(curl -q --noproxy '*' --silent --fail --max-time 2 "$healthz")" = ok ]
 }
 
@@ -60,7 +68,11 @@ journal_says() {
 
 # From the commit on, the new kubelet is the one to keep.
 ended() {
-    [ -e "$run/journal" ] || return 0
+    # One that cannot be read is not gone: its file system may have been shut down by an error.
+    [ -e "$run/journal" ] || case $(stat -c there "$run/journal" 2>&1) in
+        *'No such file'*) return 0 ;;
+        *) return 1 ;;
+    esac
     ! journal_says "$finished" || return 0
     case $(grep -a "$committed" "$run/journal") in *"$commit_step"*) return 0 ;; *) return 1 ;; esac
 }

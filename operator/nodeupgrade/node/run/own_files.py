@@ -30,4 +30,5 @@ def make_again(node: Node, plan: RunPlan, journal: Journal) -> None:
 
 def _is_fenced(journal: Journal) -> bool:
     """Report whether the fence has to be up: from the stop of one kubelet to the start of another, or the same."""
-    return journal.mark(Step.STOP_KUBELET) is Mark.DONE and journal.mark(Step.START_KUBELET) in {None, Mark.UNDONE}
+    stopped = journal.mark(Step.STOP_KUBELET) in {Mark.DONE, Mark.HELD}
+    return stopped and journal.mark(Step.START_KUBELET) in {None, Mark.UNDONE}

@@ -21,6 +21,7 @@ class SimulatedFiles:
     Attributes:
         touched: when a file or directory was changed, if not long ago.
         sockets: paths of sockets, which are not on the disk.
+        links: what symbolic links say, which are not on the disk.
         odd: what is wrong with what lies at a path in place of a file.
     """
 
@@ -28,6 +29,7 @@ class SimulatedFiles:
         self.touched: dict[str, float] = {}
         self.sockets = {PLACES.address}
         self.odd: dict[str, str] = {}
+        self.links: dict[str, str] = {}
         self._disk = disk
         self._calls = calls
 
@@ -131,6 +133,11 @@ class SimulatedFiles:
         """The path itself, if it is a file; there are no symbolic links here."""
         self._calls.read(f"files.real {path}")
         return path if str(path) in self._disk else None
+
+    def link(self, path: PurePosixPath) -> str | None:
+        """What ``links`` says."""
+        self._calls.read(f"files.link {path}")
+        return self.links.get(str(path))
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Long ago, unless it was touched."""

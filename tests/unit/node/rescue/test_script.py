@@ -509,3 +509,28 @@ def test_what_is_no_manifest_in_place_of_one_is_left_and_named(node: Node, put: 
 
     assert node.started
     assert f"{node.root / 'pin'}, which is no file, was left as it is" in node.log
+
+
+def test_a_journal_that_cannot_be_read_is_not_one_that_is_gone(node: Node) -> None:
+    """Its file system may have been shut down by an error. Nobody but this script would look again."""
+    journal = node.root / "runs/journal"
+    content = journal.read_text()
+    journal.unlink()
+    journal.symlink_to(journal)
+
+    node.looks(3)
+
+    assert (node.root / LOOK).exists()
+    assert END not in node.calls
+    journal.unlink()
+    journal.write_text(content)
+    node.looks(3)
+    assert old_again(node), node.log
+
+
+def test_without_curl_a_kubelet_that_is_started_again_and_again_is_not_well(node: Node) -> None:
+    node.without_curl().write("pid", "4712").write("started", "0")
+    for _ in range(20):
+        node.write("started", str(int(float(node.read("uptime").split()[0])) * 1_000_000 + 1)).look(after=LOOK_SECONDS)
+
+    assert "bringing kubelet v1.30.14 back" in node.log

@@ -78,6 +78,9 @@ class FilesView(Protocol):
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of a regular file without symbolic links; ``None`` if the path leads to none."""
 
+    def link(self, path: PurePosixPath) -> str | None:
+        """Return what a symbolic link says; ``None`` if there is none."""
+
     def changed(self, path: PurePosixPath) -> float | None:
         """Return when a path last changed in any way, in seconds since 1970; ``None`` if it does not exist.
 

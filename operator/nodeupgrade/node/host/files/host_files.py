@@ -198,6 +198,15 @@ class HostFiles:
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
             return self.on_node(resolved) if atomic.is_regular(resolved, self.disk) else None
 
+    def link(self, path: PurePosixPath) -> str | None:
+        with translate_errors(f"cannot read the link {path}"):
+            try:
+                return str(self.disk.readlink(self._unfollowed(path)))
+            except OSError as error:
+                if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EINVAL}:
+                    return None
+                raise
+
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
         with translate_errors(f"cannot read the attributes of {path}"):
