@@ -127,7 +127,7 @@ class Unavoidable:
         """Only record what the reload takes."""
         try:
             self.look()
-        except StepFailed as error:
+        except Exception as error:  # noqa: BLE001 - whatever it fails on, the kubelet cannot wait
             self.lost = f"systemd had to read its files: {error}"
 
 
