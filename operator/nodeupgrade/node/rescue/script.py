@@ -36,6 +36,8 @@ SPARE = "nodeupgrade-spare.service"
 """The executor from the other copy of the bundle."""
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
+KUBELET_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
+"""For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "drop_in_text": trimmed(fence.drop_in_text(unit)),
         "look_timer": TIMER,
         "script": str(SCRIPT),
+        "environment": str(KUBELET_ENVIRONMENT),
         "spare": SPARE,
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",

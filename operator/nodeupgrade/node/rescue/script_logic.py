@@ -23,7 +23,7 @@ fail() {
 
 # Nothing is left to do: the files may belong to another run from now on. An executor that returns still asks for $mark.
 over() {
-    rm -f "$script" "$look"
+    rm -f "$script" "$look" "$environment"
     control --no-block stop "$look_timer"
     exit 0
 }

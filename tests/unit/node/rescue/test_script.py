@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 import pytest
 
+from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
 from tests.builders.rescue_rig import (
@@ -43,7 +44,8 @@ def rewritten(tmp_path: Path) -> Node:
 
 
 def test_it_brings_the_old_kubelet_back_once_the_executor_is_lost(node: Node) -> None:
-    node.look()
+    secrets = str(KUBELET_ENVIRONMENT.relative_to("/"))
+    node.write(secrets, "{}").look()
     node.look(after=ABSENT_SECONDS - 1)
     assert not node.started
     node.look(after=1)
@@ -54,6 +56,7 @@ def test_it_brings_the_old_kubelet_back_once_the_executor_is_lost(node: Node) ->
     assert node.calls[-1] == END
     assert [call for call in node.calls if "start kubelet" in call] == ["systemctl --no-block start kubelet.service"]
     assert not (node.root / LOOK).exists()
+    assert not (node.root / secrets).exists()
 
 
 def test_another_copy_of_the_program_goes_before_everything(rewritten: Node) -> None:
