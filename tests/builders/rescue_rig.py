@@ -49,6 +49,7 @@ systemctl() {{
       *ActiveState*) shown shield ActiveState=;;
       *kill*nodeupgrade-shield*) echo inactive > {root}/shield;;
       *MainPID*) shown pid MainPID=;;
+      *ExecMainStart*) shown started ExecMainStartTimestampMonotonic=;;
       "stop kubelet.service") echo 0 > {root}/pid;;
       *kill*nodeupgrade-executor*) [ ! -e {root}/last-words ] || command cat {root}/last-words >> {root}/runs/journal;;
       "--no-block start kubelet.service")
@@ -137,7 +138,7 @@ class Node:
             (root / directory).mkdir(parents=True, exist_ok=True)
         self.write("runs/journal", REWRITTEN if rewrites else STOPPED)
         self.write("pid", "0").write("count", "0").write("fault", "none 0 \n").write("calls", "")
-        self.write("uptime", "1000.5 3\n").write("shield", "inactive").write(FLAG, "")
+        self.write("uptime", "1000.5 3\n").write("shield", "inactive").write(FLAG, "").write("started", "1")
         self.write(LOOK, script.EMPTY_LOOK.decode())
         (root / "program").write_bytes(NEW)
         (root / "backup").write_bytes(OLD)

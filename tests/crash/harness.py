@@ -53,7 +53,7 @@ from tests.doubles.node.containers.runtime_restart import (
 )
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, STATE, program, state
 from tests.doubles.node.planning import STAGED
-from tests.doubles.node.services import RUNTIME_COMMAND
+from tests.doubles.node.services import FENCE_DROP_IN, RUNTIME_COMMAND
 
 OLD, NEW = "v1.17.17", "v1.33.13"
 LIMITS = Limits(settle=2.0)
@@ -111,6 +111,8 @@ HARMLESS_LEFTOVERS = {
     f"files.remove {COPY}": {f"{COPY} differs"},
     "files.remove /usr/bin/.kubelet.staged": {"/usr/bin/.kubelet.staged differs"},
     "services.reload": {f"{TUNED_CONFIG} differs", TUNED},
+    "services.remove_mask kubelet.service": {f"{FENCE_DROP_IN} differs"},
+    "services.scope_names": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     "services.devices": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     f"files.remove {TUNED_CONFIG}": {f"{TUNED_CONFIG} differs"},

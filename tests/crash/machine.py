@@ -20,6 +20,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
 from nodeupgrade.node.runtimes.inventory import SandboxInstance
+from tests.builders.looks import at_once
 from tests.crash.harness import CONFIG, NEW, NEW_FILES, OLD, OLD_CONFIG, World, mixtures, node_of, plan_of
 from tests.doubles.node import Behaviour, Moment, SimulatedNode
 from tests.doubles.node.containers.records import Stored
@@ -95,7 +96,7 @@ class Machine:
         for new in NEW_FILES:
             self.files.write(PurePosixPath(staged_path(new.path)), new.content, mode=new.mode)
         self.runs.write_plan(self.plan)
-        units.install(self.files, self.node.services, (BUNDLE, BUNDLE), self.plan)
+        units.install(self.files, self.node.services, (BUNDLE, BUNDLE), self.plan, look=at_once)
         self.finish()
 
     def finish(self) -> None:

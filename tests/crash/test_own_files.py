@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 import pytest
 
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.node import KUBELET_ENVIRONMENT
 from nodeupgrade.node.plan.exchanged_files import backup_path
 from tests.crash.harness import CONFIG, LEFTOVERS, World, back, erring, forward, wrongs
 from tests.doubles.node import Moment
@@ -95,3 +96,16 @@ def test_a_fence_that_is_removed_is_up_again_before_the_next_step() -> None:
             open_at[effects[number]] = seen
 
     assert open_at == {}
+
+
+@pytest.mark.parametrize("make", [forward, back], ids=["forward", "back"])
+def test_the_kubelets_environment_does_not_outlive_the_run_although_no_agent_returns(
+    make: Callable[[], World],
+) -> None:
+    """It may hold secrets of a program that prints credentials."""
+    world = make()
+    world.node.disk[str(KUBELET_ENVIRONMENT)] = b"{}"
+
+    world.run()
+
+    assert str(KUBELET_ENVIRONMENT) not in world.node.disk

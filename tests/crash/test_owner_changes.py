@@ -31,7 +31,7 @@ def wishing(*, turns_back: bool) -> World:
 
     def owners() -> Evidence:
         nonlocal seen
-        seen = seen_in(it.plan.owned, node.kubelet.pods).and_before(seen)
+        seen = seen_in(it.plan.owned, node.kubelet.pods, before=seen).and_before(seen)
         return seen
 
     def sets() -> None:

@@ -78,7 +78,8 @@ class Evidence:
     """What shows what owners want now."""
 
     deleted: tuple[PodUid, ...] = ()  # pods that were deleted in the API
-    specs: tuple[ContainerSpec, ...] = ()  # of containers that were planned otherwise, or not at all
+    # the newest of containers that were planned otherwise, or not at all; or are as planned again
+    specs: tuple[ContainerSpec, ...] = ()
     manifests: tuple[Manifest, ...] = ()
 
     def and_before(self, before: "Evidence") -> "Evidence":
@@ -123,6 +124,11 @@ def owner_change(
     return next(found, None)
 
 
+def was_taken_back(planned: Planned, evidence: Evidence, pod: PodUid, container: str | None) -> bool:
+    """Report whether an owner changed a container, and has taken that back since. By itself, that excuses nothing."""
+    return any((spec.pod, spec.name) == (pod, container) and spec in planned.containers for spec in evidence.specs)
+
+
 def owner_changes(planned: Planned, evidence: Evidence) -> Iterator[tuple[PodUid, str | None, OwnerChange]]:
     """Yield every change, with its pod, and its container if it is a change of only one."""
     yield from ((pod, None, OwnerChange.POD_DELETED) for pod in evidence.deleted)
@@ -160,29 +166,51 @@ def specs_of(pods: Iterable[Pod]) -> tuple[ContainerSpec, ...]:
     )
 
 
-def seen_in(planned: Planned, pods: Iterable[Pod], removed: frozenset[PodUid] = frozenset()) -> Evidence:
-    """Return what pods of the API show that is otherwise than planned; ``removed`` are those that are gone."""
+def seen_in(
+    planned: Planned, pods: Iterable[Pod], removed: frozenset[PodUid] = frozenset(), before: Evidence = Evidence()
+) -> Evidence:
+    """Return what pods of the API show that is otherwise than planned, or was.
+
+    Args:
+        planned: what was planned.
+        pods: as they are now.
+        removed: pods that are gone.
+        before: what was seen earlier.
+    """
     pods, known = tuple(pods), frozenset(planned.containers)
-    uids = {spec.pod for spec in known}
+    uids, otherwise = {spec.pod for spec in known}, {(spec.pod, spec.name) for spec in before.specs}
     deleted = removed | {pod.ref.uid for pod in pods if not pod.static and was_deleted(pod)}
     return Evidence(
         deleted=tuple(sorted(deleted & uids - {*planned.may_be_evicted})),
-        specs=tuple(spec for spec in specs_of(pods) if spec.pod in uids and spec not in known),
+        specs=tuple(
+            spec
+            for spec in specs_of(pods)
+            if spec.pod in uids and (spec not in known or (spec.pod, spec.name) in otherwise)
+        ),
     )
 
 
 def was_deleted(pod: Pod) -> bool:
     """Report whether a pod was deleted in the API, and not because a kubelet failed it or its node was unreachable."""
-    return pod.terminating and _as_wished(pod)
+    return pod.terminating and _before_its_end(pod) and _as_wished(pod)
 
 
 def was_removed(last: Pod) -> bool:
     """Report the same for a pod that is gone from the API, by its last state there.
 
-    That state may lack a deletionTimestamp if there was no grace period. A finished pod never gets a grace period, but
-    a kubelet may report a pod as finished whose containers still run. A mirror pod only reflects its static pod.
+    That state may lack a deletionTimestamp if there was no grace period. A mirror pod only reflects its static pod.
     """
-    return not last.mirror and (last.terminating or not last.finished) and _as_wished(last)
+    return not last.mirror and _before_its_end(last) and _as_wished(last)
+
+
+def _before_its_end(pod: Pod) -> bool:
+    """Report whether a pod that is being deleted, or is gone, was deleted before it was reported as finished.
+
+    A kubelet may report a pod as finished whose containers still run. Its deletion gets no grace period then; but a
+    finalizer, such as that of a Job, keeps it in the API. Once a kubelet has ended a pod for its deletion, that looks
+    the same: who has seen the deletion before has to remember it.
+    """
+    return not pod.finished or (pod.terminating and pod.raw["metadata"].get("deletionGracePeriodSeconds") != 0)
 
 
 def _as_wished(pod: Pod) -> bool:

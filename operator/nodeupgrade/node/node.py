@@ -29,6 +29,7 @@ DEAD_MAN_TIMER = "nodeupgrade-dead-man.timer"
 """Starts the executor again if it is gone while a run is unfinished."""
 LEASE_KEEPER = script.KEEPER
 """Renews the node's Lease while no kubelet does."""
+KUBELET_ENVIRONMENT = script.KUBELET_ENVIRONMENT
 SPARE_EXECUTOR = script.SPARE
 """Carries a run to its end from another copy of the bundle, where the executor cannot run."""
 SHIELD = script.SHIELD

@@ -24,7 +24,7 @@ from nodeupgrade.cluster.kube_api import (
     WatchEvent,
     WatchEventType,
 )
-from nodeupgrade.cluster.owner_changes import was_removed
+from nodeupgrade.cluster.owner_changes import was_deleted, was_removed
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs, start_hook
 from tests.builders.tasks import task_spec
@@ -130,6 +130,23 @@ async def test_the_agent_learns_the_last_state_of_a_pod_that_is_removed_at_once(
 
     assert last.body["metadata"]["uid"] == made["metadata"]["uid"]
     assert was_removed(parse_pod(last.body)) is removed
+
+
+async def test_a_finalizer_keeps_a_failed_pod_without_a_grace_period(admin: KubeClient, api_server: ApiServer) -> None:
+    """As that of a Job does. So it can be told from a pod that was deleted while it ran."""
+    pods, name = PODS.within("default"), f"kept-{uuid.uuid4().hex[:12]}"
+    made = pod(name, "default", node=name, app=name)
+    made["metadata"]["finalizers"] = ["nodeupgrade.dev/a-test"]
+    await admin.create(pods, made)
+    await admin.replace_status(pods, name, {"phase": "Failed"})
+    api_server.kubectl("delete", "pod", name, "--wait=false")
+
+    kept = await admin.get(pods, name)
+    await admin.merge(pods, name, {"metadata": {"finalizers": None}})
+
+    assert parse_pod(kept).terminating
+    assert kept["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert not was_deleted(parse_pod(kept))
 
 
 async def _until_deleted(events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:

@@ -30,6 +30,7 @@ from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.shield.socket_exchange import HostShield
+from tests.builders.looks import at_once
 from tests.builders.shielded import shielded_plan
 from tests.contract.node import wire
 from tests.contract.node.cripods import CriPods
@@ -148,7 +149,7 @@ class RealShieldWorld:
         self._unit = self._node.root / f"run/systemd/system/{SHIELD}"
         self._unit.parent.mkdir(exist_ok=True)
         self._unit.write_text(text)
-        containerd.services.reload()
+        containerd.services.reload(at_once)
         self.start()
 
     def refuses(self) -> bool:
@@ -180,7 +181,7 @@ class RealShieldWorld:
         self._world.services.stop(SHIELD)
         self.shield.lower()
         self._unit.unlink()
-        self._world.services.reload()
+        self._world.services.reload(at_once)
         shutil.rmtree(self._runs)
         for left in ("refused", "restarts", "lock", "waiting"):
             (self._node.root / f"run/nodeupgrade-shield.{left}").unlink(missing_ok=True)
@@ -196,7 +197,7 @@ class SystemdWorld:
         self.unit = UNIT
         self._file = f"{directory}/{UNIT}"
         node.write(self._file, UNIT_TEXT)
-        self.services.reload()
+        self.services.reload(at_once)
         node.exec("systemctl", "enable", "--now", UNIT)
 
     def write_drop_in(self, text: str) -> str:
@@ -237,4 +238,4 @@ class SystemdWorld:
         self.node.exec("systemctl", "disable", UNIT)
         (self.node.disk / self._file.lstrip("/")).unlink()
         self.node.exec("rm", "-rf", f"/etc/systemd/system/{UNIT}.d")
-        self.services.reload()
+        self.services.reload(at_once)

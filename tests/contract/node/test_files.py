@@ -133,3 +133,18 @@ def test_an_entry_tells_what_is_there_and_how_many_names_it_has(files_world: Fil
     assert (found.kind, found.links, found.real) == (EntryKind.FILE, 1, path)
     assert above is not None
     assert above.kind is EntryKind.DIRECTORY
+
+
+def test_a_directory_is_set_aside_with_what_is_in_it_and_a_file_is_not(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "a"
+    assert files.set_aside(path) is None
+    files.write(path, b"a file")
+    assert files.set_aside(path) is None
+    files.remove(path)
+    files.write(path / "theirs", b"theirs")
+
+    aside = files.set_aside(path)
+
+    assert aside is not None
+    assert (aside.parent, aside.name.startswith(".a.")) == (path.parent, True)
+    assert (files.entry(path), files.read(aside / "theirs")) == (None, b"theirs")

@@ -4,6 +4,7 @@ import pytest
 
 from e2e.lab.process import wait_until
 from nodeupgrade.errors import StepFailed
+from tests.builders.looks import at_once
 from tests.contract.node.real import SystemdWorld
 from tests.contract.node.worlds import ServicesWorld
 
@@ -54,7 +55,7 @@ def test_a_fenced_unit_runs_on_but_cannot_be_started(services_world: ServicesWor
     before = services.status(unit)
 
     for _ in range(2):
-        services.mask(unit)
+        services.mask(unit, at_once)
 
     fenced = services.status(unit)
     assert (fenced.main_pid, fenced.running, fenced.fenced) == (before.main_pid, True, True)
@@ -73,7 +74,7 @@ def test_a_fenced_unit_runs_on_but_cannot_be_started(services_world: ServicesWor
 
 def test_a_fenced_unit_that_dies_stays_dead(services_world: ServicesWorld) -> None:
     services, unit = services_world.services, services_world.unit
-    services.mask(unit)
+    services.mask(unit, at_once)
 
     services_world.kill()
 
@@ -98,7 +99,7 @@ def test_what_is_run_beside_the_program_is_told_as_of_the_last_reload(services_w
     unread = services.status(unit)
     assert (unread.commands, unread.drop_ins, unread.needs_reload) == (before.commands, before.drop_ins, True)
 
-    services.reload()
+    services.reload(at_once)
     read = services.status(unit)
     assert (set(read.drop_ins) - set(before.drop_ins), read.needs_reload) == ({path}, False)
     [added] = set(read.commands) - set(before.commands)
@@ -111,7 +112,7 @@ def test_a_drop_in_that_is_written_anew_as_it_was_needs_no_reload(services_world
     services, unit = services_world.services, services_world.unit
     text = '[Service]\nEnvironment="KUBELET_NODE_IP=10.0.0.1"\n'
     services_world.write_drop_in(text)
-    services.reload()
+    services.reload(at_once)
 
     services_world.write_drop_in(text)
     assert not services.status(unit).needs_reload
@@ -131,7 +132,7 @@ class TestSystemd:
 
     def test_a_unit_that_takes_its_time_to_stop_can_be_killed(self, systemd: SystemdWorld) -> None:
         slow = systemd.write_drop_in("[Service]\nExecStop=/bin/sleep 300\nTimeoutStopSec=600\n")
-        systemd.services.reload()
+        systemd.services.reload(at_once)
         systemd.services.stop(systemd.unit, wait=False)
 
         def state() -> str:
@@ -144,7 +145,7 @@ class TestSystemd:
 
         wait_until("it is gone", lambda: state() in {"failed", "inactive"}, timeout=60)
         systemd.node.exec("rm", slow)
-        systemd.services.reload()
+        systemd.services.reload(at_once)
         systemd.services.start(systemd.unit)
         assert systemd.services.status(systemd.unit).running
 
@@ -166,9 +167,9 @@ class TestSystemd:
         ids=" ".join,
     )
     def test_nobody_starts_a_fenced_unit(self, systemd: SystemdWorld, command: tuple[str, ...]) -> None:
-        systemd.services.mask(systemd.unit)
+        systemd.services.mask(systemd.unit, at_once)
         systemd.services.stop(systemd.unit)
-        systemd.services.reload()
+        systemd.services.reload(at_once)
 
         assert systemd.systemctl(*command, systemd.unit).returncode != 0
         systemd.systemctl("start", "multi-user.target")
@@ -188,14 +189,14 @@ class TestSystemd:
         shown = ("show", "--property=DropInPaths,NeedDaemonReload,FragmentPath", systemd.unit)
         before = systemd.systemctl(*shown).stdout
 
-        systemd.services.mask(systemd.unit)
+        systemd.services.mask(systemd.unit, at_once)
         assert systemd.systemctl(*shown).stdout != before
         systemd.services.remove_mask(systemd.unit)
-        systemd.services.reload()
+        systemd.services.reload(at_once)
         assert systemd.services.status(systemd.unit).fenced, "one that is up is not removed"
         systemd.services.unmask(systemd.unit)
         systemd.services.remove_mask(systemd.unit)
-        systemd.services.reload()
+        systemd.services.reload(at_once)
 
         assert systemd.systemctl(*shown).stdout == before
         left = systemd.node.exec("find", "/run/systemd/system", "/run/nodeupgrade", check=False).stdout
@@ -203,13 +204,13 @@ class TestSystemd:
 
     def test_where_there_is_no_space_a_unit_is_fenced_again(self, systemd: SystemdWorld) -> None:
         """A rollback fences a unit that was fenced before and started since; nothing else may need space for that."""
-        systemd.services.mask(systemd.unit)
+        systemd.services.mask(systemd.unit, at_once)
         systemd.services.unmask(systemd.unit)
         size = systemd.node.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
         systemd.node.exec("sh", "-ec", "mount -o remount,size=$(findmnt -bno USED /run) /run")
         try:
             assert systemd.node.exec("sh", "-c", "head -c 65536 /dev/zero > /run/more", check=False).returncode != 0
-            systemd.services.mask(systemd.unit)
+            systemd.services.mask(systemd.unit, at_once)
             assert systemd.services.status(systemd.unit).fenced
         finally:
             systemd.node.exec("mount", "-o", f"remount,size={size}", "/run")
@@ -221,15 +222,15 @@ class TestSystemd:
         systemd.services.stop(systemd.unit)
         systemd.node.exec("mkdir", "-p", "/run/systemd/system.control")
         systemd.node.exec("ln", "-s", "/dev/null", f"/run/systemd/system.control/{systemd.unit}")
-        systemd.services.reload()
+        systemd.services.reload(at_once)
         try:
-            systemd.services.mask(systemd.unit)
+            systemd.services.mask(systemd.unit, at_once)
             assert systemd.services.status(systemd.unit).fenced
             systemd.services.unmask(systemd.unit)
             assert systemd.services.status(systemd.unit).load_state == "masked"
         finally:
             systemd.node.exec("rm", f"/run/systemd/system.control/{systemd.unit}")
-            systemd.services.reload()
+            systemd.services.reload(at_once)
 
     def test_a_reached_start_limit_does_not_keep_it_down(self, systemd: SystemdWorld) -> None:
         for _ in range(8):

@@ -8,6 +8,7 @@ from functools import cache
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd import fence
+from nodeupgrade.node.host.systemd.services import Look
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.node import LEASE_KEEPER, SHIELD
 from nodeupgrade.node.rescue import script
@@ -20,6 +21,7 @@ from tests.doubles.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
 FLAG = str(fence.flag(KUBELET_UNIT))
+FENCE_DROP_IN = str(fence.drop_in(KUBELET_UNIT))
 RESTART_SECONDS = 10.0
 RUNTIME_COMMAND = (RUNTIME_PROGRAM,)
 UNIT_FILES = {
@@ -114,6 +116,7 @@ class SimulatedServices:
         lost: units whose files were in memory when the node rebooted, or were removed before systemd read its files.
         unstartable: units whose program systemd cannot execute and keeps restarting.
         scopes: what systemd knows of the devices of containers, by their unit.
+        loaded_beside: the scopes that were there when the run made systemd read its files: what it then took is theirs.
         stops: what a stop of a unit ends besides its main process, by its name: KillMode, and other units.
         runtime_command: the runtime's command line, as of the last time unit files were read.
     """
@@ -134,6 +137,7 @@ class SimulatedServices:
         self.lost: set[str] = set()
         self.unstartable: set[str] = set()
         self.scopes: dict[str, UnitDevices] = {}
+        self.loaded_beside: list[str] = []
         self.stops: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.unit = KubeletUnit(disk)
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
@@ -275,15 +279,22 @@ class SimulatedServices:
         named = self.runtime_command[2] if len(self.runtime_command) > 1 else None
         return named if named is not None and named not in self._disk else None
 
-    def prepare_mask(self, unit: str) -> None:
-        """Nothing is slow here."""
+    def prepare_mask(self, unit: str, look: Look) -> None:
+        """Make systemd load the fence's drop-in, unless it has."""
         with self._calls.effect(f"services.prepare_mask {unit}"):
-            return
+            self._load_fence(unit, look)
 
-    def mask(self, unit: str) -> None:
+    def mask(self, unit: str, look: Look) -> None:
         """Set up the fence; a running unit keeps running."""
         with self._calls.effect(f"services.mask {unit}"):
+            self._load_fence(unit, look)
             self.unit.fenced = True
+
+    def _load_fence(self, unit: str, look: Look) -> None:
+        if FENCE_DROP_IN not in self._disk or FENCE_DROP_IN not in self._loaded[unit].files:
+            look()
+            self._disk[FENCE_DROP_IN] = fence.drop_in_text(unit).encode()
+            self._read_again()
 
     def unmask(self, unit: str) -> None:
         """Lift the fence."""
@@ -291,19 +302,25 @@ class SimulatedServices:
             self.unit.fenced = False
 
     def remove_mask(self, unit: str) -> None:
-        """Nothing is left of a fence that is down."""
+        """Remove the drop-in of a fence that is down."""
         with self._calls.effect(f"services.remove_mask {unit}"):
-            return
+            if not self.unit.fenced:
+                self._disk.pop(FENCE_DROP_IN, None)
 
     def lose(self, *units: str) -> None:
         """Somebody removes the files of units and has systemd read its files: services run on, timers fail."""
         self.lost.update(units)
         self.active -= {unit for unit in units if unit.endswith(".timer")}
 
-    def reload(self) -> None:
+    def reload(self, look: Look) -> None:
         """Read unit files."""
+        look()
         with self._calls.effect("services.reload"):
-            self.read_unit_files()
+            self._read_again()
+
+    def _read_again(self) -> None:
+        self.loaded_beside += self.scopes
+        self.read_unit_files()
 
     def read_unit_files(self) -> None:
         """Take command lines from the units and their drop-ins; the kubelet's variable stands for its arguments."""

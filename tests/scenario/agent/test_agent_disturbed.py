@@ -475,3 +475,29 @@ async def test_what_can_never_be_cleaned_up_keeps_nobody_waiting(world: World) -
     world.hook = fails
 
     assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+
+async def test_a_deletion_is_remembered_although_its_pod_has_ended_before_the_executor_is_told(world: World) -> None:
+    """A finalizer keeps the pod in the API, without a grace period from its end on, as one that failed before."""
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
+    web = next(pod for pod in world.node.kubelet.pods if pod.ref.name == "web").raw
+    at = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    events = iter(
+        {
+            **web,
+            "metadata": {**web["metadata"], **at, "deletionGracePeriodSeconds": seconds},
+            "status": {"phase": phase},
+        }
+        for seconds, phase in ((30, "Running"), (0, "Failed"))
+    )
+
+    def report(moment: str) -> None:
+        if moment == "sleep" and world.stops:
+            for pod in events:
+                world.kube.report(pod, change=WatchEventType.MODIFIED)
+
+    world.hook = report
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+
+    assert world.runs.owner_changes(FIRST).deleted == ("uid-web",)

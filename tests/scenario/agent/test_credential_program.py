@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy, VerifySettings
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardState, TaskPhase
-from nodeupgrade.node.executor.units import KUBELET_ENVIRONMENT
+from nodeupgrade.node.node import KUBELET_ENVIRONMENT
 from tests.scenario.agent.guarded import Make
 from tests.scenario.agent.harness import World, untouched, upgraded
 

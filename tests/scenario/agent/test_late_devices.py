@@ -1,10 +1,12 @@
 """An agent's stories about devices that came after the examination, which a reload of systemd would take."""
 
+from datetime import timedelta
 from pathlib import PurePosixPath
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.node.bundle.store import NodeBundles
 from nodeupgrade.node.executor import units
@@ -108,3 +110,27 @@ async def test_what_cannot_be_unloaded_after_a_run_waits_for_the_next_one(world:
     assert world.node.disk[PROGRAM] == program(NEW)
     assert units.remain(world.node.ports.files, world.node.services, "kubelet.service", ())
     assert not any(unit in world.node.services.active for unit in units.UNITS)
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+async def test_an_executor_that_is_gone_is_started_again_at_the_expense_of_a_device_only_if_its_unit_is_lost(
+    world: World, *, loaded: bool
+) -> None:
+    """Its kubelet may be down, which does not wait."""
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=2), kubelet_down_budget=timedelta(seconds=600)))
+    services = world.node.services
+
+    def gone_once(_moment: str) -> None:
+        if world.stops == 1 and world.moments.count("hand_over") == 1:
+            services.active.discard(units.EXECUTOR)
+            if not loaded:
+                services.lost.add(units.EXECUTOR)
+            a_gpu_comes(world.node)
+
+    world.hook = gone_once
+
+    await world.serve()
+
+    assert world.moments.count("hand_over") == 2
+    assert world.node.disk[PROGRAM] == program(NEW)
+    assert (SCOPE in services.loaded_beside) is not loaded

@@ -36,6 +36,28 @@ def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(ag
     assert ended == (() if again else ("default/web/nginx",))
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["same kubelet", "runtime and kubelet started again"])
+def test_a_node_that_was_suspended_before_its_run_tells_kubelets_apart_too(again: bool) -> None:
+    """systemd's clock stands still meanwhile, and the journal's does not."""
+    it = story()
+    it.node.timeline.suspend(3600)
+    it.tell()
+    journal, node = parse(it.node.journal.data)[0], it.node
+    status = run_status(it.plan.run_id, it.plan, journal)
+    node.runtime.end(it.container("nginx"), 143)
+    if again:
+        node.runtime.restart()
+        node.timeline.advance(5)
+        node.kubelet.stop()
+        node.services.start_kubelet()
+        node.timeline.advance(2)
+    host = cast("Host", SimpleNamespace(node=lambda *_: node.ports))
+
+    ended = with_ended_since(status, host, it.plan, journal).containers.ended_list
+
+    assert ended == (() if again else ("default/web/nginx",))
+
+
 def test_a_manifest_that_is_edited_after_a_run_is_named_and_its_pod_is_not_unchanged() -> None:
     it = story(manifests={"etcd.yaml": manifest("etcd", "etcd")})
     it.tell()

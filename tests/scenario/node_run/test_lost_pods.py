@@ -9,6 +9,7 @@ from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, Record, parse
 from nodeupgrade.node.node import LEASE_KEEPER
 from nodeupgrade.node.run.report import RunReport
@@ -231,3 +232,30 @@ def test_pods_whose_containers_crash_are_lost_besides_the_containers_that_ran() 
     status = run_status("run", it.plan, parse(it.node.journal.data)[0])
     assert from_json(ContainerCounts, to_json(status.containers)) == status.containers
     assert f"{report.restarted} containers and sandboxes restarted, {ran} containers ran before" in status.message
+
+
+def test_a_fence_that_is_removed_while_the_run_waits_to_start_the_old_kubelet_is_made_again() -> None:
+    it, fenced = story(), list[bool]()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+
+    def lose() -> None:
+        it.node.runtime.troubles.elsewhere = True
+        it.node.runtime.restart()
+
+    it.node.calls.failpoints[at(Step.REWRITE_HASHES, When.UNDONE)] = lose
+
+    def look() -> None:
+        fenced.append(it.node.services.unit.fenced)
+        repair(it)
+
+    def remove() -> None:
+        it.node.services.unit.fenced = False
+        it.node.timeline.after(HOUR, look)
+
+    later(it, HOUR, remove)
+
+    report = it.tell()
+
+    assert [record.step for record in held(it)] == [Step.STOP_KUBELET]
+    assert fenced == [True]
+    assert well_again(it, report)

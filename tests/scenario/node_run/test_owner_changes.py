@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import read_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
@@ -19,6 +20,7 @@ from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
+from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from tests.doubles.node import Behaviour, SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.calls import Moment
@@ -31,6 +33,7 @@ OLD_STOPS, NEW_STARTS = "services.stop kubelet.service", START
 RESTORES = "services.stop kubelet.service"
 NGINX = "default/web/nginx"
 IMAGE = OwnedChange(name=NGINX, change=OwnerChange.IMAGE_CHANGED)
+PLANNED_IMAGE = "registry.example/nginx:1"
 ETCD = f"{MANIFESTS}/etcd.yaml"
 
 
@@ -52,7 +55,7 @@ def with_agent(it: Story, *, knows: bool = True) -> Story:
 
     def owners() -> Evidence:
         nonlocal seen
-        seen = seen_in(it.plan.owned, it.node.kubelet.pods if knows else before).and_before(seen)
+        seen = seen_in(it.plan.owned, it.node.kubelet.pods if knows else before, before=seen).and_before(seen)
         return seen
 
     it.node.ports = replace(
@@ -240,6 +243,9 @@ def test_a_manifest_that_is_added_before_the_stop_is_kept_like_the_others_and_na
     assert (it.node.kubelet.replaced, instances(it, "proxy"), instances(it, "etcd")) == ([], 1, 1)
     [uid] = {s.pod.uid for s in it.node.inventory().sandboxes if s.pod.name == "proxy-node-a"}
     assert f'uid: "{uid}"'.encode() in it.node.disk[path]
+    known = read_record(it.node.disk[str(RECORD)], OwnUids()).known
+    assert {own.path for own in known} == {path, ETCD}, "so that the next run knows when the UID is no longer needed"
+    assert len({(own.version, own.gates, own.node) for own in known}) == 1
     assert report.owner_changes == (OwnedChange(name="default/proxy-node-a", change=OwnerChange.MANIFEST_ADDED),)
 
 
@@ -319,3 +325,61 @@ def test_a_manifest_that_cannot_be_read_any_more_keeps_no_run_from_ending(
     left = parse(it.node.journal.data)[0].first(Step.PIN_STATIC_PODS, Mark.UNDONE)
     assert (left is None) is (outcome is Outcome.UPGRADED)
     assert left is None or "is not a regular file" in str(left.error)
+
+
+@pytest.mark.parametrize("moment", ["services.prepare_mask kubelet.service", OLD_STOPS])
+def test_a_resize_before_the_stop_costs_no_restart_on_the_way_to_a_kubelet_that_hashes_resources(moment: str) -> None:
+    """Kubelets from 1.33 on resize in place; the hash that was planned for an older one is that of the old size."""
+    it = with_agent(story("v1.33.13", "v1.30.14"))
+    it.node.calls.before(moment, lambda: sets(it, resources={"limits": {"memory": "1Gi"}}))
+
+    report = it.tell()
+
+    assert it.nothing_restarted()
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert NGINX in report.message
+
+
+def test_a_resize_while_the_new_kubelet_is_watched_costs_no_restart_on_the_way_back() -> None:
+    it = with_agent(story("v1.30.14", "v1.33.13"))
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: sets(it, resources={"limits": {"cpu": "1"}})
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.nothing_restarted()
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+def test_a_change_that_was_taken_back_before_a_kubelet_saw_it_excuses_nothing(shield: bool) -> None:
+    it = with_agent(story(shield=shield))
+
+    def there_and_back() -> None:
+        sets(it, image="nginx:2")
+        it.node.ports.owner_changes()
+        sets(it, image=PLANNED_IMAGE)
+        it.node.runtime.serve(it.container("nginx"), HashValue("bad"))
+
+    it.node.calls.before(START, there_and_back)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert report.reason is (Reason.SHIELD_REFUSED_CALL if shield else Reason.CONTAINER_RESTARTED)
+
+
+def test_a_change_that_is_taken_back_once_a_kubelet_has_acted_on_it_is_the_owners_twice() -> None:
+    it = with_agent(story())
+    it.node.calls.before(START, lambda: sets(it, image="nginx:2"))
+
+    def back() -> None:
+        it.node.ports.owner_changes()
+        sets(it, image=PLANNED_IMAGE)
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = back
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+    assert it.node.kubelet.replaced == [NGINX, NGINX]

@@ -10,15 +10,16 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.failpoints.failpoints import FENCED, When, at
+from nodeupgrade.node.failpoints.failpoints import FENCED, Failpoint, When, at
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
 from nodeupgrade.node.rescue import script
 from tests.doubles.node.calls import Moment
-from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG
+from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27
+from tests.doubles.node.services import FENCE_DROP_IN, FLAG
 from tests.doubles.node.supervisor import supervise
 from tests.scenario.node_run.test_node_run import Story, story
 
@@ -213,7 +214,7 @@ def test_without_a_kubelet_systemd_is_asked_for_devices_only_where_something_cha
     )
 
     assert it.tell().outcome is Outcome.UPGRADED
-    assert looks[1] - looks[0] == (changed in {"a list", "one came"})
+    assert looks[1] - looks[0] == (2 if changed in {"a list", "one came"} else 0), "before the file, and the reload"
 
 
 def test_a_device_that_is_added_to_a_known_container_without_a_kubelet_is_seen() -> None:
@@ -299,3 +300,48 @@ def test_the_shield_stays_up_for_as_long_as_the_new_kubelet_cannot_be_stopped() 
     _, raised = turned_back_while_failing("services.mask kubelet.service", 100)
 
     assert raised == [True] * 100
+
+
+@pytest.mark.parametrize("path", [TUNING_DROP_IN, FENCE_DROP_IN])
+@pytest.mark.parametrize(
+    "point", [at(Step.ARM_DEAD_MAN, When.DONE), at(Step.STOP_KUBELET, When.DONE), at(Step.REWRITE_HASHES, When.DONE)]
+)
+def test_what_vanishes_from_run_is_not_loaded_again_at_the_expense_of_a_device(path: str, point: Failpoint) -> None:
+    """A run goes on without it, or back; a device that is taken from a container cannot be given back."""
+    it = story()
+
+    def vanish() -> None:
+        it.node.disk.pop(path)
+        it.node.disk.pop(FLAG, None)
+        if path == FENCE_DROP_IN:
+            it.node.services.read_unit_files()  # somebody else's reload, before the device came
+        a_gpu_comes(it)
+
+    it.node.calls.failpoints[point] = vanish
+
+    report = it.tell()
+
+    assert report.outcome in {Outcome.UPGRADED, Outcome.ROLLED_BACK}
+    assert it.nothing_restarted()
+    assert GPU_SCOPE not in it.node.services.loaded_beside
+
+
+def test_what_the_way_back_has_to_load_again_at_the_expense_of_a_device_is_named() -> None:
+    """A runtime that serves the new kubelet's hashes has to be restarted for the old one."""
+    it, gone = story(), list[bool]()
+
+    def vanish() -> None:
+        it.node.disk.pop(TUNING_DROP_IN)
+        a_gpu_comes(it)
+        gone.append(True)
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = vanish
+
+    report = supervise(it.node, it.plan, abort=lambda: bool(gone))
+
+    assert report is not None
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.kubelet == "v1.30.14"
+    undone = parse(it.node.journal.data)[0].first(Step.REWRITE_HASHES, Mark.UNDONE)
+    assert undone is not None
+    assert f"{GPU_SCOPE} may use c 195:0 rw" in str(undone.error)

@@ -23,6 +23,7 @@ from nodeupgrade.cluster.owner_changes import (
     specs_of,
     was_deleted,
     was_removed,
+    was_taken_back,
 )
 from nodeupgrade.cluster.pods import parse_pod
 from tests.doubles.node import pod_json
@@ -161,13 +162,28 @@ def test_no_status_is_evidence(status: Json) -> None:
     assert seen_in(PLANNED, [parse_pod({**WEB, "status": status})]) == Evidence()
 
 
-def test_a_change_that_is_taken_back_is_still_known_and_what_is_planned_later_counts() -> None:
+def test_a_change_that_is_taken_back_is_known_and_excuses_nothing_and_what_is_planned_later_counts() -> None:
     there = shown(WEB, spec=with_container("nginx", NEW_IMAGE))
-    back = shown(WEB).and_before(there)
+    back = seen_in(PLANNED, [parse_pod(WEB)], before=there).and_before(there)
 
-    assert excused(back) == {("uid-web", "nginx"): OwnerChange.IMAGE_CHANGED}
+    assert excused(there) == {("uid-web", "nginx"): OwnerChange.IMAGE_CHANGED}
+    assert excused(back) == {}
+    assert was_taken_back(PLANNED, back, PodUid("uid-web"), "nginx")
+    assert not was_taken_back(PLANNED, there, PodUid("uid-web"), "nginx")
+    assert excused(shown(WEB).and_before(there)) == excused(there), "a pod that is not seen says nothing"
     replanned = PLANNED.and_later(Planned(containers=there.specs))
-    assert owner_change(replanned, back, PodUid("uid-web"), "nginx") is None
+    assert owner_change(replanned, there, PodUid("uid-web"), "nginx") is None
+
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+
+
+def test_a_job_s_pod_that_a_kubelet_failed_before_it_was_deleted_is_no_owners_wish() -> None:
+    """Its finalizer keeps it in the API, with the grace period that a finished pod gets: none."""
+    metadata = DELETED | {"deletionGracePeriodSeconds": 0, "finalizers": ["batch.kubernetes.io/job-tracking"]}
+
+    assert not was_deleted(parse_pod({"metadata": metadata, "status": {"phase": "Failed"}}))
+    assert was_deleted(parse_pod({"metadata": metadata, "status": {"phase": "Running"}})), "by force"
 
 
 @pytest.mark.parametrize(
@@ -182,13 +198,10 @@ def test_a_change_that_is_taken_back_is_still_known_and_what_is_planned_later_co
     ],
 )
 def test_a_deletion_that_a_kubelet_brought_about_is_none(status: Json, deleted: bool) -> None:
-    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-
-    assert was_deleted(parse_pod({"metadata": metadata, "status": status})) is deleted
+    assert was_deleted(parse_pod({"metadata": DELETED, "status": status})) is deleted
     assert not was_deleted(parse_pod({"metadata": {}, "status": status}))
 
 
-DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 TAINTED = {"type": "DisruptionTarget", "reason": "DeletionByTaintManager"}
 MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0123"}
 
@@ -204,6 +217,8 @@ MIRROR = {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0
         ({}, {"phase": "Running", "conditions": [TAINTED]}, False),
         ({"annotations": MIRROR}, {"phase": "Running"}, False),
         (DELETED, {"phase": "Succeeded"}, True),
+        (DELETED | {"deletionGracePeriodSeconds": 0}, {"phase": "Running"}, True),
+        (DELETED | {"deletionGracePeriodSeconds": 0}, {"phase": "Failed"}, False),
         (DELETED, {"phase": "Failed", "reason": "OutOfcpu"}, False),
     ],
 )

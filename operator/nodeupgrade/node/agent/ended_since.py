@@ -35,7 +35,8 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
     try:
         node = replace(host.node(plan.runtime_endpoint, plan.runtime_name), recorded=journal.payload)
         present = node.services.status(plan.swap.unit).started
-        if present is None or present.seconds > started.monotonic:
+        # Two clocks, of which one stands still while the node is suspended: it only makes a kubelet younger.
+        if present is None or node.clock.awake() - present < node.clock.monotonic() - started.monotonic:
             return status
         in_effect, report = plan_in_effect(plan, journal), report_of(journal)
         seen = last_look(node, in_effect, new_kubelet=True).seen

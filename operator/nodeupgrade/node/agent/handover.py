@@ -17,7 +17,8 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import NodeSideKube, NotFoundError
 from nodeupgrade.cluster.nodes import view_node
-from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.cluster.owner_changes import Planned
+from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import NodeUpgradeError, Refused
 from nodeupgrade.kubelethash import HashError
 from nodeupgrade.node.agent.arrivals import ArrivalPlanner
@@ -200,7 +201,7 @@ class Handover:
         run, planned = plan.run_id, plan_in_effect(plan, journal).owned
         wants_changes, wants_newcomers = self.runs.owner_changes_wanted(run), self.runs.newcomers_wanted(run)
         try:
-            await asyncio.to_thread(self.runs.report_owner_changes, run, self.pods.owner_changes(planned))
+            await self._report_owner_changes(run, planned)
         except OSError as error:
             log.info("owner_changes_delivery_failed", error=str(error))
         if not (wants_changes or wants_newcomers):
@@ -212,11 +213,16 @@ class Handover:
         pods = tuple(map(parse_pod, listed))
         try:
             if wants_changes:
-                await asyncio.to_thread(self.runs.report_owner_changes, run, self.pods.owner_changes(planned, pods))
+                await self._report_owner_changes(run, planned, pods)
             if wants_newcomers:
                 await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, pods))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
+
+    async def _report_owner_changes(self, run: RunId, planned: Planned, listed: tuple[Pod, ...] = ()) -> None:
+        before = await asyncio.to_thread(self.runs.owner_changes, run)
+        changes = self.pods.owner_changes(planned, before, listed)
+        await asyncio.to_thread(self.runs.report_owner_changes, run, changes)
 
     async def _pause(self, journal: Journal, arrivals: ArrivalPlanner) -> None:
         """Wait until the next report; answer the executor at once, which may have stopped the kubelet."""

@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType
-from nodeupgrade.cluster.owner_changes import Evidence, Planned, seen_in, was_removed
+from nodeupgrade.cluster.owner_changes import Evidence, Planned, seen_in, was_deleted, was_removed
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.agent.settings import AgentSettings
@@ -31,7 +31,7 @@ class PodWatch:
     settings: AgentSettings
     kube: NodeSideKube
     flaps: Flaps = field(default_factory=Flaps)  # readiness flaps seen so far
-    # pods that were deleted on request and are gone. A list does not distinguish them from pods that their kubelet
+    # pods that were deleted on request. A list does not distinguish them from pods that their kubelet
     # failed first; only the event has their last state. If it is missed, the pod is not counted.
     removed: frozenset[PodUid] = frozenset()
     trouble: str = ""  # why flaps may have been missed; empty if the watch works
@@ -62,9 +62,9 @@ class PodWatch:
         for pod in listed:
             self._update(pod)
 
-    def owner_changes(self, planned: Planned, listed: Iterable[Pod] = ()) -> Evidence:
-        """Return what owners have changed, as the watch and a newer list show it."""
-        return seen_in(planned, (*self.flaps.pods.values(), *listed), self.removed)
+    def owner_changes(self, planned: Planned, before: Evidence, listed: Iterable[Pod] = ()) -> Evidence:
+        """Return what owners have changed, or taken back, as the watch and a newer list show it."""
+        return seen_in(planned, (*self.flaps.pods.values(), *listed), self.removed, before)
 
     async def _follow(self) -> None:
         while True:
@@ -101,3 +101,4 @@ class PodWatch:
         parsed = parse_pod(pod)
         if not AGENT_LABELS.items() <= parsed.labels.items():
             self.flaps = self.flaps.after(parsed)
+            self.removed |= {parsed.ref.uid} if not parsed.static and was_deleted(parsed) else set()

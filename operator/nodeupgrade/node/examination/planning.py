@@ -27,7 +27,7 @@ from nodeupgrade.node.checks.other_tools import holds_package
 from nodeupgrade.node.checks.pods import evicted_without_a_mark
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
-from nodeupgrade.node.plan.derived_uids import OwnUid, OwnUids, is_computed_again, render_gates
+from nodeupgrade.node.plan.derived_uids import OwnUid, is_computed_again, render_gates
 from nodeupgrade.node.plan.exchanged_files import backup_path, changes_of, staged_path
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.plan import (
@@ -158,17 +158,6 @@ def _known_of(facts: NodeFacts) -> Callable[[StaticPod], OwnUid | None]:
     return lambda pod: facts.own_uids.of(pod.path, pod.sandbox.pod.uid, facts.spec.node_name)
 
 
-def _own_uids(examination: Examination, current: KubeletVersion) -> OwnUids:
-    """Return what is known once the run is over: the running kubelet computed the UIDs that the run writes down."""
-    node, gates = examination.request.spec.node_name, render_gates(examination.layout.gates)
-    known = {own.path: own for own in examination.facts.own_uids.known} | {
-        pin.path: OwnUid(node=node, path=pin.path, manifest=pin.before, uid=pin.uid, version=str(current), gates=gates)
-        for pin in examination.pins.pins
-        if not pin.removes
-    }
-    return OwnUids(known=tuple(known.values()))
-
-
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     current = facts.current
     if current is not None:
@@ -226,7 +215,8 @@ def _plan(examination: Examination) -> RunPlan | None:
         pins=examination.pins.pins,
         recreated=recreated,
         pinned=examination.pins.kept,
-        own_uids=_own_uids(examination, current),
+        own_uids=facts.own_uids,
+        gates=render_gates(layout.gates),
         state_files=tuple(f"{layout.root}/{name}" for name in read_by(current, layout)),
         limits=request.limits,
         kubeconfig=layout.kubeconfig,

@@ -5,8 +5,8 @@ executor itself can roll it back.
 """
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -18,7 +18,7 @@ from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused, StepFail
 from nodeupgrade.kubelet.kubeconfig import parse
 from nodeupgrade.node.bundle.bundles import Bundles
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.facts.device_access import require_harmless_reload
+from nodeupgrade.node.facts.device_access import Harmless, Unavoidable
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
@@ -59,27 +59,14 @@ class ExecutorService:
             raise
 
     def _try_out(self, root: PurePosixPath) -> None:
-        self._require_harmless_reload()  # staging took a while
-        if problem := units.try_out(self.host.files, self.host.services, root):
+        with _refusing():
+            problem = units.try_out(self.host.files, self.host.services, root)
+        if problem:
             raise Refused(
                 Reason.EXECUTOR_UNAVAILABLE,
                 f"systemd cannot run the executor from {root}: {problem}; ensure that programs may be executed there "
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
-
-    def _require_harmless_reload(self) -> None:
-        """Require that systemd can read its files without taking a device from a container that has come since.
-
-        Raises:
-            Refused: it cannot.
-            StepFailed: it is unknown.
-        """
-        try:
-            require_harmless_reload(self.host.files, self.host.services)
-        except StepFailed as error:
-            if error.reason is Reason.DEVICES_WOULD_BE_LOST:
-                raise Refused(error.reason, str(error)) from error
-            raise
 
     def stage_bundle(self) -> None:
         """Stage both copies of the bundle, which may take a while; start nothing. Raises as Bundles.stage()."""
@@ -91,16 +78,29 @@ class ExecutorService:
     def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.
 
-        Once an executor has begun, its kubelet may be down, which does not wait for a device.
+        Once an executor has begun, its kubelet may be down, which does not wait for a device. Only if systemd has lost
+        the executor's unit does it then read its files at the expense of one.
 
         Raises:
             Refused: systemd would take a device from a container while it reads the units.
             StepFailed: the executor could not be started, or it is unknown whether it was.
         """
         roots, kubelets = self._stage(), self._kubelets_environment(plan)
+        files, services = self.host.files, self.host.services
         if not self.run_store.read_journal(plan.run_id).records:
-            self._require_harmless_reload()
-        units.install(self.host.files, self.host.services, roots, plan, kubelets)
+            with _refusing():
+                units.install(
+                    files, services, roots, plan, look=Harmless.by_now(files, services), kubelet_environment=kubelets
+                )
+            return
+        look = Unavoidable(Harmless(files, services))
+        look()
+        if look.lost is not None and services.status(units.EXECUTOR).load_state == "loaded":
+            services.start(units.EXECUTOR, wait=False)
+            return
+        units.install(files, services, roots, plan, look=look, kubelet_environment=kubelets)
+        if look.lost is not None:
+            log.warning("device_lost", why=look.lost)
 
     def _kubelets_environment(self, plan: RunPlan) -> Mapping[str, str] | None:
         """Return the environment of the running kubelet if a program prints its credentials."""
@@ -246,8 +246,8 @@ class ExecutorService:
         if self.is_needed():
             raise earlier_run_refusal("another executor has just begun, or a journal cannot be read")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
-            self._require_harmless_reload()
-            units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+            with _refusing():
+                units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
 
     def is_needed(self, besides: RunId | None = None) -> bool:
         """Report whether a run, besides this one, needs units and staged programs; true if that is unknown."""
@@ -256,6 +256,17 @@ class ExecutorService:
         except Inconsistent as error:
             log.warning("cleanup_skipped", error=str(error))
             return True
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Refuse the node where systemd cannot read its files without taking a device from a container."""
+    try:
+        yield
+    except StepFailed as error:
+        if error.reason is Reason.DEVICES_WOULD_BE_LOST:
+            raise Refused(error.reason, str(error)) from error
+        raise
 
 
 def earlier_run_refusal(why: Inconsistent | str) -> Refused:

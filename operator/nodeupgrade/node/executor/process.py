@@ -84,7 +84,8 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
             log.info("run_withdrawn", run=run)
             return 0
         journal = ContinuedJournal(store, node.files, volatile(JOURNAL, run), node.clock.boot())
-        fence_after_reboot(node, plan, journal.load())
+        if lost := fence_after_reboot(node, plan, journal.load()):
+            log.warning("device_lost", why=lost)
         notify_ready()
         log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
         gc.freeze()  # collecting the objects that stay would take 10 ms, perhaps while no kubelet runs

@@ -13,16 +13,17 @@ from pathlib import PurePosixPath
 
 from nodeupgrade import bundle
 from nodeupgrade.api.json import read_record, render_record
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node import node
 from nodeupgrade.node.exit_codes import EXIT_ABLE, EXIT_NEEDS_A_HUMAN
 from nodeupgrade.node.facts import gather
-from nodeupgrade.node.facts.device_access import require_harmless_reload
+from nodeupgrade.node.facts.device_access import Harmless, require_harmless_reload
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.drop_ins import NO_CHANGE, OWN_CHANGE, OwnChange
-from nodeupgrade.node.host.systemd.services import ServiceManager, ServicesView
-from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
+from nodeupgrade.node.host.systemd.services import Look, ServiceManager, ServicesView
+from nodeupgrade.node.node import DEAD_MAN_TIMER, KUBELET_ENVIRONMENT, LEASE_KEEPER, SHIELD, SPARE_EXECUTOR
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.run import restart_tuning
@@ -44,8 +45,6 @@ SHIELD_SECONDS_MORE = 15.0
 """Time to lower the shield and to end streams, beyond the calls that it serves to their end."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
-KUBELET_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
-"""For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 TRIAL = "nodeupgrade-trial.service"
 UNITS = (TRIAL, script.TIMER, script.UNIT, DEAD_MAN_TIMER, LEASE_KEEPER, EXECUTOR, SPARE_EXECUTOR, SHIELD)
 """All units, in the order in which they are stopped."""
@@ -174,15 +173,18 @@ def install(
     services: ServiceManager,
     bundle_roots: tuple[PurePosixPath, PurePosixPath],
     plan: RunPlan,
+    *,
+    look: Look,
     kubelet_environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Install all units and start the executor. Idempotent.
+    """Install all units and start the executor, unless systemd cannot read them now. Idempotent.
 
     Args:
         files: of the node.
         services: of the node.
         bundle_roots: paths of both copies of the bundle on the node.
         plan: the plan to carry out.
+        look: before systemd reads them.
         kubelet_environment: for the lease keeper, if it needs it and it is known now.
 
     Raises:
@@ -205,7 +207,7 @@ def install(
         files.write(KUBELET_ENVIRONMENT, json.dumps(dict(kubelet_environment)).encode())
     with _own_change(files, _drop_in(plan.swap.unit)):
         files.write(_drop_in(plan.swap.unit), KUBELET_DROP_IN.encode(), mode=UNIT_MODE)
-    services.reload()
+    services.reload(look)
     services.start(EXECUTOR, wait=False)
 
 
@@ -237,17 +239,20 @@ def try_out(files: Files, services: ServiceManager, bundle_root: PurePosixPath) 
     """Return why systemd cannot run the executor's program; empty if the program ran and reported success.
 
     Raises:
-        StepFailed: a file could not be written or removed, or systemd does not answer.
+        StepFailed: a file could not be written or removed, systemd does not answer, or a reload would take a device
+            from a container (``DEVICES_WOULD_BE_LOST``).
     """
     path = _file(TRIAL)
     files.write(path, trial_unit(bundle_root).encode(), mode=UNIT_MODE)
     try:
-        services.reload()
+        services.reload(Harmless(files, services))
         _stop(services, TRIAL)  # left by a lost agent: starting it again would do nothing and show the old result
         services.start(TRIAL)
         status = services.status(TRIAL)
         return "" if status.exit_status == EXIT_ABLE else state(services, TRIAL)
     except StepFailed as error:
+        if error.reason is Reason.DEVICES_WOULD_BE_LOST:
+            raise
         return f"{error}; {state(services, TRIAL)}"
     finally:
         _stop(services, TRIAL)

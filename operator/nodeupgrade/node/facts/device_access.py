@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
@@ -15,7 +15,7 @@ from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
 from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
 from nodeupgrade.node.host.files.mounts import Mount, mounts
-from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.host.systemd.services import Look, ServicesView
 from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import number, words
@@ -26,12 +26,16 @@ MEMBERS = "cgroup.procs"
 BELOW = ("", "container", "init.scope", "init")
 """Where a container's processes are: below its cgroup with crun, with systemd, and with Docker in the container."""
 DEVICES_LIST = "devices.list"
+INIT = 1
 NVIDIA = 195
 """The major number of NVIDIA's GPUs."""
-_GPU = re.compile(rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - (?:dev)?tmpfs ", re.MULTILINE)
+_GPU = re.compile(
+    rb"^(?:[^ \n]+ ){2}([0-9:]+) /nvidia([0-9]{1,3}) /dev/nvidia\2 [^\n]* - ((?:dev)?tmpfs) ", re.MULTILINE
+)
 """A GPU in a mount table, of which the author of a pod may make as much as the kernel allows.
 
-It is mounted from the /dev of the node, or of a container with the driver.
+It is mounted from the /dev of the node, or of a container with the driver. That is in memory, as is what anybody may
+mount in a user namespace of his own: it counts there only if the node has it mounted as well.
 """
 _TUN, _TUN_FILE = DeviceRule("c", 10, 200), PurePosixPath("/dev/char/10:200")
 """/dev/net/tun, which every container may use. systemd knows nothing of it while its module is not loaded, by which
@@ -39,6 +43,21 @@ udev makes the file: before systemd 240, or where runc checks for the file (runc
 """
 _VOLUME = "/volumes/kubernetes.io~"
 """In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMounts:
+    """The file systems that the node has mounted, by their devices (``major:minor``)."""
+
+    volumes: frozenset[bytes] = frozenset()  # of pods
+    others: frozenset[bytes] = frozenset()
+
+    @classmethod
+    def of(cls, table: Iterable[Mount]) -> Self:
+        """Return those of the node's mount table."""
+        found = [(each.source[0].encode(), _VOLUME in str(each.point)) for each in table]
+        volumes = frozenset(device for device, is_volume in found if is_volume)
+        return cls(volumes=volumes, others=frozenset(device for device, _ in found) - volumes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +100,39 @@ def device_access(files: FilesView, services: ServicesView, inventory: Inventory
 def keeping(cgroups: PodCgroups, devices: DeviceAccess) -> PodCgroups:
     """Return the cgroups of pods with the devices that a reload has to leave."""
     return replace(cgroups, complete=replace(cgroups.complete, devices=devices.kept))
+
+
+@dataclass(slots=True)
+class Harmless:
+    """A look that lets a ``daemon-reload`` take no device: every reload comes directly after one."""
+
+    files: FilesView
+    services: ServicesView
+    found: JsonValue = None  # what found_harmless() returned, if it is known
+
+    @classmethod
+    def by_now(cls, files: FilesView, services: ServicesView) -> Self:
+        """Return a look that costs little as long as nothing changes. Raises as found_harmless()."""
+        return cls(files, services, found_harmless(files, services))
+
+    def __call__(self) -> None:
+        """Raise as require_still_harmless()."""
+        require_still_harmless(self.files, self.services, self.found)
+
+
+@dataclass(slots=True)
+class Unavoidable:
+    """A look before a ``daemon-reload`` that no device may hold up, since the node would stay without a kubelet."""
+
+    look: Look
+    lost: str | None = None  # what the reload takes, as a sentence
+
+    def __call__(self) -> None:
+        """Only record what the reload takes."""
+        try:
+            self.look()
+        except Exception as error:  # noqa: BLE001 - whatever it fails on, the kubelet cannot wait
+            self.lost = f"systemd had to read its files: {error}"
 
 
 def require_harmless_reload(files: FilesView, services: ServicesView) -> None:
@@ -128,9 +180,9 @@ def _holds(files: FilesView, services: ServicesView, found: Mapping[str, JsonVal
     present = services.scope_names()
     seen = [str(found[unit]).partition(" ") for unit in present & found.keys() if found[unit]]
     unified = any(not path.endswith(DEVICES_LIST) for _, _, path in seen)
-    volumes = _volumes(mounts(mount_table(files))) if unified else frozenset[bytes]()
+    mounted = NodeMounts.of(mounts(mount_table(files))) if unified else NodeMounts()
     return present <= found.keys() and all(
-        _digest(_usable(files, PurePosixPath(path), volumes)) == digest for digest, _, path in seen
+        _digest(_usable(files, PurePosixPath(path), mounted)) == digest for digest, _, path in seen
     )
 
 
@@ -158,7 +210,7 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
         return
     table = tuple(mounts(mount_table(files)))
     points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
-    volumes = _volumes(table)
+    mounted = NodeMounts.of(table)
     hierarchy, names = next(points, None), _names(files, services, known)
     unused = {_TUN} if files.entry(_TUN_FILE) is None else set[DeviceRule]()
     for unit, devices in known.items():
@@ -166,17 +218,12 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
         if not group or not devices.limited:
             continue
         path = UNIFIED / group if hierarchy is None else hierarchy / group / DEVICES_LIST
-        rules = _usable(files, path, volumes)
+        rules = _usable(files, path, mounted)
         yield Scope(unit, path, rules, lost_by_reload(tuple(r for r in rules if r not in unused), devices, names))
 
 
-def _usable(files: FilesView, path: PurePosixPath, volumes: frozenset[bytes]) -> tuple[DeviceRule, ...]:
-    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path, volumes))
-
-
-def _volumes(table: Iterable[Mount]) -> frozenset[bytes]:
-    """Return the devices (``major:minor``) of the file systems that are volumes of pods."""
-    return frozenset(each.source[0].encode() for each in table if _VOLUME in str(each.point))
+def _usable(files: FilesView, path: PurePosixPath, mounted: NodeMounts) -> tuple[DeviceRule, ...]:
+    return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path, mounted))
 
 
 def _label(inventory: Inventory, unit: str) -> str:
@@ -194,15 +241,26 @@ def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
         raise
 
 
-def _mounted_gpus(files: FilesView, group: PurePosixPath, volumes: frozenset[bytes]) -> Iterator[DeviceRule]:
+def _mounted_gpus(files: FilesView, group: PurePosixPath, mounted: NodeMounts) -> Iterator[DeviceRule]:
     """Yield the GPUs that are mounted for a process of a cgroup, each to be read and written."""
     if (process := _process(files, group)) is None:
         return
-    table = b""
+    table, trusted = b"", False
     with suppress(StepFailed):  # it ends while it is read, or hides its own devices by more mounts than fit
+        trusted = _users(files, process) == _users(files, INIT)
         table = files.read(PurePosixPath(f"/proc/{process}/mountinfo"), limit=LARGEST_MOUNT_TABLE) or b""
-    for found in sorted({minor for device, minor in _GPU.findall(table) if device not in volumes}):
+    gpus = (
+        minor
+        for device, minor, kind in _GPU.findall(table)
+        if device not in mounted.volumes and (trusted or kind != b"tmpfs" or device in mounted.others)
+    )
+    for found in sorted({*gpus}):
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))
+
+
+def _users(files: FilesView, process: int) -> str | None:
+    """Return the user namespace of a process."""
+    return files.link(PurePosixPath(f"/proc/{process}/ns/user"))
 
 
 def _process(files: FilesView, group: PurePosixPath) -> int | None:

@@ -20,6 +20,7 @@ class FilesAfter:
         self.stamp, self.changed, self.immutable = now.stamp, now.changed, now.immutable
         self.entry, self.executable, self.usage = now.entry, now.executable, now.usage
         self.read_state, self.socket, self.sockets_in = now.read_state, now.socket, now.sockets_in
+        self.link = now.link
         self._now = now
         self._new = changed
 

@@ -43,15 +43,17 @@ class ContinuedJournal:
         self._boot = boot
         self._records: tuple[Record, ...] = ()
         self._pending: list[Record] = []
+        self._copied = b""  # all records, as long as the disk does not take the last of them
 
     def load(self) -> Journal:
         """Read all records. A line that stayed on the disk although writing it failed is none of them."""
         written, copy = self._disk.load().records, self._copy()
-        kept, _ = parse(copy or b"")
+        kept, whole = parse(copy or b"")
         common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(written, kept.records, strict=False)))
         self._pending = list(kept.records[common:])
-        if self._pending:
+        if self._pending and copy is not None:
             self._disk.keep(common)
+            self._copied = copy[:whole]
         self._records = kept.records if self._pending else written
         if copy is None:
             self._turn_back()
@@ -68,7 +70,9 @@ class ContinuedJournal:
                 raise
             log.warning("journal_write_failed", error=str(error))
             self._pending.append(record)
-            self._write(b"".join(map(render, (*self._records, record))))
+            new = (record,) if self._copied else (*self._records, record)
+            self._copied += b"".join(map(render, new))
+            self._write(self._copied)
         self._records = (*self._records, record)
 
     def scrub(self) -> None:
@@ -83,6 +87,7 @@ class ContinuedJournal:
         while self._pending:
             self._disk.append(self._pending[0])
             del self._pending[0]
+        self._copied = b""
         self._write(b"")
 
     def _copy(self) -> bytes | None:

@@ -174,6 +174,9 @@ class AgentRuns(RunsView, Protocol):
     def owner_changes_wanted(self, run: RunId) -> bool:
         """Report whether the executor asks what owners have changed."""
 
+    def owner_changes(self, run: RunId) -> Evidence:
+        """Return what was sent so far."""
+
     def report_owner_changes(self, run: RunId, changes: Evidence) -> None:
         """Send the executor what owners have changed since the run was planned; adds to earlier calls."""
 

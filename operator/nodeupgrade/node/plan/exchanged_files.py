@@ -8,6 +8,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.kubelet.layout import KubeletLayout
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.host.systemd.drop_ins import is_own_drop_in
+from nodeupgrade.node.plan.plan import RunPlan
 
 UNIT_DIRECTORY = "/etc/systemd/system"
 
@@ -56,6 +57,16 @@ def backup_path(path: str) -> str:
 def is_drop_in(path: str) -> bool:
     """Report whether a path is that of a drop-in of a unit."""
     return PurePosixPath(path).parent.parent == PurePosixPath(UNIT_DIRECTORY)
+
+
+def exchanges_drop_in(plan: RunPlan) -> bool:
+    """Report whether systemd reads a file that is exchanged."""
+    return any(is_drop_in(file.path) for file in plan.exchanged)
+
+
+def reloads_without_kubelet(plan: RunPlan) -> bool:
+    """Report whether systemd has to read files that are exchanged once the kubelet is stopped."""
+    return plan.swap.arguments is not None or exchanges_drop_in(plan)
 
 
 def obstacle(found: FileFound) -> str | None:

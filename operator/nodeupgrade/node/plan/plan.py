@@ -219,7 +219,8 @@ class RunPlan:
     cgroups: ExpectedCgroups = ExpectedCgroups()  # cgroups of running pods that were complete when the run was planned
     recreated: tuple[PodUid, ...] = ()  # static pods that the new kubelet is to replace
     pinned: tuple[str, ...] = ()  # manifests of static pods that keep the UID which an earlier run wrote
-    own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node are known to compute by themselves
+    own_uids: OwnUids = OwnUids()  # the UIDs that kubelets of this node were known to compute by themselves
+    gates: tuple[str, ...] = ()  # the running kubelet's feature gates, as in OwnUid
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
     owned: Planned = Planned()  # what owners wanted, so that what they change during the run is told apart

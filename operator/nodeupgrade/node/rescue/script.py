@@ -16,9 +16,10 @@ from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_store import RESCUE, volatile
 from nodeupgrade.node.own_directories import RUNS
+from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
-from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOWERS_WITHIN, hung_seconds
+from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LASTING_SECONDS, LOWERS_WITHIN, hung_seconds
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.text import trimmed
 
@@ -35,6 +36,8 @@ SPARE = "nodeupgrade-spare.service"
 """The executor from the other copy of the bundle."""
 KEEPER = "nodeupgrade-lease-keeper.service"
 SHIELD = "nodeupgrade-shield.service"
+KUBELET_ENVIRONMENT = PurePosixPath("/run/nodeupgrade-kubelet-environment.json")
+"""For the lease keeper, where a program prints the kubelet's credentials. In memory, and for root alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +65,14 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "program": plan.swap.path,
         "backup": plan.swap.backup,
         "before": plan.swap.before,
+        "reloads": "yes" if reloads_without_kubelet(plan) else "",
         "flag": str(fence.flag(unit)),
         "lifted": str(fence.lifted(unit)),
         "drop_in": str(fence.drop_in(unit)),
         "drop_in_text": trimmed(fence.drop_in_text(unit)),
         "look_timer": TIMER,
         "script": str(SCRIPT),
+        "environment": str(KUBELET_ENVIRONMENT),
         "spare": SPARE,
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
@@ -77,6 +82,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "stopping": f'"step":"{Step.STOP_KUBELET}"',
         "rewriting": f'"step":"{Step.REWRITE_HASHES}"' if plan.rewrites() else '"step":"that is not taken"',
         "absent_seconds": str(ABSENT_SECONDS),
+        "lasting_seconds": str(LASTING_SECONDS),
         "hung_seconds": str(hung_seconds(plan.limits)),
         "most_deaths": str(DEATHS),
     }
@@ -103,18 +109,20 @@ def _shield(plan: RunPlan) -> dict[str, str]:
 def _put_back(file: ExchangedFile) -> str:
     """Return the command that puts an exchanged file back, without its content, which may be secret."""
     path, after = quote(file.path), quote(file.after)
+    aside = f"    set_aside {path} || return 1\n"
     if file.before is None:
-        return f"    if reads {path} {after}; then remove {path}; else is_known {path}; fi || return 1"
-    return f"    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
+        return f"{aside}    if reads {path} {after}; then remove {path}; else is_known {path}; fi || return 1"
+    return f"{aside}    put_back {path} {quote(file.backup)} {quote(file.before)} {after} || return 1"
 
 
 def _restored(file: FileBefore) -> str:
     path = quote(file.path)
+    aside = f"    set_aside {path} || return 1\n" if file.place is None and file.only_if is None else ""
     if file.content is None:
-        command = f"    {'' if file.place is None else f'left {path} || '}remove {path} || return 1"
+        command = f"{aside}    {'' if file.place is None else f'left {path} || '}remove {path} || return 1"
     else:
         put = "put" if file.place is None else f"put_from {quote(file.place)}"
-        command = piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
+        command = aside + piped_command(f"{put} {path} {sha256(file.content).hexdigest()}", file.content)
     if file.only_if is None:
         return command
     condition = f"reads {path} {sha256(file.only_if).hexdigest()}"

@@ -23,7 +23,7 @@ fail() {
 
 # Nothing is left to do: the files may belong to another run from now on. An executor that returns still asks for $mark.
 over() {
-    rm -f "$script" "$look"
+    rm -f "$script" "$look" "$environment"
     control --no-block stop "$look_timer"
     exit 0
 }
@@ -45,11 +45,19 @@ ask_pid() {
     case $pid in '' | *[!0-9]*) return 1 ;; esac
 }
 
+# One that exits again and again has a PID at most looks, too.
+lasts() {
+    started=$(control show --property=ExecMainStartTimestampMonotonic "$unit")
+    started=${started#*=}
+    case $started in '' | *[!0-9]*) return 1 ;; esac
+    [ $(($(uptime_seconds) - started / 1000000)) -ge "$lasting_seconds" ]
+}
+
 # While a raised shield does not serve, no kubelet is well, whatever its own endpoint says.
 well() {
     ask_pid && [ "$pid" != 0 ] || return 1
     [ -z "$shield" ] || [ ! -S "$runtime_socket" ] || control is-active --quiet "$shield" || return 1
-    command -v curl > /dev/null || return 0
+    command -v curl > /dev/null || { lasts; return; }
     # While no kubelet does, anybody may listen there, and answer with gigabytes.
     [ "$(curl -q --noproxy '*' --silent --fail --max-time 2 "$healthz" | head -c 16)" = ok ]
 }
@@ -61,7 +69,11 @@ journal_says() {
 
 # From the commit on, the new kubelet is the one to keep.
 ended() {
-    [ -e "$run/journal" ] || return 0
+    # One that cannot be read is not gone: its file system may have been shut down by an error.
+    [ -e "$run/journal" ] || case $(stat -c there "$run/journal" 2>&1) in
+        *'No such file'*) return 0 ;;
+        *) return 1 ;;
+    esac
     ! journal_says "$finished" || return 0
     case $(grep -a "$committed" "$run/journal") in *"$commit_step"*) return 0 ;; *) return 1 ;; esac
 }
@@ -165,15 +177,18 @@ same_file() {
     [ -e "$1" ] && [ "$(stat -c %d:%i "$1")" = "$(stat -c %d:%i "$2" 2> /dev/null)" ]
 }
 
+# What is no file, such as a FIFO, is not opened.
 reads() {
-    sum=$({ sha256sum < "$1"; } 2> /dev/null)
+    sum=''
+    [ ! -f "$1" ] || sum=$({ sha256sum < "$1"; } 2> /dev/null)
     sum=${sum%% *}
     [ "$sum" = "$2" ]
 }
 
 # A file that reads otherwise was changed since and is left alone; one that could not be read was not.
 is_known() {
-    [ ! -e "$1" ] || [ ${#sum} = 64 ]
+    [ ! -f "$1" ] || [ ${#sum} = 64 ] || return 1
+    [ -f "$1" ] || [ ! -e "$1" ] || say "$1, which is no file, was left as it is"
 }
 
 put() {
@@ -203,6 +218,15 @@ put_from() {
     mv -fT "$fresh" "$2" && sync "${2%/*}" && [ ! -e "$fresh" ]
 }
 
+# What lies in place of a file of ours and is none is moved aside.
+set_aside() {
+    [ ! -f "$1" ] || return 0
+    [ -e "$1" ] || [ -L "$1" ] || return 0
+    aside=${1%/*}/.${1##*/}.nodeupgrade-aside
+    while [ -e "$aside" ] || [ -L "$aside" ]; do aside=${aside}1; done
+    mv -T "$1" "$aside" && say "what lay at $1, which is no file, was moved to $aside"
+}
+
 # Restores an exchanged file with mode, owner and attributes, unless it was changed since.
 put_back() {
     reads "$1" "$3" && return 0
@@ -222,6 +246,7 @@ remove() {
 }
 
 restore_program() {
+    set_aside "$program" || return 1
     reads "$program" "$before" && return 0
     reads "$backup" "$before" || return 1
     fresh=${program%/*}/.${program##*/}.nodeupgrade-new
@@ -235,17 +260,23 @@ fence_kubelet() {
     if [ ! -e "$drop_in" ]; then
         mkdir -p "${drop_in%/*}"
         printf '%s\n' "$drop_in_text" > "$drop_in" || fail "the kubelet cannot be fenced"
-        control daemon-reload
+        read_units
     fi
     control stop "$unit"
     ask_pid || fail "systemd does not answer"
     [ "$pid" = 0 ] || fail "the kubelet does not stop"
 }
 
+# It may take a device from a container of which systemd does not know, so only what cannot go on without it does it.
+read_units() {
+    say "systemd reads its files"
+    control daemon-reload
+}
+
 # Repeated until a kubelet is well: nothing says that systemd has heard it.
 start_kubelet() {
     mv -f "$flag" "$lifted" || rm -f "$flag"
-    control daemon-reload
+    [ -z "$reloads" ] || read_units
     control reset-failed "$unit"
     control --no-block start "$unit"
 }

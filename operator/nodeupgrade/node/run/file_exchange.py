@@ -48,23 +48,39 @@ def install(node: Node, file: ExchangedFile) -> None:
     node.files.copy(PurePosixPath(file.staged), PurePosixPath(file.path))
 
 
-def restore(node: Node, file: ExchangedFile) -> bool:
-    """Restore the old file; return whether it is there. A file that was changed since is left as it is.
+def restore(node: Node, file: ExchangedFile) -> str | None:
+    """Restore the old file. A file that was changed since is left as it is; anything else is moved aside.
+
+    Returns:
+        What became of what is not ours.
 
     Raises:
         StepFailed: the copy of the old file is not what it was.
     """
-    found = digest(node, file.path)
-    if found == file.before:
-        return True
+    path = PurePosixPath(file.path)
+    entry = node.files.entry(path)
+    found = None if entry is None or not _is_file(node, path) else digest(node, file.path)
+    if found == file.before and (found is not None or entry is None):
+        return None
     if found not in {file.after, None}:
-        return False
+        return f"not restored, since changed during the run: {path}"
+    aside = set_aside(node, path)
     if file.before is None:
-        node.files.remove(PurePosixPath(file.path))
+        node.files.remove(path)
     else:
         require_digest(node, file.backup, {file.before})
-        node.files.copy(PurePosixPath(file.backup), PurePosixPath(file.path))
-    return True
+        node.files.copy(PurePosixPath(file.backup), path)
+    return aside
+
+
+def set_aside(node: Node, path: PurePosixPath) -> str | None:
+    """Move aside what lies in place of a file of ours and is no file, such as a directory; return what was done."""
+    aside = node.files.set_aside(path)
+    return None if aside is None else f"what lay at {path}, which is no file, was moved to {aside}"
+
+
+def _is_file(node: Node, path: PurePosixPath) -> bool:
+    return node.files.real(path) is not None
 
 
 def _back_up(node: Node, file: ExchangedFile) -> None:

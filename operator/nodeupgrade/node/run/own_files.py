@@ -12,19 +12,23 @@ from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import restart_tuning
+from nodeupgrade.node.run import reload_look, restart_tuning
 
 
 def make_again(node: Node, plan: RunPlan, journal: Journal) -> None:
-    """Put back what is missing; looks at three paths if nothing is. A failure is tried again before the next step."""
+    """Put back what is missing; looks at three paths if nothing is. A failure is tried again before the next step.
+
+    So is what would take a device from a container while systemd reads its files.
+    """
     with suppress(StepFailed):
         if _is_fenced(journal) and node.files.stamp(PurePosixPath(fence.flag(plan.swap.unit))) is None:
-            node.services.mask(plan.swap.unit)
+            node.services.mask(plan.swap.unit, reload_look.harmless(node))
     with suppress(StepFailed):
         if journal.mark(Step.ARM_DEAD_MAN) is Mark.DONE:
-            restart_tuning.restore_tuning(node, plan)
+            restart_tuning.restore_tuning(node, plan, reload_look.harmless(node))
 
 
 def _is_fenced(journal: Journal) -> bool:
     """Report whether the fence has to be up: from the stop of one kubelet to the start of another, or the same."""
-    return journal.mark(Step.STOP_KUBELET) is Mark.DONE and journal.mark(Step.START_KUBELET) in {None, Mark.UNDONE}
+    stopped = journal.mark(Step.STOP_KUBELET) in {Mark.DONE, Mark.HELD}
+    return stopped and journal.mark(Step.START_KUBELET) in {None, Mark.UNDONE}

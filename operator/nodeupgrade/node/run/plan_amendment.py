@@ -1,11 +1,16 @@
 """Find out what changed since planning, with the agent's help for what came."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.status import OwnerChange
+from nodeupgrade.cluster.owner_changes import Evidence, owner_changes
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.kubelethash.changes import NAME_AND_IMAGE_HASHED
 from nodeupgrade.node.journal.plan_in_effect import AMENDMENT
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.amendment import (
@@ -61,13 +66,23 @@ def _not_begun_again(plan: RunPlan, now: Inventory) -> RunPlan:
     return replace(plan, baseline=plan.baseline.without(pods))
 
 
+def resized(plan: RunPlan, evidence: Evidence) -> Iterator[PlannedContainer]:
+    """Yield the containers to be rewritten that were resized in place since: no planned hash is that of their size."""
+    found = owner_changes(plan.owned, evidence)
+    changed = {(pod, name) for pod, name, change in found if change is OwnerChange.RESIZED}
+    return (c for c in plan.rewrites() if (c.pod.uid, c.name) in changed)
+
+
 def require_plannable(node: Node, plan: RunPlan) -> None:
     """Look at what runs while the kubelet does, and have planned what came; raises as record_of()."""
     _planned(node, plan, node.runtime.inventory(full=False))
 
 
 def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedContainer, ...], PlannedArrivals | None]:
-    """Return the plans of what came."""
+    """Return the plans of what came; require the hashes of what was planned to be still those of its spec."""
+    if not NAME_AND_IMAGE_HASHED.covers(KubeletVersion.parse(plan.to_version).minor):
+        for container in resized(plan, node.owner_changes()):
+            raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
     changes = changes_since(plan, now)
     again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
     unknown = tuple(c for c in changes.came if c.id not in again)

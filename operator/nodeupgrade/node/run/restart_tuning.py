@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.facts.device_access import require_harmless_reload
+from nodeupgrade.node.facts.device_access import Harmless
 from nodeupgrade.node.host.files.files import Files
-from nodeupgrade.node.host.systemd.services import ServiceManager
+from nodeupgrade.node.host.systemd.services import Look, ServiceManager
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.description import RuntimeKind, is_drop_in
@@ -15,32 +15,35 @@ from nodeupgrade.node.runtimes.description import RuntimeKind, is_drop_in
 MODE = 0o644
 
 
-def apply_tuning(node: Node, plan: RunPlan) -> None:
+def apply_tuning(node: Node, plan: RunPlan, look: Look) -> None:
     """Make systemd start the runtime with the tuning; if that fails, as configured."""
     if not plan.tuning.files:
         return
     try:
         for file in plan.tuning.files:
             node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
-        node.services.reload()
+        node.services.reload(look)
     except StepFailed:  # a file that systemd has not loaded would look like a foreign change of the unit
         with suppress(StepFailed):
             _remove(node.files, filter(is_drop_in, node.runtime.kind.tuning))
 
 
-def restore_tuning(node: Node, plan: RunPlan) -> None:
+def restore_tuning(node: Node, plan: RunPlan, look: Look) -> None:
     """Write the files again that were removed since systemd read the drop-in, with which it starts the runtime.
 
     Raises:
-        StepFailed: a file could not be written, or systemd does not answer.
+        StepFailed: a file could not be written, systemd does not answer, or its reload has to wait (see ``look``).
     """
     missing = [file for file in plan.tuning.files if node.files.stamp(PurePosixPath(file.path)) is None]
     if not missing or not {file.path for file in plan.tuning.files} & {*_loaded(node, plan)}:
         return
+    reloads = any(is_drop_in(PurePosixPath(file.path)) for file in missing)
+    if reloads:  # a newer file would look like a foreign change, so it is not written where it cannot be loaded
+        look()
     for file in missing:
         node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
-    if any(is_drop_in(PurePosixPath(file.path)) for file in missing):  # a newer file would look like a foreign change
-        node.services.reload()
+    if reloads:
+        node.services.reload(look)
 
 
 def remains(node: Node, plan: RunPlan) -> bool:
@@ -67,10 +70,10 @@ def remove_tuning(files: Files, services: ServiceManager, *kinds: RuntimeKind) -
     Raises:
         StepFailed: a file could not be removed, or the reload would take a device from a container: nothing is removed.
     """
-    require_harmless_reload(files, services)
+    look = Harmless.by_now(files, services)
     tuning = [path for kind in kinds for path in kind.tuning]
     _remove(files, filter(is_drop_in, tuning))
-    services.reload()
+    services.reload(look)
     _remove(files, (path for path in tuning if not is_drop_in(path)))
 
 

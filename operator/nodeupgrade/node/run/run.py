@@ -18,7 +18,7 @@ from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import JournalStore, volatile_files
-from nodeupgrade.node.node import DEAD_MAN_TIMER, Node
+from nodeupgrade.node.node import DEAD_MAN_TIMER, KUBELET_ENVIRONMENT, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
@@ -26,6 +26,7 @@ from nodeupgrade.node.run import (
     lease_keeping,
     own_files,
     progress_deadline,
+    reload_look,
     restart_tuning,
     shield_use,
     shown_containers,
@@ -74,7 +75,7 @@ class NodeRun:
         while (finished := journal.finished) is None:
             self.allow(progress_deadline.longest_silence(self.plan.limits))
             self.heartbeat()
-            own_files.make_again(self.node, self._plan(journal), journal)
+            own_files.make_again(replace(self.node, recorded=journal.payload), self._plan(journal), journal)
             journal = self._advance(journal)
         report = from_json(RunReport, finished.payload, strict=True)
         self.allow(progress_deadline.longest_silence(self.plan.limits))
@@ -235,6 +236,7 @@ class NodeRun:
             *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             script.SCRIPT,
             script.LOOK,
+            KUBELET_ENVIRONMENT,
             *volatile_files(self.plan.run_id),
         )
         for path in own:
@@ -245,19 +247,25 @@ class NodeRun:
                 self.node.files.tidy(PurePosixPath(name))
 
 
-def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> None:
+def fence_after_reboot(node: Node, plan: RunPlan, journal: Journal) -> str | None:
     """Keep systemd from starting the kubelet at boot while an interrupted run still has to be undone.
 
     A reboot removes the fence, and the kubelet's program, arguments and manifests may be half swapped.
+
+    Returns:
+        What that took from a container.
     """
     last = journal.last
     if last is None or journal.finished is not None or last.boot == node.clock.boot():
-        return
+        return None
     if committed(journal, node.rescue()):  # nothing will be undone, so nothing would lift the fence
-        return
-    if journal.mark(Step.STOP_KUBELET) not in {None, Mark.UNDONE}:
-        node.services.mask(plan.swap.unit)
-        node.services.stop(plan.swap.unit)
+        return None
+    if journal.mark(Step.STOP_KUBELET) in {None, Mark.UNDONE}:
+        return None
+    look = reload_look.unavoidable(node)
+    node.services.mask(plan.swap.unit, look)
+    node.services.stop(plan.swap.unit)
+    return look.lost
 
 
 def _reason(error: Exception) -> Reason:

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.cluster import owner_changes
-from nodeupgrade.cluster.owner_changes import owner_change
+from nodeupgrade.cluster.owner_changes import owner_change, was_taken_back
+from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.node.verification.ended_pods import is_over
@@ -61,7 +62,7 @@ class Departures:
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
     """Divide differences by whether the kubelet may have caused them."""
-    judged = [(each, is_owners(plan, each, evidence.owners)) for each in found]
+    judged = [(each, is_owners(plan, now, each, evidence.owners)) for each in found]
     divided = _divided(
         (each for each, changed in judged if not changed),
         lambda difference: (
@@ -73,11 +74,27 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
     return replace(divided, changed=tuple(each for each, changed in judged if changed))
 
 
-def is_owners(plan: RunPlan, difference: Difference, evidence: owner_changes.Evidence) -> bool:
-    """Report whether the owner of the pod changed what is different."""
+def is_owners(plan: RunPlan, now: Inventory, difference: Difference, evidence: owner_changes.Evidence) -> bool:
+    """Report whether the owner of the pod changed what is different.
+
+    A change that was taken back counts only if a kubelet has acted on it: then it started a container with the hash of
+    another spec, and keeps that, the last that ended, beside the next.
+    """
     known = None if difference.container is None else plan.baseline.container(difference.container)
     name = None if known is None else known.name
-    return owner_change(plan.owned, evidence, difference.pod.uid, name) is not None
+    if owner_change(plan.owned, evidence, difference.pod.uid, name) is not None:
+        return True
+    return was_taken_back(plan.owned, evidence, difference.pod.uid, name) and any(
+        (c.pod.uid, c.name) == (difference.pod.uid, name)
+        and plan.baseline.container(c.id) is None
+        and c.hashes.container not in _planned_hashes(plan, c)
+        for c in now.containers
+    )
+
+
+def _planned_hashes(plan: RunPlan, container: ContainerInstance) -> frozenset[HashValue | None]:
+    same = (c for c in plan.containers if (c.pod.uid, c.name) == (container.pod.uid, container.name))
+    return frozenset(hashes.container for c in same for hashes in (c.before, c.after))
 
 
 def divide_without_kubelet(

@@ -21,6 +21,7 @@ class SimulatedFiles:
     Attributes:
         touched: when a file or directory was changed, if not long ago.
         sockets: paths of sockets, which are not on the disk.
+        links: what symbolic links say, which are not on the disk.
         odd: what is wrong with what lies at a path in place of a file.
     """
 
@@ -28,13 +29,14 @@ class SimulatedFiles:
         self.touched: dict[str, float] = {}
         self.sockets = {PLACES.address}
         self.odd: dict[str, str] = {}
+        self.links: dict[str, str] = {}
         self._disk = disk
         self._calls = calls
 
     def read(self, path: PurePosixPath, *, limit: int = LARGEST_READ) -> bytes | None:
         """The whole content; ``None`` if there is no such file."""
         self._calls.read(f"files.read {path}")
-        data = self._disk.get(str(path))
+        data = self._content(path)
         if data is not None and len(data) > limit:
             raise StepFailed(f"cannot read {path} because File too large")
         return data
@@ -59,7 +61,7 @@ class SimulatedFiles:
     def digest(self, path: PurePosixPath) -> Digest | None:
         """SHA-256 of the content; ``None`` if there is no such file."""
         self._calls.read(f"files.digest {path}")
-        data = self._disk.get(str(path))
+        data = self._content(path)
         return None if data is None else Digest(sha256(data).hexdigest())
 
     def size(self, path: PurePosixPath) -> int | None:
@@ -71,17 +73,19 @@ class SimulatedFiles:
     def stamp(self, path: PurePosixPath) -> str | None:
         """The content's checksum; ``None`` if there is no such file."""
         self._calls.read(f"files.stamp {path}")
-        data = self._disk.get(str(path))
+        data = self._content(path)
         return None if data is None else stamp_of(data)
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
         """Replace the file."""
         with self._calls.effect(f"files.write {path}"):
+            self._content(path)
             self._disk[str(path)] = data
 
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Copy the content."""
         with self._calls.effect(f"files.copy {target}"):
+            self._content(target)
             self._disk[str(target)] = self._required(source)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
@@ -93,12 +97,24 @@ class SimulatedFiles:
     def replace(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Move the content of ``source`` to ``target``."""
         with self._calls.effect(f"files.replace {target}"):
+            self._content(target)
             self._disk[str(target)] = self._required(source)
 
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file; no error if it does not exist."""
         with self._calls.effect(f"files.remove {path}"):
+            self._content(path)
             self._disk.pop(str(path), None)
+
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Move a directory; there is nothing else but files."""
+        if not self._is_directory(path):
+            return None
+        aside = path.with_name(f".{path.name}.nodeupgrade-aside")
+        with self._calls.effect(f"files.set_aside {path}"):
+            for name in [name for name in self._disk if name.startswith(f"{path}/")]:
+                self._disk[f"{aside}{name.removeprefix(str(path))}"] = self._disk.pop(name)
+        return aside
 
     def tidy(self, path: PurePosixPath) -> None:
         """Do nothing: each change happens completely or not at all, so nothing is left behind."""
@@ -117,6 +133,11 @@ class SimulatedFiles:
         """The path itself, if it is a file; there are no symbolic links here."""
         self._calls.read(f"files.real {path}")
         return path if str(path) in self._disk else None
+
+    def link(self, path: PurePosixPath) -> str | None:
+        """What ``links`` says."""
+        self._calls.read(f"files.link {path}")
+        return self.links.get(str(path))
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Long ago, unless it was touched."""
@@ -160,6 +181,11 @@ class SimulatedFiles:
 
     def _is_directory(self, path: PurePosixPath) -> bool:
         return any(name.startswith(f"{path}/") for name in self._disk)
+
+    def _content(self, path: PurePosixPath) -> bytes | None:
+        if self._is_directory(path):
+            raise StepFailed(f"cannot change or read {path} because it is a directory")
+        return self._disk.get(str(path))
 
     def _required(self, path: PurePosixPath) -> bytes:
         data = self._disk.get(str(path))

@@ -69,7 +69,7 @@ def test_a_new_file_has_its_own_mode_and_the_attributes_of_the_old_one(root: Pat
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"new", 0o640)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 
-    assert file_exchange.restore(node, plan.exchanged[0])
+    assert file_exchange.restore(node, plan.exchanged[0]) is None
     assert (at(root).read_bytes(), at(root).stat().st_mode & 0o7777) == (b"old", 0o600)
     assert os.getxattr(at(root), ATTRIBUTE) == b"kubelet_var_lib_t"
 

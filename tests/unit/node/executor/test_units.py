@@ -19,6 +19,7 @@ from nodeupgrade.node.plan.plan import ShieldPlan
 from nodeupgrade.node.rescue import script, timeouts
 from nodeupgrade.node.runtimes.description import TRANSIENT_UNITS
 from tests.builders.executor_plan import BUNDLE, BUNDLES, PLAN
+from tests.builders.looks import at_once
 from tests.doubles.node import SimulatedNode
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG
 
@@ -41,7 +42,7 @@ def node() -> SimulatedNode:
 
 
 def install(node: SimulatedNode) -> None:
-    units.install(node.ports.files, node.ports.services, BUNDLES, PLAN)
+    units.install(node.ports.files, node.ports.services, BUNDLES, PLAN, look=at_once)
 
 
 def remove(node: SimulatedNode) -> None:
@@ -164,9 +165,9 @@ def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
 def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:
     path = f"/run/systemd/system/{SHIELD}"
     before = dict(node.disk)
-    units.install(node.ports.files, node.ports.services, BUNDLES, replace(PLAN, shield=None))
+    units.install(node.ports.files, node.ports.services, BUNDLES, replace(PLAN, shield=None), look=at_once)
     assert path not in node.disk
-    units.install(node.ports.files, node.ports.services, BUNDLES, SHIELDED)
+    units.install(node.ports.files, node.ports.services, BUNDLES, SHIELDED, look=at_once)
     assert node.disk[path].decode() == units.shield_unit(BUNDLE, SHIELDED.shield or ShieldPlan(socket=""))
 
     remove(node)
@@ -178,7 +179,7 @@ def test_a_shield_that_was_killed_is_lowered_before_its_unit_is_removed(
     node: SimulatedNode, monkeypatch: pytest.MonkeyPatch, *, healed: bool
 ) -> None:
     """Without an unfinished run, a start of it lowers the shield and ends."""
-    units.install(node.ports.files, node.ports.services, BUNDLES, SHIELDED)
+    units.install(node.ports.files, node.ports.services, BUNDLES, SHIELDED, look=at_once)
     real = node.services.status
     result = "timeout"
 
@@ -253,7 +254,7 @@ def test_what_systemd_still_starts_our_way_remains_to_be_removed(node: Simulated
 
     for path in node.runtime.kind.tuning:
         node.ports.files.write(path, b"[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /x\n", mode=0o644)
-    node.ports.services.reload()
+    node.ports.services.reload(at_once)
     for path in node.runtime.kind.tuning:
         node.ports.files.remove(path)
 

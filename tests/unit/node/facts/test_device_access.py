@@ -42,6 +42,7 @@ def looked_at(
     nested: str = "",
     table: bytes = FILES["/proc/1/mountinfo"],
     more: Mapping[str, bytes] = {},
+    users: str = "user:[4026531837]",
 ) -> Surroundings:
     seen = known(readiness=readiness(cgroup_driver="systemd", cgroup_v2=v2))
     _, pid, unit = scope(seen)
@@ -58,6 +59,7 @@ def looked_at(
             **more,
         }
     )
+    host.files.links.update({"/proc/1/ns/user": "user:[4026531837]", f"/proc/{pid}/ns/user": users})
     allowed = () if policy == "auto" else ALLOWED
     host.services.scopes[unit] = UnitDevices(policy=policy, allowed=allowed, group=f"/{POD}/{unit}")
     return look_at_surroundings(host, seen)
@@ -155,3 +157,15 @@ def test_where_systemd_keeps_no_list_a_reload_takes_nothing() -> None:
 def test_a_list_that_is_not_understood_is_an_error_with_its_path() -> None:
     with pytest.raises(StepFailed, match=r"cannot read .*devices\.list: cannot read the device rule 'nonsense'"):
         fragile(v2=False, listed=b"c 1:3 rwm\nnonsense\n")
+
+
+@pytest.mark.parametrize("shown", [b"", DRIVER])
+def test_a_file_system_that_only_another_user_namespace_has_makes_no_gpu(shown: bytes) -> None:
+    """Whoever has a user namespace may mount a tmpfs there, at any place, with a file of any name in it."""
+    label, *_ = scope(known())
+    table = b"21 1 253:0 / / rw - ext4 /dev/vda1 rw\n" + shown
+    mount = b"500 499 0:99 /nvidia0 /dev/nvidia0 rw - tmpfs tmpfs rw\n"
+
+    found = fragile(v2=True, mounted=mount, table=table, users="user:[4026532000]")
+    assert found == ({label: ("c 195:0 rw",)} if shown else {})
+    assert fragile(v2=True, mounted=GPU, users="user:[4026532000]") == {label: ("c 195:0 rw",)}, "nobody can mount that"

@@ -19,6 +19,7 @@ from nodeupgrade.node.host.systemd.drop_ins import OWN_CHANGE
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.running_kubelet.kubelet import Answer, AsKubelet
 from tests.builders.executor_plan import BUNDLES, PLAN
+from tests.builders.looks import at_once
 from tests.doubles.node import SimulatedNode, pod_json
 
 UNIT = "kubelet.service"
@@ -140,7 +141,7 @@ def test_what_a_run_did_to_the_directory_of_drop_ins_is_left_out(node: Simulated
     node.disk[f"{place}/10-kubeadm.conf"] = b"[Service]\n"
     node.files.touched[str(place)] = others
     with changing(node, place, 4e9):
-        units.install(node.ports.files, node.ports.services, BUNDLES, PLAN)
+        units.install(node.ports.files, node.ports.services, BUNDLES, PLAN, look=at_once)
     with changing(node, place, 4e9 + 1):
         units.remove(node.ports.files, node.ports.services, UNIT, [])
     assert found() == others
@@ -149,7 +150,7 @@ def test_what_a_run_did_to_the_directory_of_drop_ins_is_left_out(node: Simulated
     assert found() == 4e9 + 2, "somebody else has changed it since"
 
     with changing(node, place, 4e9 + 3, gone=f"{place}/10-kubeadm.conf"):
-        units.install(node.ports.files, node.ports.services, BUNDLES, PLAN)
+        units.install(node.ports.files, node.ports.services, BUNDLES, PLAN, look=at_once)
     assert found() == 4e9 + 3, "somebody else has removed a drop-in meanwhile"
 
     node.disk[str(OWN_CHANGE)] = b"{"

@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 import pytest
 
+from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
 from tests.builders.rescue_rig import (
@@ -43,7 +44,8 @@ def rewritten(tmp_path: Path) -> Node:
 
 
 def test_it_brings_the_old_kubelet_back_once_the_executor_is_lost(node: Node) -> None:
-    node.look()
+    secrets = str(KUBELET_ENVIRONMENT.relative_to("/"))
+    node.write(secrets, "{}").look()
     node.look(after=ABSENT_SECONDS - 1)
     assert not node.started
     node.look(after=1)
@@ -54,6 +56,7 @@ def test_it_brings_the_old_kubelet_back_once_the_executor_is_lost(node: Node) ->
     assert node.calls[-1] == END
     assert [call for call in node.calls if "start kubelet" in call] == ["systemctl --no-block start kubelet.service"]
     assert not (node.root / LOOK).exists()
+    assert not (node.root / secrets).exists()
 
 
 def test_another_copy_of_the_program_goes_before_everything(rewritten: Node) -> None:
@@ -163,7 +166,7 @@ def test_a_kubelet_is_never_started_on_what_cannot_be_made_right(node: Node, fil
     assert not node.started
     assert node.fenced
     assert why in node.log.splitlines()[-1]
-    assert len(node.log.splitlines()) == 2, "it says so once"
+    assert len(node.log.splitlines()) == 3, "it says so once, and that systemd reads the fence"
     assert node.read("runs/rescue") == "begun\n"
     node.write(file, right).looks(1)
     assert old_again(node)
@@ -466,3 +469,78 @@ def test_a_directory_in_place_of_a_state_file_is_left_and_reported(node: Node, n
     assert f"{state} was left as it is" in node.log
     assert list(state.iterdir()) == []
     assert not list(node.root.rglob("*nodeupgrade-new"))
+
+
+@pytest.mark.parametrize("drop_in", [False, True])
+def test_systemd_reads_its_files_only_where_it_read_one_that_is_put_back(tmp_path: Path, *, drop_in: bool) -> None:
+    """That takes devices from containers of which it does not know."""
+    node = Node(tmp_path)
+    (tmp_path / "run/systemd/system/kubelet.service.d").mkdir(parents=True)
+    node.write("run/systemd/system/kubelet.service.d/zz-nodeupgrade-fence.conf", "")
+    if drop_in:
+        node.write("rescue.sh", node.read("rescue.sh").replace("reloads=''", "reloads=yes"))
+
+    node.looks(3)
+
+    assert old_again(node)
+    assert ("systemctl daemon-reload" in node.calls) == drop_in
+    assert ("systemd reads its files" in node.log) == drop_in
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+    (path / "theirs").touch()
+
+
+@pytest.mark.parametrize("put", [directory, os.mkfifo, lambda path: path.symlink_to("nowhere")])
+@pytest.mark.parametrize("name", ["exchanged-there", "exchanged-added", "arguments.conf", "program"])
+def test_what_is_no_file_in_place_of_one_of_ours_is_moved_aside_and_named(
+    node: Node, name: str, put: Callable[[Path], None]
+) -> None:
+    (node.root / name).unlink()
+    put(node.root / name)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    aside = node.root / f".{name}.nodeupgrade-aside"
+    assert aside.is_symlink() or aside.exists()
+    assert not aside.is_dir() or (aside / "theirs").exists()
+    assert f"was moved to {aside}" in node.log
+
+
+@pytest.mark.parametrize("put", [directory, os.mkfifo])
+def test_what_is_no_manifest_in_place_of_one_is_left_and_named(node: Node, put: Callable[[Path], None]) -> None:
+    """A kubelet leaves it out."""
+    (node.root / "pin").unlink()
+    put(node.root / "pin")
+
+    node.look().looks(1)
+
+    assert node.started
+    assert f"{node.root / 'pin'}, which is no file, was left as it is" in node.log
+
+
+def test_a_journal_that_cannot_be_read_is_not_one_that_is_gone(node: Node) -> None:
+    """Its file system may have been shut down by an error. Nobody but this script would look again."""
+    journal = node.root / "runs/journal"
+    content = journal.read_text()
+    journal.unlink()
+    journal.symlink_to(journal)
+
+    node.looks(3)
+
+    assert (node.root / LOOK).exists()
+    assert END not in node.calls
+    journal.unlink()
+    journal.write_text(content)
+    node.looks(3)
+    assert old_again(node), node.log
+
+
+def test_without_curl_a_kubelet_that_is_started_again_and_again_is_not_well(node: Node) -> None:
+    node.without_curl().write("pid", "4712").write("started", "0")
+    for _ in range(20):
+        node.write("started", str(int(float(node.read("uptime").split()[0])) * 1_000_000 + 1)).look(after=LOOK_SECONDS)
+
+    assert "bringing kubelet v1.30.14 back" in node.log

@@ -78,6 +78,9 @@ class FilesView(Protocol):
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of a regular file without symbolic links; ``None`` if the path leads to none."""
 
+    def link(self, path: PurePosixPath) -> str | None:
+        """Return what a symbolic link says; ``None`` if there is none."""
+
     def changed(self, path: PurePosixPath) -> float | None:
         """Return when a path last changed in any way, in seconds since 1970; ``None`` if it does not exist.
 
@@ -133,6 +136,13 @@ class Files(FilesView, Protocol):
 
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, if it exists."""
+
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Rename what lies at a path and is no regular file, such as a directory or a link, to a hidden name beside it.
+
+        Returns:
+            The new path; ``None`` if nothing was moved.
+        """
 
     def tidy(self, path: PurePosixPath) -> None:
         """Remove temporary files that an interrupted change of ``path`` left; the file itself is not touched."""

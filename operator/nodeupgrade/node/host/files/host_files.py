@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -21,6 +22,7 @@ from nodeupgrade.node.host.retries import translate_errors
 T = TypeVar("T")
 
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
+ASIDE = ".nodeupgrade-aside"
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
 
@@ -158,6 +160,17 @@ class HostFiles:
                 self.disk.unlink(target)
                 atomic.sync_directory(target.parent, self.disk)
 
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+        with translate_errors(f"cannot move aside what lies at {path}"):
+            target = self._unfollowed(path)
+            if not self._is_there(target) or atomic.is_regular(target, self.disk):
+                return None
+            names = (path.with_name(f".{path.name}{ASIDE}{number or ''}") for number in count())
+            aside = next(name for name in names if not self._is_there(target.with_name(name.name)))
+            self.disk.rename(target, target.with_name(aside.name))
+            atomic.sync_directory(target.parent, self.disk)
+            return aside
+
     def tidy(self, path: PurePosixPath) -> None:
         with translate_errors(f"cannot clean up beside {path}"):
             atomic.remove_leftover(self._changeable(path), disk=self.disk)
@@ -184,6 +197,15 @@ class HostFiles:
         with translate_errors(f"cannot follow {path}"):
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
             return self.on_node(resolved) if atomic.is_regular(resolved, self.disk) else None
+
+    def link(self, path: PurePosixPath) -> str | None:
+        with translate_errors(f"cannot read the link {path}"):
+            try:
+                return str(self.disk.readlink(self._unfollowed(path)))
+            except OSError as error:
+                if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EINVAL}:
+                    return None
+                raise
 
     def immutable(self, path: PurePosixPath) -> bool:
         """Report whether a file or directory is immutable or append-only; false without support in the filesystem."""
@@ -270,6 +292,14 @@ class HostFiles:
     def _unfollowed(self, path: PurePosixPath) -> Path:
         """Return a path of which the last part may be a link."""
         return resolve(self.root, path, follow_last=False, disk=self.disk)
+
+    def _is_there(self, path: Path) -> bool:
+        """Report whether anything is at a path, even a link that leads nowhere."""
+        try:
+            self.disk.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def _is_same(self, one: Path, other: Path) -> bool:
         if not atomic.exists(other, self.disk):

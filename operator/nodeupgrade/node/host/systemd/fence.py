@@ -26,18 +26,22 @@ class Fence:
         self._flag_file = root / flag(unit).relative_to("/")
         self._lifted_file = root / lifted(unit).relative_to("/")
 
-    def prepare(self) -> bool:
-        """Write the drop-in and the lifted flag file; report whether that needs a daemon-reload."""
+    def prepare(self) -> None:
+        """Write the lifted flag file, unless the flag is up."""
         if not self.up() and not self._lifted_file.exists():
             self._lifted_file.parent.mkdir(parents=True, exist_ok=True)
             self._lifted_file.touch()
-        if self._drop_in_file.exists() and self._drop_in_file.read_bytes() == self._text.encode():
-            return False
+
+    def written(self) -> bool:
+        """Report whether the drop-in is there."""
+        return self._drop_in_file.exists() and self._drop_in_file.read_bytes() == self._text.encode()
+
+    def write(self) -> None:
+        """Write the drop-in, which needs a daemon-reload."""
         self._drop_in_file.parent.mkdir(parents=True, exist_ok=True)
         new = self._drop_in_file.with_suffix(".new")
         new.write_text(self._text, encoding="ascii")
         new.replace(self._drop_in_file)
-        return True
 
     def up(self) -> bool:
         """Report whether the flag file exists. It takes effect once systemd has loaded the drop-in."""

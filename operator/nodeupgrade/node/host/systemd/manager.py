@@ -14,6 +14,7 @@ from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.host.systemd import properties
 from nodeupgrade.node.host.systemd.fence import Fence
 from nodeupgrade.node.host.systemd.loaded_settings import ReadFile, say_what_is_loaded
+from nodeupgrade.node.host.systemd.services import Look
 from nodeupgrade.node.host.systemd.systemctl import Systemctl
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
@@ -170,22 +171,27 @@ class SystemdManager:
         self._forget_failures(unit)
         self._systemctl.run("restart", unit)
 
-    def prepare_mask(self, unit: str) -> None:
+    def prepare_mask(self, unit: str, look: Look) -> None:
         """Make systemd load the fence without putting it up, which saves 0.1 s in mask()."""
+        fence = self._fence(unit)
         with translate_errors(f"cannot prepare the fence of {unit}"):
-            prepared = self._fence(unit).prepare()
-        if prepared or not self._holds_fence(unit, self._show(unit)):
-            self.reload()
-            shown = self._show(unit)
-            if not self._holds_fence(unit, shown):
-                raise StepFailed(
-                    f"cannot fence {unit} because systemd ignores the drop-in {self._fence(unit).drop_in} "
-                    f"(the unit is {shown.get('LoadState')}); look at: systemctl cat {unit}"
-                )
+            fence.prepare()
+            if fence.written() and self._holds_fence(unit, self._show(unit)):
+                return
+        look()  # before the write as well: a file that is not loaded would look like a foreign change of the unit
+        with translate_errors(f"cannot prepare the fence of {unit}"):
+            fence.write()
+        self.reload(look)
+        shown = self._show(unit)
+        if not self._holds_fence(unit, shown):
+            raise StepFailed(
+                f"cannot fence {unit} because systemd ignores the drop-in {fence.drop_in} "
+                f"(the unit is {shown.get('LoadState')}); look at: systemctl cat {unit}"
+            )
 
-    def mask(self, unit: str) -> None:
+    def mask(self, unit: str, look: Look) -> None:
         """Put up the fence. A running unit keeps running, but is not restarted when it ends."""
-        self.prepare_mask(unit)
+        self.prepare_mask(unit, look)
         with translate_errors(f"cannot fence {unit}"):
             self._fence(unit).put_up()
 
@@ -207,8 +213,9 @@ class SystemdManager:
         logged = lines(self._systemctl.journal(invocation, LOG_LINES))
         return tuple(filter(None, logged)) if len(logged) < LOG_LINES else ()
 
-    def reload(self) -> None:
-        """Run daemon-reload. It takes 0.1 s, so avoid it while no kubelet runs."""
+    def reload(self, look: Look) -> None:
+        """Run daemon-reload directly after a look. It takes 0.1 s, so avoid it while no kubelet runs."""
+        look()
         self._systemctl.run("daemon-reload")
 
     def _needs_reload(self, unit: UnitStatus, shown: Mapping[str, str]) -> bool:

@@ -1,10 +1,16 @@
 """The ports to the service manager (systemd) of one node."""
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeAlias
 
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd.units import UnitStatus
+
+Look: TypeAlias = Callable[[], None]
+"""The last look before a ``daemon-reload``, which takes from containers what systemd does not know of.
+
+It raises StepFailed where that must not happen. See facts/device_access.py.
+"""
 
 
 class ServicesView(Protocol):
@@ -48,11 +54,11 @@ class ServiceManager(ServicesView, Protocol):
     def restart(self, unit: str) -> None:
         """Restart a unit, after resetting its failures, and wait for the job to finish."""
 
-    def prepare_mask(self, unit: str) -> None:
-        """Do the slow part of mask() ahead of time; the unit can still be started."""
+    def prepare_mask(self, unit: str, look: Look) -> None:
+        """Do the slow part of mask() ahead of time, with a reload() if necessary; the unit can still be started."""
 
-    def mask(self, unit: str) -> None:
-        """Keep the unit from starting until unmask() or a reboot."""
+    def mask(self, unit: str, look: Look) -> None:
+        """Keep the unit from starting until unmask() or a reboot; with a reload() if prepare_mask() has no effect."""
 
     def unmask(self, unit: str) -> None:
         """Allow the unit to start again; an administrator's mask and the effect of prepare_mask() stay."""
@@ -66,5 +72,5 @@ class ServiceManager(ServicesView, Protocol):
         Empty if the log is not available as a whole.
         """
 
-    def reload(self) -> None:
-        """Make systemd reload unit files."""
+    def reload(self, look: Look) -> None:
+        """Make systemd reload unit files, directly after a look; if that fails, nothing happens."""

@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.facts.device_access import require_harmless_reload
+from nodeupgrade.node.facts.device_access import Harmless, require_harmless_reload
 from nodeupgrade.node.host.packages.dpkg_database import HELD, Selection
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -120,9 +120,9 @@ class ArmDeadMan(StepActions):
         write_script(node, plan)
         node.services.start(DEAD_MAN_TIMER)
         node.services.start(script.TIMER)
-        require_harmless_reload(node.files, node.services)  # the shield's start took a while
-        restart_tuning.apply_tuning(node, plan)
-        node.services.prepare_mask(plan.swap.unit)
+        look = Harmless.by_now(node.files, node.services)
+        restart_tuning.apply_tuning(node, plan, look)
+        node.services.prepare_mask(plan.swap.unit, look)
         _require_units(node)
         require_stops_as_planned(node, plan)
         require_cgroups_as_planned(node, plan)

@@ -8,21 +8,18 @@ from nodeupgrade.api.json import JsonValue, render_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.facts.device_access import require_still_harmless
 from nodeupgrade.node.failpoints.failpoints import FIRST_EXCHANGED, FIRST_PUT_BACK
 from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.plan.derived_uids import RECORD
-from nodeupgrade.node.plan.exchanged_files import is_drop_in
+from nodeupgrade.node.plan.derived_uids import RECORD, OwnUid, OwnUids
+from nodeupgrade.node.plan.exchanged_files import exchanges_drop_in
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import file_exchange, kubelet_state
+from nodeupgrade.node.run import file_exchange, kubelet_state, reload_look
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
 DROP_IN_MODE = 0o644
-DEVICES = "devices"
-"""Where the record of the kubelet's stop has what a harmless reload rests on, beside paths of state files."""
 
 
 class SaveState(StepActions):
@@ -60,7 +57,7 @@ class PinStaticPods(StepActions):
         Fail if one was changed and still describes the same pod: without the UID, the new kubelet would replace that.
         """
         if _adds(plan):
-            node.files.write(RECORD, render_record(plan.own_uids))
+            node.files.write(RECORD, render_record(_own_uids(plan)))
         for pin in plan.pins:
             path = PurePosixPath(pin.path)
             now = node.files.read(path)
@@ -97,6 +94,23 @@ class PinStaticPods(StepActions):
         return "; ".join(left) or None
 
 
+def _own_uids(plan: RunPlan) -> OwnUids:
+    """Return what is known once the run is over: the old kubelet computed the UIDs that the run writes down."""
+    known = {own.path: own for own in plan.own_uids.known} | {
+        pin.path: OwnUid(
+            node=plan.node,
+            path=pin.path,
+            manifest=pin.before,
+            uid=pin.uid,
+            version=plan.from_version,
+            gates=plan.gates,
+        )
+        for pin in plan.pins
+        if not pin.removes
+    }
+    return OwnUids(known=tuple(known.values()))
+
+
 def _adds(plan: RunPlan) -> bool:
     return any(not pin.removes for pin in plan.pins)
 
@@ -110,8 +124,8 @@ class SwapFiles(StepActions):
 
     def prepare(self, node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         """Return the digest of each file as it is now; ``undo`` uses the plan's."""
-        if _is_reload_needed(plan):
-            _require_harmless(node)
+        if exchanges_drop_in(plan):
+            reload_look.harmless(node)()
         return {file.path: file_exchange.digest(node, file.path) for file in plan.exchanged}
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
@@ -119,43 +133,24 @@ class SwapFiles(StepActions):
         for file in plan.exchanged:
             file_exchange.install(node, file)
             node.failpoint(FIRST_EXCHANGED)
-        if _is_reload_needed(plan):
-            node.services.reload()
+        if exchanges_drop_in(plan):
+            node.services.reload(reload_look.harmless(node))
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
-        """Restore the old files where ours are; leave and report a file that was changed since."""
-        foreign = []
+        """Restore the old files where ours are; report what is not ours."""
+        said = list[str | None]()
         for file in reversed(plan.exchanged):
-            if not file_exchange.restore(node, file):
-                foreign.append(file.path)
+            said.append(file_exchange.restore(node, file))
             node.failpoint(FIRST_PUT_BACK)
-        lost = _reload_anyway(node) if _is_reload_needed(plan) else None
-        left = f"not restored, since changed during the run: {', '.join(foreign)}" if foreign else None
-        return "; ".join(filter(None, (left, lost))) or None
+        said.append(_reload_anyway(node) if exchanges_drop_in(plan) else None)
+        return "; ".join(filter(None, said)) or None
 
 
 def _reload_anyway(node: Node) -> str | None:
     """Make systemd load the old kubelet's files, and report the device that this takes: no node stays without one."""
-    lost = None
-    try:
-        _require_harmless(node)
-    except StepFailed as error:
-        lost = f"systemd had to load the old kubelet's files: {error}"
-    node.services.reload()
-    return lost
-
-
-def reloads_without_kubelet(plan: RunPlan) -> bool:
-    """Report whether systemd has to read files that are exchanged once the kubelet is stopped."""
-    return plan.swap.arguments is not None or _is_reload_needed(plan)
-
-
-def _require_harmless(node: Node) -> None:
-    require_still_harmless(node.files, node.services, (node.recorded(Step.STOP_KUBELET) or {}).get(DEVICES))
-
-
-def _is_reload_needed(plan: RunPlan) -> bool:
-    return any(is_drop_in(file.path) for file in plan.exchanged)  # systemd reads it
+    look = reload_look.unavoidable(node)
+    node.services.reload(look)
+    return look.lost
 
 
 class SetArguments(StepActions):
@@ -165,21 +160,22 @@ class SetArguments(StepActions):
         """Return what is at the drop-in's path now, usually nothing."""
         if (arguments := plan.swap.arguments) is None:
             return {}
-        _require_harmless(node)
+        reload_look.harmless(node)()
         return _read_contents(node, [PurePosixPath(arguments.path)])
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Write the drop-in and make systemd load it."""
         if (arguments := plan.swap.arguments) is not None:
             node.files.write(PurePosixPath(arguments.path), arguments.content, mode=DROP_IN_MODE)
-            node.services.reload()
+            node.services.reload(reload_look.harmless(node))
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Restore or remove the drop-in."""
         if plan.swap.arguments is None:
             return None
+        aside = file_exchange.set_aside(node, PurePosixPath(plan.swap.arguments.path))
         _restore_contents(node, payload)
-        return _reload_anyway(node)
+        return "; ".join(filter(None, (aside, _reload_anyway(node)))) or None
 
 
 def _read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:

@@ -12,8 +12,16 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.facts.device_access import found_harmless
 from nodeupgrade.node.failpoints.failpoints import FENCED, KUBELET_STARTED, LOOKED
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import inventory_comparison, kubelet_state, shield_use, start_preconditions
+from nodeupgrade.node.run import (
+    file_exchange,
+    inventory_comparison,
+    kubelet_state,
+    reload_look,
+    shield_use,
+    start_preconditions,
+)
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Watch
 from nodeupgrade.node.run.kubelet_health import OLD_KUBELET_START_SECONDS, wait_until_healthy
 from nodeupgrade.node.run.kubelet_log import last_errors, read_log
@@ -23,7 +31,6 @@ from nodeupgrade.node.run.start_preconditions import require_digest
 from nodeupgrade.node.run.started_program import ProgramWatch
 from nodeupgrade.node.run.static_pod_recreation import are_recreated
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
-from nodeupgrade.node.run.steps.files import DEVICES, reloads_without_kubelet
 
 FIRST_LOOK_SECONDS = 0.5
 """A kubelet takes a third of a second to start and harms nothing before, and a look would slow its start."""
@@ -43,15 +50,19 @@ class StopKubelet(StepActions):
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
         saved = kubelet_state.save(node, plan, {})
-        return saved | {DEVICES: found_harmless(node.files, node.services)} if reloads_without_kubelet(plan) else saved
+        return (
+            saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
+            if reloads_without_kubelet(plan)
+            else saved
+        )
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Fence before stopping, so that no automatic restart can happen in between."""
-        node.services.mask(plan.swap.unit)
+        node.services.mask(plan.swap.unit, reload_look.harmless(node))
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> None:
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start the old kubelet again; everything that it reads has been restored.
 
         If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the old
@@ -66,7 +77,7 @@ class StopKubelet(StepActions):
             running.confirm()
         except StepFailed as error:
             if error.reason is Reason.DIGEST_MISMATCH:
-                self.do(node, plan, payload)
+                _fence_and_stop(node, plan)
             raise
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
@@ -96,9 +107,11 @@ class SwapBinary(StepActions):
             node.files.replace(PurePosixPath(swap.path), backup)  # somebody has removed it
         node.files.replace(PurePosixPath(swap.staged), PurePosixPath(swap.path))
 
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Put the backup in place."""
+        aside = file_exchange.set_aside(node, PurePosixPath(plan.swap.path))
         node.files.replace(PurePosixPath(plan.swap.backup), PurePosixPath(plan.swap.path))
+        return aside
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the program in place is the new one."""
@@ -130,10 +143,9 @@ class StartKubelet(StepActions):
         wait_until_healthy(node, plan.swap.unit, seconds, forgiving=False, watch=look)
         running.confirm()
 
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Fence and stop the new kubelet, before the files that it reads are restored."""
-        node.services.mask(plan.swap.unit)
-        node.services.stop(plan.swap.unit)
+        return _fence_and_stop(node, plan)
 
 
 class AwaitNodeStatus(StepActions):
@@ -212,6 +224,26 @@ class KubeletWatch:
             why = f"the kubelet failed {self.unhealthy} health checks in a row"
             raise StepFailed(why, reason=Reason.VERIFICATION_FAILED)
         self._next += LOOK_AT_KUBELET_SECONDS
+
+
+def _fence_and_stop(node: Node, plan: RunPlan) -> str | None:
+    """Fence and stop a kubelet that must not run on.
+
+    Where its fence was removed, and making it again would take a device from a container, it is stopped without one: a
+    device is lost for certain, and a kubelet that is stopped is started by systemd or somebody only perhaps.
+
+    Returns:
+        Why there is no fence.
+    """
+    unfenced = None
+    try:
+        node.services.mask(plan.swap.unit, reload_look.harmless(node))
+    except StepFailed as error:
+        if error.reason is not Reason.DEVICES_WOULD_BE_LOST:
+            raise
+        unfenced = f"the kubelet was stopped without a fence: {error}"
+    node.services.stop(plan.swap.unit)
+    return unfenced
 
 
 def _waits(node: Node, plan: RunPlan) -> bool:

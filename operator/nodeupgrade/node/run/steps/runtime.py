@@ -17,6 +17,8 @@ from nodeupgrade.node.run import (
     inventory_comparison,
     newcomers,
     plan_amendment,
+    reload_look,
+    restart_tuning,
     start_preconditions,
 )
 from nodeupgrade.node.run.inventory_comparison import require_planned
@@ -83,6 +85,7 @@ class RewriteHashes(StepActions):
         cannot be restored is named, and does not keep the node without a kubelet: the shield guards it (see
         docs/decisions/runtimes.md).
         """
+        look = reload_look.unavoidable(node)
         start_preconditions.require_startable(node, plan)
         node.runtime.wait_until_answering(plan.limits.runtime_restart)
         planned = {c.id: c for c in plan.containers}
@@ -93,8 +96,11 @@ class RewriteHashes(StepActions):
             if not hash_restoring.store_hash(node, container.id, before, instead_of=container.hashes.container):
                 known[container.pod.uid, container.name] = container.label
         restored, doubtful = newcomers.restore_hashes(node, plan)
+        for each in restored:
+            known.pop((each.pod, each.name), None)
         hashes = {key: value for key, value in _hashes(plan, restored).items() if key not in known}
         if _serves_another_era(node, hashes):
+            restart_tuning.restore_tuning(node, plan, look)
             start_preconditions.require_runtime_as_planned(node, plan)
             node.services.restart(plan.runtime_unit)
             node.runtime.wait_until_answering(plan.limits.runtime_restart)
@@ -102,7 +108,7 @@ class RewriteHashes(StepActions):
                 raise StepFailed(
                     f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
                 )
-        return _unrestored(sorted(known.values()), doubtful)
+        return "; ".join(filter(None, (_unrestored(sorted(known.values()), doubtful), look.lost))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether every stored hash is the planned one."""
@@ -143,8 +149,14 @@ def _serves_another_era(node: Node, hashes: Hashes) -> bool:
 
 
 def _hashes(plan: RunPlan, restored: Iterable[AwaitedContainer] = ()) -> Hashes:
-    begun = {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in (*plan.awaited, *restored)}
-    return begun | {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
+    planned = {(c.pod.uid, c.name): (c.before, c.after.container) for c in plan.rewrites()}
+    return _begun(plan.awaited) | planned | _begun(restored)
+
+
+def _begun(
+    containers: Iterable[AwaitedContainer],
+) -> dict[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]:
+    return {(c.pod, c.name): (StoredHashes(container=c.before), c.after) for c in containers}
 
 
 class RestartRuntime(StepActions):

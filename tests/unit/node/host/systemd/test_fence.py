@@ -27,6 +27,7 @@ def test_it_is_put_up_again_where_no_inode_is_left(tmp_path: Path) -> None:
     try:
         fence = Fence("kubelet.service", tmp_path)
         fence.prepare()
+        fence.write()
         fence.put_up()
         fence.take_down()
         with contextlib.suppress(OSError):
@@ -35,7 +36,8 @@ def test_it_is_put_up_again_where_no_inode_is_left(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="No space left"):
             (run / "another").touch()
 
-        assert fence.prepare() is False
+        fence.prepare()
+        assert fence.written()
         fence.put_up()
         assert fence.up()
     finally:
@@ -44,11 +46,13 @@ def test_it_is_put_up_again_where_no_inode_is_left(tmp_path: Path) -> None:
 
 def test_it_is_made_again_where_somebody_has_removed_everything(tmp_path: Path) -> None:
     fence = Fence("kubelet.service", tmp_path)
-    assert fence.prepare()
+    fence.prepare()
+    fence.write()
     fence.put_up()
     (tmp_path / flag("kubelet.service").relative_to("/")).unlink()
 
-    assert fence.prepare() is False
+    fence.prepare()
+    assert fence.written()
     fence.put_up()
     assert fence.up()
     fence.take_down()

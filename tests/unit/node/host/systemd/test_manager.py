@@ -10,6 +10,7 @@ from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd import systemctl
 from nodeupgrade.node.host.systemd.fence import Fence
 from nodeupgrade.node.host.systemd.manager import LOG_LINES, SystemdManager, output_of
+from tests.builders.looks import at_once
 from tests.builders.systemd_output import KUBEADM, shown_command
 
 
@@ -135,12 +136,12 @@ def test_nothing_is_killed_twice(tmp_path: Path) -> None:
 def test_a_systemd_that_stays_away_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systemctl, "SILENT_SECONDS", 0.5)
     with pytest.raises(StepFailed, match="disconnected from message bus"):
-        SystemdManager(prefix=fake(tmp_path, f'echo "{REEXECUTED}" >&2; exit 1')).reload()
+        SystemdManager(prefix=fake(tmp_path, f'echo "{REEXECUTED}" >&2; exit 1')).reload(at_once)
 
 
 def test_a_missing_systemctl_is_said_to_be_missing() -> None:
     with pytest.raises(StepFailed, match="cannot run systemctl"):
-        SystemdManager(prefix=("/nowhere/chroot",)).reload()
+        SystemdManager(prefix=("/nowhere/chroot",)).reload(at_once)
 
 
 def test_a_unit_that_comes_back_was_not_stopped(tmp_path: Path) -> None:
@@ -167,7 +168,7 @@ def test_a_fence_that_systemd_ignores_is_no_fence(tmp_path: Path) -> None:
         prefix=fake(tmp_path, 'test "$1" = daemon-reload || echo LoadState=loaded'), root=tmp_path
     )
     with pytest.raises(StepFailed, match="ignores the drop-in"):
-        services.mask("x.service")
+        services.mask("x.service", at_once)
     assert not Fence("x.service", tmp_path).up()
 
 

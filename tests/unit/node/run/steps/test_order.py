@@ -8,12 +8,13 @@ from tests.builders.planned_run import WORK, planned
 from tests.doubles.node import SimulatedNode
 from tests.doubles.node.kubelet import STATE
 from tests.doubles.node.planning import BACKUP
+from tests.doubles.node.services import FENCE_DROP_IN
 
 
 def state(node: SimulatedNode) -> dict[str, object]:
     """What a step may change and has to put back; the runtime serves what is stored after its next restart."""
     return {
-        "disk": {path: data for path, data in node.disk.items() if path not in {BACKUP, STATE}},
+        "disk": {path: data for path, data in node.disk.items() if path not in {BACKUP, STATE, FENCE_DROP_IN}},
         "hashes": {container: stored.hashes for container, stored in node.runtime.containers.items()},
         "fenced": node.services.unit.fenced,
         "arguments": node.services.unit.arguments,
