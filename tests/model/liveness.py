@@ -41,6 +41,7 @@ def awaits_a_person(state: State, upgrade: Json) -> bool:
     others = [t for t in state.all("nodeupgradetasks") if t["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]]
     return any(
         (task["spec"].get("verdict") or {}).get("outcome") == "RollbackFailed"
+        or (task.get("status") or {}).get("phase") == TaskPhase.ROLLBACK_FAILED
         or (
             task["spec"]["upgradeRef"]["uid"] not in present
             and task["spec"]["action"] not in {"Wait", "Release"}
