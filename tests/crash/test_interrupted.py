@@ -25,6 +25,7 @@ CLEAN_UP = {
         "files.remove /usr/bin/.kubelet.staged",
         f"files.remove {script.SCRIPT}",
         f"files.remove {script.LOOK}",
+        f"files.remove {script.KUBELET_ENVIRONMENT}",
     ),
     *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),
     *(f"files.remove {path}" for path in volatile_files(RunId("run-1"))),
