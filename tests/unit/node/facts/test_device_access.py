@@ -262,7 +262,7 @@ def test_a_specification_that_is_not_understood_is_refused_by_name(spec: bytes) 
     assert refused.value.reason is Reason.DEVICES_WOULD_BE_LOST
 
 
-def test_a_specification_is_read_once_and_not_while_no_kubelet_runs() -> None:
+def test_a_specification_that_was_read_is_not_read_again_while_no_kubelet_runs() -> None:
     """It does not change as long as the scope is there; a pod may make it megabytes large, by its environment."""
     host = Host(files={**FILES, str(SPEC): specified(), f"{GROUPS}/{POD}/{UNIT}/cgroup.procs": b"77\n"})
     host.services.scopes[UNIT] = UnitDevices(policy="strict", allowed=KNOWN_BY_DEFAULT, group=f"/{POD}/{UNIT}")
