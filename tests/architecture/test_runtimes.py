@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nodeupgrade.api.runtimes import SupportedRuntime, supported_runtimes
+from nodeupgrade.api.runtimes import BUNDLES, SupportedRuntime, supported_runtimes
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.runtimes.supported import RUNTIMES, runtime_named
 from tests.contract.node.conftest import REAL_RUNTIMES
@@ -66,6 +66,7 @@ def test_every_supported_runtime_has_an_adapter_and_is_in_the_contract_suite() -
     kinds = [adapter.kind.name for adapter in RUNTIMES]
 
     assert kinds == list(SupportedRuntime)
+    assert list(BUNDLES) == kinds
     assert list(SupportedRuntime) == REAL_RUNTIMES
     assert [runtime_named(name) for name in SupportedRuntime] == list(RUNTIMES)
 

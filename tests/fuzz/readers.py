@@ -27,7 +27,14 @@ from nodeupgrade.node.agent.guard_trials import node_trial
 from nodeupgrade.node.bundle.store import read_manifest
 from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of
 from nodeupgrade.node.facts.device_access import device_access
-from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, lost_by_reload, rules_of
+from nodeupgrade.node.host.device_rules import (
+    DeviceNames,
+    DeviceRule,
+    UnitDevices,
+    lost_by_reload,
+    rules_of,
+    rules_of_spec,
+)
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
@@ -348,7 +355,18 @@ def devices_of_scopes(data: bytes, place: Path) -> object:
     return found, device_access(HostFiles(place), seen.services, Inventory())
 
 
+def devices_of_a_specification(data: bytes, _: Path) -> object:
+    return rules_of_spec(data)
+
+
 READERS = (
+    Reader(
+        module="node.host.device_rules",
+        what="specification of a container",
+        errors=(ValueError,),
+        valid=(b'{"linux": {"resources": {"devices": [{"allow": true, "type": "c", "major": 195, "access": "rw"}]}}}',),
+        reads=(devices_of_a_specification,),
+    ),
     Reader(
         module="node.host.device_rules",
         what="devices of a container",

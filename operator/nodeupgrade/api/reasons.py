@@ -132,7 +132,7 @@ class Reason(StrEnum):
         "keep the node's cgroup settings as they are")
     DEVICES_WOULD_BE_LOST = ("DevicesWouldBeLost",
         "a running container may use devices that systemd does not know of, and a daemon-reload would take them away",
-        "have NVIDIA's container toolkit use CDI instead of its legacy hook, then recreate the container")
+        "use CDI, not NVIDIA's legacy hook, and runc 1.1.7 or later, or symlinks in /dev/char; recreate the container")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",
         "wait; the node is examined three more times automatically; after that, retry")
     UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager",

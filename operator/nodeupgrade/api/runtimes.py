@@ -20,6 +20,17 @@ TREATMENTS: Mapping[str, str] = {
 """What a run does to a runtime; that its adapter does just that is ensured by a test."""
 
 
+BUNDLES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    SupportedRuntime.CONTAINERD: (("/run/containerd/io.containerd.runtime.v2.task/k8s.io", ""),),
+    SupportedRuntime.DOCKER: (
+        ("/run/containerd/io.containerd.runtime.v2.task/moby", ""),
+        ("/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby", ""),
+    ),
+    SupportedRuntime.CRIO: (("/run/containers/storage/overlay-containers", "userdata"),),
+}
+"""Where a runtime keeps the OCI specification of a container by default: what is above and below its ID."""
+
+
 def treatment(name: str) -> str:
     """Return what a run does to a runtime of that name, for messages."""
     return TREATMENTS.get(name, "not supported")

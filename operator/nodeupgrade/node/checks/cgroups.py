@@ -112,7 +112,8 @@ def devices_outlast_a_reload(facts: NodeFacts) -> Iterator[Found]:
     """Containers keep their devices through a ``systemctl daemon-reload``, which every run does.
 
     Where systemd manages cgroups, it then allows every container again just the devices that it was told of when the
-    container started. What was added without it, as the legacy hook of NVIDIA's container toolkit adds GPUs, is lost.
+    container started. What was added without it, as the legacy hook of NVIDIA's container toolkit adds GPUs, is lost,
+    and so is what runc 1.1.3 to 1.1.6 did not tell it of.
     """
     for container, lost in facts.around.fragile_devices.items():
         yield container, f"systemd does not know of its devices {', '.join(lost)}: a daemon-reload takes them away"

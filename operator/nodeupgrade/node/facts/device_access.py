@@ -12,6 +12,7 @@ from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import PodCgroups
+from nodeupgrade.node.facts.oci_specs import Specifications
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
 from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
 from nodeupgrade.node.host.files.mounts import Mount, mounts
@@ -41,6 +42,8 @@ _TUN, _TUN_FILE = DeviceRule("c", 10, 200), PurePosixPath("/dev/char/10:200")
 """/dev/net/tun, which every container may use. systemd knows nothing of it while its module is not loaded, by which
 udev makes the file: before systemd 240, or where runc checks for the file (runc#3554). Nobody uses it until then.
 """
+_CONSOLE = DeviceRule("c", 5, 1)
+"""The node's console, which some runtimes allow to every container, each of which has a terminal in its place."""
 _VOLUME = "/volumes/kubernetes.io~"
 """In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
 
@@ -76,7 +79,7 @@ class Scope(NamedTuple):
     unit: str
     path: PurePosixPath  # of the kernel's list of its devices; on cgroup v2, where there is none, of the cgroup
     rules: tuple[DeviceRule, ...]  # what it may use; on cgroup v2, the GPUs that are mounted in it
-    lost: tuple[DeviceRule, ...]  # those of them that a reload takes
+    lost: tuple[DeviceRule, ...]  # what a reload takes; on cgroup v2 also of what its runtime was told
 
 
 def device_access(files: FilesView, services: ServicesView, inventory: Inventory) -> DeviceAccess:
@@ -202,8 +205,8 @@ def _require_nothing_lost(scope: Scope) -> None:
 def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
     """Yield the scopes whose devices systemd limits.
 
-    Cgroup v1 says what a container may use. On cgroup v2 no file does, so GPUs count that are mounted in a container,
-    as the legacy hook of NVIDIA's container toolkit does.
+    Cgroup v1 says what a container may use. On cgroup v2 no file does, so the container's OCI specification counts, as
+    do GPUs that are mounted in it, which the legacy hook of NVIDIA's container toolkit does.
     """
     known = services.devices()
     if not known:
@@ -212,18 +215,33 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
     points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
     mounted = NodeMounts.of(table)
     hierarchy, names = next(points, None), _names(files, services, known)
-    unused = {_TUN} if files.entry(_TUN_FILE) is None else set[DeviceRule]()
+    unused = {_CONSOLE, _TUN} if files.entry(_TUN_FILE) is None else {_CONSOLE}
+    specifications = Specifications.of(files, table) if hierarchy is None else None
     for unit, devices in known.items():
         group = devices.group.lstrip("/")
         if not group or not devices.limited:
             continue
         path = UNIFIED / group if hierarchy is None else hierarchy / group / DEVICES_LIST
         rules = _usable(files, path, mounted)
-        yield Scope(unit, path, rules, lost_by_reload(tuple(r for r in rules if r not in unused), devices, names))
+        told = () if specifications is None else _told(specifications, unit, path)
+        used = tuple(rule for rule in dict.fromkeys((*rules, *told)) if rule not in unused)
+        yield Scope(unit, path, rules, lost_by_reload(used, devices, names))
 
 
 def _usable(files: FilesView, path: PurePosixPath, mounted: NodeMounts) -> tuple[DeviceRule, ...]:
     return _granted(files, path) if path.name == DEVICES_LIST else tuple(_mounted_gpus(files, path, mounted))
+
+
+def _told(specifications: Specifications, unit: str, group: PurePosixPath) -> tuple[DeviceRule, ...]:
+    """Return what the runtime of a container was told that it may use."""
+    try:
+        return specifications.devices(unit)
+    except (LookupError, ValueError, StepFailed) as error:
+        if _process(specifications.files, group) is None:  # it has ended
+            return ()
+        raise StepFailed(
+            f"cannot tell which devices {unit} may use: {error}", reason=Reason.DEVICES_WOULD_BE_LOST
+        ) from error
 
 
 def _label(inventory: Inventory, unit: str) -> str:

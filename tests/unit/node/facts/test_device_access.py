@@ -1,12 +1,16 @@
 """Devices that running containers may use, and systemd does not know of."""
 
+import json
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
+from nodeupgrade.node.facts.device_access import found_harmless, require_still_harmless
 from nodeupgrade.node.facts.surroundings import look_at_surroundings
 from nodeupgrade.node.host.device_rules import UnitDevices
 from tests.builders.sound import readiness
@@ -169,3 +173,100 @@ def test_a_file_system_that_only_another_user_namespace_has_makes_no_gpu(shown: 
     found = fragile(v2=True, mounted=mount, table=table, users="user:[4026532000]")
     assert found == ({label: ("c 195:0 rw",)} if shown else {})
     assert fragile(v2=True, mounted=GPU, users="user:[4026532000]") == {label: ("c 195:0 rw",)}, "nobody can mount that"
+
+
+ID = "c0ffee00" * 8
+UNIT = f"cri-containerd-{ID}.scope"
+SPEC = PurePosixPath("/run/containerd/io.containerd.runtime.v2.task/k8s.io", ID, "config.json")
+GPU_RULE = {"allow": True, "type": "c", "major": 195, "minor": 0, "access": "rw"}
+BY_DEFAULT = (
+    {"allow": False, "access": "rwm"},
+    *({"allow": True, "type": "c", "major": 1, "minor": each, "access": "rwm"} for each in (3, 5, 7, 8, 9)),
+    *({"allow": True, "type": "c", "major": 5, "minor": each, "access": "rwm"} for each in (0, 1, 2)),
+    {"allow": True, "type": "c", "major": 136, "access": "rwm"},
+    {"allow": True, "type": "c", "major": 10, "minor": 200, "access": "rwm"},
+    {"allow": True, "type": "c", "access": "m"},
+    {"allow": True, "type": "b", "access": "m"},
+)
+WITHOUT_CONSOLE = ("1:3", "1:5", "1:7", "1:8", "1:9", "5:0", "5:2", "10:200")
+KNOWN_BY_DEFAULT = (*(f"/dev/char/{each} rwm" for each in WITHOUT_CONSOLE), "char-136 rwm", "char-* m", "block-* m")
+
+
+def specified(*rules: Any) -> bytes:
+    return json.dumps({"linux": {"resources": {"devices": [*BY_DEFAULT, *rules]}}}).encode()
+
+
+def told(
+    spec: bytes | None,
+    *allowed: str,
+    at: PurePosixPath = SPEC,
+    table: bytes = FILES["/proc/1/mountinfo"],
+    process: bytes = b"77\n",
+) -> dict[str, tuple[str, ...]]:
+    """Return what is lost by a container on cgroup v2 of whose devices systemd was told these."""
+    seen = known(readiness=readiness(cgroup_driver="systemd", cgroup_v2=True))
+    there = {} if spec is None else {str(at): spec}
+    host = Host(files={**FILES, "/proc/1/mountinfo": table, f"{GROUPS}/{POD}/{UNIT}/cgroup.procs": process, **there})
+    host.services.scopes[UNIT] = UnitDevices(
+        policy="strict", allowed=(*KNOWN_BY_DEFAULT, *allowed), group=f"/{POD}/{UNIT}"
+    )
+    return dict(look_at_surroundings(host, seen).fragile_devices)
+
+
+def test_on_v2_a_device_of_the_specification_counts_that_systemd_was_not_told_of() -> None:
+    """With CDI nothing is mounted, and runc 1.1.3 to 1.1.6 tells nothing of a device without a link in /dev/char."""
+    assert told(specified(GPU_RULE)) == {UNIT: ("c 195:0 rw",)}
+    assert told(specified(GPU_RULE), "/dev/char/195:0 rw") == {}
+    assert told(specified(GPU_RULE), "char-195 rw") == {}
+    assert told(specified()) == {}
+
+
+@pytest.mark.parametrize(
+    "bundles",
+    [
+        "/run/containerd/io.containerd.runtime.v2.task/moby/{}",
+        "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby/{}",
+        "/run/containers/storage/overlay-containers/{}/userdata",
+    ],
+)
+def test_the_specification_is_found_where_runtimes_keep_it(bundles: str) -> None:
+    assert told(specified(GPU_RULE), at=PurePosixPath(bundles.format(ID), "config.json")) == {UNIT: ("c 195:0 rw",)}
+
+
+@pytest.mark.parametrize(
+    ("bundle", "mounted"), [("/srv/state/tasks/{}", "/rootfs"), ("/srv/run/vfs-containers/{}/userdata", "/shm")]
+)
+def test_the_specification_is_found_beside_what_another_container_has_mounted(bundle: str, mounted: str) -> None:
+    """Runtimes keep their state where their settings say."""
+    mount = f"44 21 0:99 / {bundle.format('d' * 64)}{mounted} rw - tmpfs tmpfs rw\n".encode()
+    found = told(
+        specified(GPU_RULE),
+        at=PurePosixPath(bundle.format(ID), "config.json"),
+        table=FILES["/proc/1/mountinfo"] + b"\n" + mount,
+    )
+
+    assert found == {UNIT: ("c 195:0 rw",)}
+
+
+def test_a_container_without_a_specification_is_refused_by_name_unless_it_has_ended() -> None:
+    assert told(None, process=b"") == {}
+    with pytest.raises(StepFailed, match=rf"which devices {UNIT} may use: its config.json is not in /run/") as refused:
+        told(None)
+    assert refused.value.reason is Reason.DEVICES_WOULD_BE_LOST
+
+
+@pytest.mark.parametrize("spec", [b"", b"\xff", b"[" * 100_000, b"[]", b'{"linux": 1}', b"{"])
+def test_a_specification_that_is_not_understood_is_refused_by_name(spec: bytes) -> None:
+    with pytest.raises(StepFailed, match=f"cannot tell which devices {UNIT} may use: ") as refused:
+        told(spec)
+    assert refused.value.reason is Reason.DEVICES_WOULD_BE_LOST
+
+
+def test_a_specification_that_was_read_is_not_read_again_while_no_kubelet_runs() -> None:
+    """It does not change as long as the scope is there; a pod may make it megabytes large, by its environment."""
+    host = Host(files={**FILES, str(SPEC): specified(), f"{GROUPS}/{POD}/{UNIT}/cgroup.procs": b"77\n"})
+    host.services.scopes[UNIT] = UnitDevices(policy="strict", allowed=KNOWN_BY_DEFAULT, group=f"/{POD}/{UNIT}")
+    found = found_harmless(host.files, host.services)
+    del host.node_itself.disk[str(SPEC)]
+
+    require_still_harmless(host.files, host.services, found)

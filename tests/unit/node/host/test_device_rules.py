@@ -1,10 +1,19 @@
 """What is lost when systemd sets its own list of devices again; lists as a node with systemd 252 shows them."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, lost_by_reload, rules_of
+from nodeupgrade.node.host.device_rules import (
+    DeviceNames,
+    DeviceRule,
+    UnitDevices,
+    lost_by_reload,
+    rules_of,
+    rules_of_spec,
+)
 
 KERNEL = """c 136:* rwm
 c 10:200 rwm
@@ -64,6 +73,66 @@ def test_an_old_systemd_reads_a_number_only_where_its_file_is() -> None:
     assert lost(kernel, unit, DeviceNames(systemd=239)) == ["c 195:0 rw"]
     assert lost(kernel, unit, DeviceNames(systemd=239, present=frozenset({"/dev/char/195:0"}))) == []
     assert lost(kernel, unit, DeviceNames(systemd=240)) == []
+
+
+def test_newer_runtimes_give_the_number_of_a_group_of_devices() -> None:
+    """runc for systemd since 240, and crun, for which a minor number of 0 is any."""
+    unit = UnitDevices(policy="strict", allowed=("char-136 rwm", "char-195 rw"))
+
+    assert lost("c 136:* rwm\nc 195:0 rw\nb 136:0 r\n", unit) == ["b 136:0 r"]
+    assert lost("c 195:0 rw\n", unit, DeviceNames(systemd=239, majors=MAJORS)) == ["c 195:0 rw"]
+
+
+def spec(*rules: object) -> bytes:
+    return json.dumps({"linux": {"resources": {"devices": rules}}}).encode()
+
+
+def allow(**given: object) -> dict[str, object]:
+    return {"allow": True, **given}
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ([], []),
+        ([allow(type="c", major=195, minor=0, access="rw")], ["c 195:0 rw"]),
+        ([allow(type="u", major=195)], ["c 195:* rwm"]),
+        ([allow(type="b", major=-1, minor=-1, access="m")], ["b *:* m"]),
+        ([allow(type="b", major=None, access="")], ["b *:* rwm"]),
+        ([allow()], ["c *:* rwm", "b *:* rwm"]),
+        ([allow(type="a", major=1, minor=2, access="r")], ["c *:* rwm", "b *:* rwm"]),
+        ([allow(type="c", major=1, minor=3), {"allow": False, "access": "rwm"}], []),
+        ([allow(type="c", major=1, minor=3), {"type": "c", "major": 1, "access": "wm"}], ["c 1:3 r"]),
+        ([allow(type="c", major=1), {"type": "c", "major": 1, "minor": 3}], ["c 1:* rwm"]),
+        ([allow(type="p")], []),
+    ],
+)
+def test_a_specification_allows_what_its_rules_leave(rules: list[object], expected: list[str]) -> None:
+    assert [str(rule) for rule in rules_of_spec(spec(*rules))] == expected
+
+
+@pytest.mark.parametrize("written", [b"{}", b'{"linux": null}', b'{"linux": {"resources": {"devices": null}}}'])
+def test_a_specification_without_rules_allows_nothing(written: bytes) -> None:
+    assert rules_of_spec(written) == ()
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *(b"", b"\xff", b"{", b"[]", b"[" * 100_000, b'{"linux": []}', b'{"linux": {"resources": {"devices": {}}}}'),
+        spec(1),
+        spec({"allow": "yes", "type": "c"}),
+        spec(allow(type="x")),
+        spec(allow(type=["c"])),
+        spec(allow(type="c", access="x")),
+        spec(allow(type="c", access=7)),
+        *(spec(allow(type="c", major=each)) for each in ("1", 1.5, True, 2**32)),
+        b'{"linux": {"resources": {"devices": [{"allow": true, "type": "c", "major": 1%s}]}}}' % (b"0" * 5000),
+    ],
+)
+def test_a_specification_that_is_not_understood_is_an_error(written: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        rules_of_spec(written)
 
 
 @pytest.mark.parametrize("line", ["c 1:3", "c 1:3 rwx", "c -1:3 r", "c \u0661:3 r", "d 1:3 r", " c 1:3 r"])
