@@ -539,6 +539,27 @@ async def test_a_soak_is_not_forgotten_with_the_nodes_of_its_wave() -> None:
     assert (await scene.upgrade()).status.phase == "Soaking"
 
 
+@pytest.mark.parametrize("soaks", [True, False], ids=["deleted in the soak", "deleted before it"])
+async def test_a_soak_outlives_the_only_node_with_a_verdict(soaks: bool) -> None:
+    """The wave ran again for a moment, for a node that was refused, and forgot when its last verdict was."""
+    scene = await stage("node-0", "node-1", "node-2")
+    for name in ("node-0", "node-1"):
+        await scene.kube.merge(NODES, name, {"metadata": {"labels": {"tier": "canary"}}})
+    canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "soak": "9h"}
+    waves = [canary, {"name": "production", "size": "100%", "approval": "Manual"}]
+    await scene.apply(waves=waves, approvedWaves=["production"], strategy={"maxConcurrent": 1})
+    while (await scene.upgrade()).status.counts.succeeded == 0:
+        await scene.step()
+    await scene.kube.merge(NODES, "node-1", NO_EXECUTE)
+    while soaks and (await scene.upgrade()).status.phase != "Soaking":
+        await scene.step()
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.delete(TASKS, "node-0")
+    scene.now += timedelta(minutes=5)  # what pods object to is kept for a minute
+    assert [each.node for each in of_kind(await looks(scene, 9), Admit) if each.node == "node-2"] == []
+    assert (await scene.upgrade()).status.phase == "Soaking"
+
+
 async def test_a_node_that_registers_again_as_it_is_given_up_keeps_its_slot() -> None:
     """Its slot was freed by what was decided before, and its run went on without one."""
     scene = await stage("node-0", parts={"node-0": Part.HANG})

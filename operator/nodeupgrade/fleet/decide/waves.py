@@ -50,7 +50,7 @@ class WaveRoster:
         verdicts = (task.verdict for task in tasks if task is not None)
         decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
         decided += [failure.time for failure in self.departed if failure.time is not None]
-        decided += [] if self.before is None or self.before.completed_at is None else [self.before.completed_at]
+        decided += [] if self.before is None or self.before.last_verdict_at is None else [self.before.last_verdict_at]
         return max(decided, default=None)
 
     @property
