@@ -21,7 +21,7 @@ def silent(state: State) -> Iterator[str]:
         if upgrade in queued:
             if len(queued) == len(active) and not awaits_a_person(state, upgrade):
                 yield f"{name} waits for another rollout, and each of them waits: {reason_of(upgrade)}"
-        elif phase not in WAITS and not holds(upgrade, "Stalled") and not holds(upgrade, "Impeded"):
+        elif phase not in WAITS and not holds(upgrade, "Stalled", "Impeded") and not names_a_cordon(upgrade):
             yield f"{name} is {phase or 'not looked at'}, and nothing happens any more"
 
 
@@ -69,10 +69,16 @@ def reason_of(upgrade: Json) -> str:
     return next((str(each["message"]) for each in conditions if each["type"] == "Reconciling"), "")
 
 
-def holds(upgrade: Json, kind: str) -> bool:
-    """Report whether a condition is True."""
+def holds(upgrade: Json, *kinds: str) -> bool:
+    """Report whether one of these conditions is True."""
     conditions = (upgrade.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == kind and each["status"] == "True" for each in conditions)
+    return any(each["type"] in kinds and each["status"] == "True" for each in conditions)
+
+
+def names_a_cordon(upgrade: Json) -> bool:
+    """Report whether a wave waits until a person has removed a cordon, as its status says."""
+    conditions = (upgrade.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Reconciling" and each["reason"] == "CordonLeftBehind" for each in conditions)
 
 
 CIRCLES, MOST_PASSES = "it goes round in circles", 400

@@ -156,7 +156,7 @@ class WaveStatus:
     in_progress: Annotated[Count, "Its nodes in flight."] = 0
     started_at: Annotated[datetime | None, "When its first node was started."] = None
     last_verdict_at: Annotated[
-        datetime | None, "When a node of the wave was last finished. The soak is counted from then."
+        datetime | None, "When a node of the wave was last finished, other than refused. The soak is counted from then."
     ] = None
     completed_at: Annotated[datetime | None, "When the last node of the wave was finished."] = None
     approved_by: Annotated[str | None, "Who or what approved the wave.", Field(max_length=limits.APPROVER_LENGTH)] = (

@@ -224,7 +224,7 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
         failed=counts.all_failed,
         in_progress=counts.in_progress,
         started_at=before.started_at or (now if begun else None),
-        last_verdict_at=roster.last_verdict if begun else None,
+        last_verdict_at=roster.last_touched if begun else None,
         completed_at=(before.completed_at or roster.last_verdict or now) if over else None,
     )
     if approver is None and not (manual and wave.started_at is not None):

@@ -7,10 +7,11 @@ from datetime import datetime
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.limits import APPROVER_LENGTH
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.status import NodeFailure, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
@@ -42,21 +43,30 @@ class WaveRoster:
 
     @property
     def last_verdict(self) -> datetime | None:
-        """When the last of its nodes was finished, as far as that is known; None if none was.
+        """When the last of its nodes was finished, and gave its slot back, as far as that is known; None if none was.
 
         Nodes that are refused again and again are not touched, and prolong no soak.
         """
-        tasks = (member.task for member in self.members if not member.lingers)
-        verdicts = (task.verdict for task in tasks if task is not None)
-        decided = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-        decided += [failure.time for failure in self.departed if failure.time is not None]
-        decided += [] if self.before is None or self.before.last_verdict_at is None else [self.before.last_verdict_at]
-        return max(decided, default=None)
+        refused = (member.task for member in self.members if not member.lingers and member.place is not Place.IN_FLIGHT)
+        return max(filter(None, (self.last_touched, *_decided(refused))), default=None)
+
+    @property
+    def last_touched(self) -> datetime | None:
+        """The same without nodes that were refused. It is on record, since nodes and their tasks may be gone."""
+        done = (member.task for member in self.members if member.place is not Place.IN_FLIGHT)
+        touched = (task for task in done if task and task.verdict and task.verdict.outcome is not Verdict.REFUSED)
+        gone = (failure.time for failure in self.departed)
+        before = None if self.before is None else self.before.last_verdict_at
+        return max(filter(None, (*_decided(touched), *gone, before)), default=None)
 
     @property
     def total(self) -> int:
         """Number of its nodes, including those that failed and are gone."""
         return len(self.members) + len(self.departed)
+
+
+def _decided(tasks: Iterable[Task | None]) -> Iterable[datetime | None]:
+    return (task.verdict.decided_at for task in tasks if task is not None and task.verdict is not None)
 
 
 def rosters(

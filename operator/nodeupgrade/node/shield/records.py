@@ -80,7 +80,9 @@ class ShieldRecords:
             if self._refused.stat().st_size > self._size:
                 data = read_file(self._refused)[self._size :]
                 whole = data[: max(data.rfind(b"\n"), data.rfind(b"\0")) + 1]
-                self._read += tuple(self._parsed(line) for line in re.split(rb"[\n\0]", whole)[:-1])
+                lines = re.split(rb"[\n\0]", whole)[:-1]
+                records = {line: self._parsed(line) for line in {*lines}}  # on a full disk, most may be empty
+                self._read += tuple(map(records.__getitem__, lines))
                 self._size += len(whole)
         except FileNotFoundError:
             return ()
