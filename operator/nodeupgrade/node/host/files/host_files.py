@@ -21,8 +21,8 @@ from nodeupgrade.node.host.retries import translate_errors
 
 T = TypeVar("T")
 
-# From linux/fs.h; the request number is the same on all 64-bit architectures.
 ASIDE = ".nodeupgrade-aside"
+# From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
 
