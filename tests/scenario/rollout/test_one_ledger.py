@@ -561,6 +561,23 @@ async def test_a_soak_outlives_the_only_node_with_a_verdict(soaks: bool) -> None
     assert (await scene.upgrade()).status.phase == "Soaking"
 
 
+async def test_a_canary_that_failed_and_is_in_the_next_wave_now_does_not_open_that() -> None:
+    """It registered anew without its label, and somebody deleted its task: production began without its approval."""
+    scene = await stage("node-0", "node-1", "node-2", parts={"node-0": Part.ROLL_BACK})
+    for name in ("node-0", "node-1"):
+        await scene.kube.merge(NODES, name, {"metadata": {"labels": {"tier": "canary"}}})
+    canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}}
+    waves = [canary, {"name": "production", "size": "100%", "approval": "Manual"}]
+    await scene.apply(waves=waves, strategy={"maxConcurrent": 1, "failureThreshold": 3})
+    while (await scene.upgrade()).status.phase != "AwaitingApproval":
+        await scene.step()
+    await scene.kube.merge(NODES, "node-0", {"metadata": {"labels": {"tier": None}}})
+    await scene.kube.delete(TASKS, "node-0")
+    await looks(scene, 9)
+    assert await scene.in_flight() == ()
+    assert (await scene.upgrade()).status.phase == "AwaitingApproval"
+
+
 async def test_a_node_that_registers_again_as_it_is_given_up_keeps_its_slot() -> None:
     """Its slot was freed by what was decided before, and its run went on without one."""
     scene = await stage("node-0", parts={"node-0": Part.HANG})

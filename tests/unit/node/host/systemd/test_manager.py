@@ -282,3 +282,18 @@ def test_the_devices_of_scopes_are_read_by_one_call(tmp_path: Path) -> None:
     assert SystemdManager(prefix=fake(tmp_path, "exit 0")).devices() == {}
     with pytest.raises(StepFailed, match=r"cannot read what systemd shows of \*\.scope: 'DevicePolicy=auto'"):
         SystemdManager(prefix=fake(tmp_path, "echo DevicePolicy=auto")).devices()
+
+
+def test_nothing_is_reloaded_where_the_look_objects(tmp_path: Path) -> None:
+    """Whoever asks for a reload gives the last look before it."""
+    asked = tmp_path / "asked"
+    manager = SystemdManager(prefix=fake(tmp_path, f'echo "$@" >> {asked}'))
+
+    def objects() -> None:
+        raise StepFailed("a device would be lost")
+
+    with pytest.raises(StepFailed, match="a device would be lost"):
+        manager.reload(objects)
+    assert not asked.exists()
+    manager.reload(lambda: None)
+    assert "daemon-reload" in asked.read_text()
