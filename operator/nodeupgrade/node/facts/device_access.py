@@ -43,7 +43,7 @@ _TUN, _TUN_FILE = DeviceRule("c", 10, 200), PurePosixPath("/dev/char/10:200")
 udev makes the file: before systemd 240, or where runc checks for the file (runc#3554). Nobody uses it until then.
 """
 _CONSOLE = DeviceRule("c", 5, 1)
-"""The node's console, which some runtimes allow to every container, each of which has a terminal in its place."""
+"""The node's console. Some runtimes are told to allow it to every container, each of which has a terminal instead."""
 _VOLUME = "/volumes/kubernetes.io~"
 """In the mount point of a volume. Its content is the pod's: it may mount there what is no GPU, or make a device."""
 
@@ -215,7 +215,7 @@ def _scopes(files: FilesView, services: ServicesView) -> Iterator[Scope]:
     points = (each.point for each in table if each.kind == "cgroup" and "devices" in each.options)
     mounted = NodeMounts.of(table)
     hierarchy, names = next(points, None), _names(files, services, known)
-    unused = {_CONSOLE, _TUN} if files.entry(_TUN_FILE) is None else {_CONSOLE}
+    unused = {_TUN} if files.entry(_TUN_FILE) is None else set[DeviceRule]()
     specifications = Specifications.of(files, table) if hierarchy is None else None
     for unit, devices in known.items():
         group = devices.group.lstrip("/")
@@ -235,7 +235,7 @@ def _usable(files: FilesView, path: PurePosixPath, mounted: NodeMounts) -> tuple
 def _told(specifications: Specifications, unit: str, group: PurePosixPath) -> tuple[DeviceRule, ...]:
     """Return what the runtime of a container was told that it may use."""
     try:
-        return specifications.devices(unit)
+        return tuple(rule for rule in specifications.devices(unit) if rule != _CONSOLE)
     except (LookupError, ValueError, StepFailed) as error:
         if _process(specifications.files, group) is None:  # it has ended
             return ()

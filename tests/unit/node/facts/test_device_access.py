@@ -78,6 +78,7 @@ def test_on_v1_the_kernel_is_asked() -> None:
 
     assert fragile(v2=False, listed=b"c 1:3 rwm\nc *:* m\n") == {}
     assert fragile(v2=False, listed=b"c 1:3 rwm\nc 195:0 rw\nc 10:229 rwm\n") == {label: ("c 195:0 rw", "c 10:229 rwm")}
+    assert fragile(v2=False, listed=b"c 5:1 rwm\n") == {label: ("c 5:1 rwm",)}, "of the kernel's list, all counts"
 
 
 def test_what_every_container_may_use_and_no_module_serves_is_lost_by_nobody() -> None:
