@@ -27,8 +27,7 @@ def silent(state: State) -> Iterator[str]:
 
 def waits_for_others(upgrade: Json) -> bool:
     """Report whether the status says that another rollout holds this one up."""
-    conditions = (upgrade.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Reconciling" and each["reason"] in {"Queued", "OverlapConflict"} for each in conditions)
+    return _reconciling(upgrade).get("reason") in {"Queued", "OverlapConflict"}
 
 
 def awaits_a_person(state: State, upgrade: Json) -> bool:
@@ -65,20 +64,25 @@ def phase_of(upgrade: Json) -> str:
 
 def reason_of(upgrade: Json) -> str:
     """Return what the status says about its state."""
-    conditions = (upgrade.get("status") or {}).get("conditions") or ()
-    return next((str(each["message"]) for each in conditions if each["type"] == "Reconciling"), "")
+    return str(_reconciling(upgrade).get("message", ""))
 
 
 def holds(upgrade: Json, *kinds: str) -> bool:
     """Report whether one of these conditions is True."""
-    conditions = (upgrade.get("status") or {}).get("conditions") or ()
-    return any(each["type"] in kinds and each["status"] == "True" for each in conditions)
+    return any(each["type"] in kinds and each["status"] == "True" for each in _conditions(upgrade))
 
 
 def names_a_cordon(upgrade: Json) -> bool:
     """Report whether a wave waits until a person has removed a cordon, as its status says."""
-    conditions = (upgrade.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Reconciling" and each["reason"] == "CordonLeftBehind" for each in conditions)
+    return _reconciling(upgrade).get("reason") == "CordonLeftBehind"
+
+
+def _reconciling(upgrade: Json) -> Json:
+    return next((each for each in _conditions(upgrade) if each["type"] == "Reconciling"), {})
+
+
+def _conditions(upgrade: Json) -> list[Json]:
+    return (upgrade.get("status") or {}).get("conditions") or []
 
 
 CIRCLES, MOST_PASSES = "it goes round in circles", 400

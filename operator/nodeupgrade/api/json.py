@@ -286,10 +286,7 @@ def _object(kind: type, strict: bool, resolved: bool, data: object) -> object:
     for attribute, name, read, required, _ in members:
         value = given.get(name)
         if name in given if strict else value is not None:  # in API objects, null stands for nothing
-            try:
-                values[attribute] = read(value)
-            except MalformedObjectError as error:
-                raise error.below(name) from None
+            values[attribute] = _below(name, read, value)
         elif required:
             raise MalformedObjectError(name, "it is missing")
     return kind(**values)

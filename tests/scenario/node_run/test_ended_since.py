@@ -15,9 +15,12 @@ from tests.doubles.node.containers.pods import MANIFESTS
 from tests.scenario.node_run.test_node_run import story
 
 
+@pytest.mark.parametrize("suspended", [0, 3600], ids=["never suspended", "suspended before its run"])
 @pytest.mark.parametrize("again", [False, True], ids=["same kubelet", "runtime and kubelet started again"])
-def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(again: bool) -> None:
+def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(again: bool, suspended: int) -> None:
+    """Nor where the node was suspended: systemd's clock stands still meanwhile, and the journal's does not."""
     it = story()
+    it.node.timeline.suspend(suspended)
     it.tell()
     journal, node = parse(it.node.journal.data)[0], it.node
     status = run_status(it.plan.run_id, it.plan, journal)
@@ -33,28 +36,6 @@ def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(ag
     host = cast("Host", SimpleNamespace(node=lambda *_: node.ports))
 
     ended = with_ended_since(status, host, it.plan, journal).containers.ended_list
-    assert ended == (() if again else ("default/web/nginx",))
-
-
-@pytest.mark.parametrize("again", [False, True], ids=["same kubelet", "runtime and kubelet started again"])
-def test_a_node_that_was_suspended_before_its_run_tells_kubelets_apart_too(again: bool) -> None:
-    """systemd's clock stands still meanwhile, and the journal's does not."""
-    it = story()
-    it.node.timeline.suspend(3600)
-    it.tell()
-    journal, node = parse(it.node.journal.data)[0], it.node
-    status = run_status(it.plan.run_id, it.plan, journal)
-    node.runtime.end(it.container("nginx"), 143)
-    if again:
-        node.runtime.restart()
-        node.timeline.advance(5)
-        node.kubelet.stop()
-        node.services.start_kubelet()
-        node.timeline.advance(2)
-    host = cast("Host", SimpleNamespace(node=lambda *_: node.ports))
-
-    ended = with_ended_since(status, host, it.plan, journal).containers.ended_list
-
     assert ended == (() if again else ("default/web/nginx",))
 
 

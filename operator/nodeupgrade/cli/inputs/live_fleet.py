@@ -62,7 +62,7 @@ class LiveFleet(FleetSource):
         cache, known = ObjectCache(view), self._last.get(resource.plural, {})
         listed = dict[tuple[str, str], Reduced[T]]()
         for body in await self._kube.list(resource, labels=labels):
-            version = body["metadata"]["uid"], body["metadata"]["resourceVersion"]
+            version = body["metadata"].get("uid", ""), body["metadata"].get("resourceVersion", "")
             listed[version] = known.get(version) or cache.reduce(body)
         self._last[resource.plural] = listed
         cache.replace({reduced.name: reduced for reduced in listed.values()}, 0)

@@ -41,8 +41,6 @@ class RolloutView:
     """A rollout at one moment, as it will be once the slots that can be freed are free."""
 
     ledger: Ledger
-    upgrade: Upgrade  # of the ledger, as ``now``
-    now: datetime
     spec: UpgradeSpec
     members: Mapping[NodeName, NodeState]  # by node name, in upgrade order: wave by wave
     freed: frozenset[NodeName]  # nodes whose slots the plan frees; in this view, they hold none
@@ -97,8 +95,6 @@ class RolloutView:
         begun = {wave.name for wave in upgrade.status.waves if wave.started_at is not None}
         return cls(
             ledger=ledger,
-            upgrade=upgrade,
-            now=now,
             spec=spec,
             members=members,
             freed=freed,
@@ -123,6 +119,16 @@ class RolloutView:
             health_objection=checks.objection(spec.health_checks, ledger.health, now),
             health_awaited=checks.awaited(spec.health_checks, ledger.health, now, _last_end(states, departed)),
         )
+
+    @property
+    def upgrade(self) -> Upgrade:
+        """The NodeUpgrade."""
+        return self.ledger.upgrade
+
+    @property
+    def now(self) -> datetime:
+        """The moment of the ledger, UTC."""
+        return self.ledger.now
 
     def with_members(self, members: Mapping[NodeName, NodeState]) -> Self:
         """Return the view once the members are in these states."""

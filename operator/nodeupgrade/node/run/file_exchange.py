@@ -59,7 +59,7 @@ def restore(node: Node, file: ExchangedFile) -> str | None:
     """
     path = PurePosixPath(file.path)
     entry = node.files.entry(path)
-    found = None if entry is None or not _is_file(node, path) else digest(node, file.path)
+    found = None if entry is None or node.files.real(path) is None else digest(node, file.path)
     if found == file.before and (found is not None or entry is None):
         return None
     if found not in {file.after, None}:
@@ -77,10 +77,6 @@ def set_aside(node: Node, path: PurePosixPath) -> str | None:
     """Move aside what lies in place of a file of ours and is no file, such as a directory; return what was done."""
     aside = node.files.set_aside(path)
     return None if aside is None else f"what lay at {path}, which is no file, was moved to {aside}"
-
-
-def _is_file(node: Node, path: PurePosixPath) -> bool:
-    return node.files.real(path) is not None
 
 
 def _back_up(node: Node, file: ExchangedFile) -> None:
