@@ -182,8 +182,19 @@ def one_run(look: Look) -> Iterator[str]:
     uid, node = _touches(look)
     run = look.ghost["host"].get(node) or ""
     # Only an agent on the node can see that a run goes on that was given up. It attends to it first.
-    if uid and run and not run.startswith(uid[:8]) and look.ghost["lost"].get(node) != run:
+    if uid and run and not run.startswith(uid[:8]) and look.ghost["lost"].get(node) != run and not believed_over(look):
         yield f"{node} is touched, and another NodeUpgrade's run goes on there"
+
+
+def believed_over(look: Look) -> bool:
+    """Report whether a person has uncordoned the node that is written, although a run goes on whose rollout is gone.
+
+    The operator asks for that where nobody can tell whether such a run has ended.
+    """
+    node = look.write.key[2]
+    run = look.ghost["host"].get(node) or ""
+    active = {each["metadata"]["uid"][:8] for each in look.all("nodeupgrades") if not is_over(each)}
+    return bool(run) and look.ghost["uncordoned"].get(node) == run and run[:8] not in active
 
 
 def own_cordon(look: Look) -> Iterator[str]:
@@ -194,7 +205,9 @@ def own_cordon(look: Look) -> Iterator[str]:
     node = look.write.key[2]
     if not adapter.cordoned_by(look.before):
         yield f"{node} is uncordoned, and somebody else had cordoned it"
-    if look.ghost["host"].get(node):
+    began = look.get("nodeupgradetasks", node)
+    turned_back = believed_over(look) and began is not None and began["spec"]["action"] == "Wait"
+    if look.ghost["host"].get(node) and not turned_back:
         yield f"{node} is uncordoned, and its run goes on"
 
 

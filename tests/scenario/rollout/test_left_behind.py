@@ -6,6 +6,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
+from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs.live_fleet import LiveFleet
 from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
@@ -240,6 +243,54 @@ async def test_what_a_busy_api_server_has_not_recorded_is_told_again() -> None:
     assert not await swept(scene)
     ((_, count),) = await warnings(scene)
     assert count == 1
+
+
+async def believed_over(**spec: Any) -> Scene:
+    """Somebody uncordons a node whose run goes on, and the next rollout takes it; its agent cannot start there."""
+    scene = await stage(Part.HANG)
+    await leave(scene, "abandoned")
+    await scene.kube.delete(PODS.within(NAMESPACE), "nodeupgrade-agent-node-0")
+    await by_hand(scene, cordoned=False)
+    assert not await swept(scene, looks=1)
+    scene.parts["node-0"] = Part.CANNOT_PULL
+    await scene.add_hook_template("set-noout")
+    scene.fleet.hooks["set-noout"] = ("Failed", "BackoffLimitExceeded", "no such flag")
+    await scene.apply("later", **spec)
+    while (await scene.kube.get_task("node-0")).spec.action is not TaskAction.UPGRADE:
+        await scene.step("later")
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("spec", "edit"),
+    [({}, {}), ({}, {"action": "Abort"}), ({"hooks": {"before": [{"template": "set-noout"}]}}, {})],
+    ids=["its agent cannot start", "it is aborted", "its hook fails"],
+)
+async def test_only_an_agent_can_tell_that_a_run_is_over_that_a_person_believes_over(spec: Json, edit: Json) -> None:
+    """The next rollout said that the node was untouched, uncordoned it, and gave its slot to another one."""
+    scene = await believed_over(**spec)
+    await scene.kube.merge(UPGRADES, "later", {"spec": edit})
+    await scene.finish("later")
+    assert await scene.in_flight("later") == ("node-0",)
+    assert await cordoned(scene)
+    impeded = (await scene.upgrade("later")).status.condition(ConditionType.IMPEDED)
+    assert "what became of the run on node node-0 is not known" in impeded.message
+    scene.parts["node-0"] = Part.ROLL_BACK
+    await scene.kube.delete(PODS.within(NAMESPACE), "nodeupgrade-agent-node-0")
+    await scene.finish("later")
+    assert await scene.in_flight("later") == ()
+    assert not await cordoned(scene)
+
+
+async def test_what_was_last_heard_of_a_run_stays_until_the_next_agent_reports() -> None:
+    """Also while claims come and go: nothing else says that the run may go on."""
+    scene = await believed_over()
+    task = await scene.kube.get_task("node-0")
+    assert (task.status.phase, task.status.run_id == task.spec.run_id) == (TaskPhase.RUNNING, False)
+    assert not task.untouched
+    scene.parts["node-0"] = Part.SUCCEED
+    await scene.finish("later")
+    assert (await scene.upgrade("later")).status.phase == "Succeeded"
 
 
 async def waiting_tasks(scene: Scene) -> None:

@@ -28,6 +28,9 @@ _IDLE = frozenset({TaskAction.WAIT, TaskAction.RELEASE})
 BEFORE_HANDOVER = frozenset({TaskPhase.PENDING, TaskPhase.STAGING, TaskPhase.PRECHECKING})
 """Phases before the agent hands over to the executor."""
 
+_HANDED_OVER = frozenset({TaskPhase.STAGED, TaskPhase.RUNNING, TaskPhase.VERIFYING, TaskPhase.ROLLING_BACK})
+"""Phases in which an executor may be at work."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -57,7 +60,7 @@ class Task:
 
     @property
     def released(self) -> bool:
-        """Whether its rollout has given the node back before a run began."""
+        """Whether the node was given back before a run began, or because a person believes it over."""
         return self.spec.action is TaskAction.RELEASE and self.verdict is None
 
     @property
@@ -67,8 +70,22 @@ class Task:
 
     @property
     def untouched(self) -> bool:
-        """Whether nothing can have been handed over to an executor yet."""
-        return not self.spec.resumes and (not self.has_reported or self.reported.phase in BEFORE_HANDOVER)
+        """Whether nothing can have been handed over to an executor yet.
+
+        An agent attends to an earlier run before it reports anything, and a precheck touches nothing.
+        """
+        if self.spec.resumes or (self.earlier_may_continue and self.kind is RunKind.UPGRADE):
+            return False
+        return not self.has_reported or self.reported.phase in BEFORE_HANDOVER
+
+    @property
+    def earlier_may_continue(self) -> bool:
+        """Whether the last that was heard is of an earlier run that was handed over, and not that it has ended.
+
+        It was given up, for example because a person believed it over; only an agent on the node can tell.
+        """
+        earlier = self.status.run_id not in {"", self.spec.run_id}
+        return earlier and self.status.phase in _HANDED_OVER
 
     @property
     def verdict(self) -> RunVerdict | None:

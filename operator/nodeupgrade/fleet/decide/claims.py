@@ -101,9 +101,12 @@ def limit_to_prepared(
 
 
 def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:
-    """Return the writes that clear the status of waiting tasks which still describes an earlier run."""
+    """Return the writes that clear the status of waiting tasks which still describes an earlier run.
+
+    One that may continue is told of nowhere else.
+    """
     tasks = (member.task for member in rollout.waiting if member.task is not None)
-    waiting = (task for task in tasks if task.spec.action is TaskAction.WAIT)
+    waiting = (task for task in tasks if task.spec.action is TaskAction.WAIT and not task.earlier_may_continue)
     stale = (
         task
         for task in waiting

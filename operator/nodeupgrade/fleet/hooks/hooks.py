@@ -15,7 +15,7 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.hooks import Hooks
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.api.wording import sentence
-from nodeupgrade.fleet.actions import GiveUp, NodeAction, RecordHook, StartHook, Wait
+from nodeupgrade.fleet.actions import Abort, GiveUp, NodeAction, RecordHook, StartHook, Wait
 from nodeupgrade.fleet.setbacks import Setback
 
 LOOK_AGAIN = timedelta(seconds=2)
@@ -81,9 +81,10 @@ def before(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) -
         if hook.result is None:
             return _carry_out(task, hook, jobs, refused, now)
         if hook.result is not HookResult.SUCCEEDED:
-            message = sentence(
-                Reason.HOOK_FAILED, f"node {task.name} is untouched: hook {hook.template}: {hook.message}"
-            )
+            because = f"hook {hook.template}: {hook.message}"
+            if not task.untouched:
+                return Abort(task=task, reason=Reason.HOOK_FAILED, message=f"node {task.name}: {because}")
+            message = sentence(Reason.HOOK_FAILED, f"node {task.name} is untouched: {because}")
             return GiveUp(task=task, phase=TaskPhase.REFUSED, reason=Reason.HOOK_FAILED, message=message)
     return None
 
