@@ -51,7 +51,7 @@ def _on_node(state: State, name: str, node: Json) -> Iterator[Deed]:
     else:
         ours = 1 if cordoned_by(node) else 0
         words = f"somebody uncordons {name}"
-        yield Deed(words, lambda store, ghost: _uncordon(store, ghost, name), ours, "cordon" if ours else "")
+        yield _merge(NODES, name, {"spec": {"unschedulable": None}}, words, ours, "cordon" if ours else "")
     held = f"held-on-{name}"
     if state.body("pods", held, "default") is None:
         note = {"nodeupgrade.dev/hold": "busy"}
@@ -63,11 +63,6 @@ def _on_node(state: State, name: str, node: Json) -> Iterator[Deed]:
     if node["status"]["nodeInfo"]["kubeletVersion"] == "v1.30.14":
         words = f"the kubelet of {name} reports a version of 79 characters"
         yield Deed(words, lambda store, _: set_version(store, name, LONG_VERSION), 1, "version")
-
-
-def _uncordon(store: Store, ghost: Json, name: str) -> None:
-    done(store.merge(NODES, name, {"spec": {"unschedulable": None}}, field_manager="kubectl"))
-    ghost["uncordoned"] = {**ghost["uncordoned"], name: ghost["host"].get(name, "")}
 
 
 def _delete_node(store: Store, ghost: Json, name: str) -> None:

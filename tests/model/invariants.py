@@ -187,14 +187,13 @@ def one_run(look: Look) -> Iterator[str]:
 
 
 def believed_over(look: Look) -> bool:
-    """Report whether a person has uncordoned the node that is written, although a run goes on whose rollout is gone.
+    """Report whether nothing holds the node that is written any more, although a run goes on whose rollout is gone.
 
-    The operator asks for that where nobody can tell whether such a run has ended.
+    A person has removed that rollout's cordon, as the operator asks for where nobody can tell, or the Node with it.
     """
-    node = look.write.key[2]
-    run = look.ghost["host"].get(node) or ""
     active = {each["metadata"]["uid"][:8] for each in look.all("nodeupgrades") if not is_over(each)}
-    return bool(run) and look.ghost["uncordoned"].get(node) == run and run[:8] not in active
+    run, node = look.ghost["host"].get(look.write.key[2]) or "", look.get("nodes", look.write.key[2])
+    return bool(run) and run[:8] not in active and (node is None or adapter.cordoned_by(node)[:8] != run[:8])
 
 
 def own_cordon(look: Look) -> Iterator[str]:
@@ -205,9 +204,9 @@ def own_cordon(look: Look) -> Iterator[str]:
     node = look.write.key[2]
     if not adapter.cordoned_by(look.before):
         yield f"{node} is uncordoned, and somebody else had cordoned it"
-    began = look.get("nodeupgradetasks", node)
-    turned_back = believed_over(look) and began is not None and began["spec"]["action"] == "Wait"
-    if look.ghost["host"].get(node) and not turned_back:
+    run, task = look.ghost["host"].get(node), look.get("nodeupgradetasks", node)
+    begun = task is not None and task["spec"]["action"] != "Wait" and look.ghost["untold"].get(node) != run
+    if run and (begun or not believed_over(look)):
         yield f"{node} is uncordoned, and its run goes on"
 
 
@@ -305,6 +304,9 @@ def remembered(look: Look) -> Json:
         if verdict in BAD:
             failed = {**ghost["failed"].get(uid, {}), task["nodeUID"]: wave}
             ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}}
+    if look.write.key[0] == "nodeupgradetasks" and look.write.after is None:
+        node = look.write.key[2]
+        ghost = {**ghost, "untold": {**ghost["untold"], node: run}} if (run := ghost["host"].get(node)) else ghost
     if look.write.key[0] == "nodeupgrades" and look.write.after is None:
         gone = look.before["metadata"]["uid"]
         kept = {word: {k: v for k, v in ghost[word].items() if k != gone} for word in ("failed", "ended", "opened")}

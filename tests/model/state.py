@@ -28,7 +28,7 @@ from tests.model.canonical import (
 NO_GHOST: Json = {
     "metadata": {"name": "ghost"},
     "host": {},  # by node, the run that goes on on its host
-    "uncordoned": {},  # by node, the run on its host whose cordon a person has removed
+    "untold": {},  # by node, the run on its host whose task was deleted
     "lost": {},  # by node, the run on its host that was given up because its Node was gone
     "failed": {},  # by UID of the NodeUpgrade and the Node: failures that must count
     "ended": {},  # by UID of the NodeUpgrade and wave: when its last run was judged

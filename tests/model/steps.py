@@ -258,7 +258,7 @@ class Model:
         before = {key: known.body for key, known in state.objects.items()}
         for write in store.writes:
             ghost = remembered(Look(self.world, before, before, write, ghost, late=True))
-        for word in ("lost", "uncordoned"):
+        for word in ("lost", "untold"):
             ghost[word] = {node: run for node, run in ghost[word].items() if run and run == ghost["host"].get(node)}
         wrong = [] if ghost["host"] == state.ghost["host"] else [*_slots_of_runs(state, ghost)]
         changes = {**_changes(store.writes), **_kept(state, [ghost], store.writes)}

@@ -77,13 +77,15 @@ def to_its_end(world: World) -> None:
     assert world.runs.begun() is None
 
 
-async def test_a_run_that_goes_on_is_attended_to_under_its_new_name(world: World) -> None:
+@pytest.mark.parametrize("changes", [{"run_id": RunId("0123abcd-2")}, OTHERS], ids=["its own", "another rollout"])
+async def test_a_run_that_goes_on_is_attended_to_under_its_new_name(world: World, changes: dict[str, Any]) -> None:
+    """Also where somebody has taken it to be over, so that another rollout has taken the node."""
     await lost_in_mid_run(world)
-    task_made_anew(world)
+    task_made_anew(world, **changes)
 
     status = await world.serve()
 
-    assert (status.phase, status.run_id) == (TaskPhase.SUCCEEDED, "0123abcd-2")
+    assert (status.phase, status.run_id) == (TaskPhase.SUCCEEDED, changes["run_id"])
     assert (status.containers.baseline, status.containers.unchanged) == (4, 4)
     assert status.kubelet.down_seconds
     assert world.stops == 1
