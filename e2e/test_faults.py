@@ -19,19 +19,18 @@ CHOSEN = (
     "rescue/read-back.done",
     "runtime/killed-rewritten",
     "disk/full",
-    "api/waited-for",
     "kubelet/immutable",
     "drift/environment-file",
     "power/swap-binary.done",
 )
 """The power cut comes last: it ends every container."""
 GUARDED = frozenset({
-    "at/rewrite-hashes.after-first-back/kill", "api/waited-for", "power/swap-binary.done",
+    "at/rewrite-hashes.after-first-back/kill", "power/swap-binary.done",
 })  # fmt: skip
 """Where the readiness guard must not be left behind. Elsewhere the fault has nothing to do with it, and to wait for
 what the kubelet reports when it has ended takes longer than the run; `make e2e-faults` has it in every row.
 """
-PODS = 20
+PODS = 14
 
 
 @pytest.fixture(scope="module")

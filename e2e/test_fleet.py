@@ -23,7 +23,7 @@ from e2e.naive import survivors
 pytestmark = pytest.mark.long
 
 OLD, NEW = "1.30.14", "1.33.13"
-PODS = 8
+PODS = 4
 GOLDEN = Path(__file__).parent / "golden"
 
 

@@ -11,7 +11,7 @@ from e2e.cluster import Cluster
 from e2e.preflight.kinds import ROWS
 from e2e.preflight.row import show
 
-PODS = 12
+PODS = 8
 CHOSEN = (
     "asked/digest",
     "node/label-gone",

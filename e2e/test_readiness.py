@@ -12,7 +12,7 @@ from e2e.lab.nodes import nodefiles
 from e2e.lab.process import wait_until
 
 OLD, NEW = "1.30.14", "1.33.13"
-PODS = 12
+PODS = 8
 GONE_IN_1_33 = "CPUManager"
 
 

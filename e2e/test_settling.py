@@ -12,7 +12,7 @@ from e2e.faults import tamper
 from e2e.lab.workloads import workload
 
 OLD, NEW = "1.30.14", "1.33.13"
-PODS = 12
+PODS = 8
 STAYS = "trap 'exit 3' TERM; while :; do sleep 0.2; done"
 KILLED = "killed"
 

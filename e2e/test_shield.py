@@ -1,7 +1,8 @@
 """Where hashes are wrong and the shield is up, nothing restarts on a real node; test_settling.py has the control.
 
-Wrong hashes come from a failpoint in the planner: they are computed rightly, proved, and then replaced. One alone is
-so replaced by hand (``-m slow``); test_upgrade.py has one that becomes wrong in the runtime's store.
+Wrong hashes come from a failpoint in the planner: they are computed rightly, proved, and then replaced. By hand
+(``-m slow``) one alone is so replaced, and /run is full; test_upgrade.py has a hash that becomes wrong in the runtime's
+store.
 """
 
 import subprocess
@@ -17,12 +18,12 @@ from e2e.lab.workloads import workload
 from e2e.lab.workloads.workload import NAMESPACE
 
 OLD, NEW = "1.30.14", "1.33.13"
-PODS = 12
+PODS = 8
 PORT = 8077
 SERVES = f"trap 'exit 0' TERM; echo begun; httpd -p {PORT} -h /etc; while :; do echo tick; sleep 1; done"
 CRASHES, DELETED, SERVER = "crashes", "deleted", "server"
 RUNS = "/var/lib/nodeupgrade/runs"
-FILLS_RUN = f"""
+NEW_KUBELET_STARTS = f"""
 starts() {{
     for run in {RUNS}/*; do
         case "$known" in *"${{run##*/}}"*) continue;; esac
@@ -32,9 +33,8 @@ starts() {{
 }}
 known=$1
 until starts; do sleep 0.02; done
-mount -o "remount,size=$(findmnt -bno USED /run)" /run
 """
-"""Waits until a run that is not among those given starts the new kubelet, and leaves no room in /run."""
+"""Waits until a run that is not among those given starts the new kubelet."""
 
 
 @pytest.fixture(scope="module")
@@ -71,18 +71,16 @@ def test_wrong_hashes_disturb_nothing(cluster: Cluster, which: str) -> None:
     cluster.delete(f"wrong-{which}")
 
 
+@pytest.mark.slow
 def test_a_kubelet_that_is_turned_back_is_stopped_where_run_is_full(cluster: Cluster) -> None:
     """Nobody can write to /run, and systemd does not read its files; what that leaves, the next run removes."""
     node, before = cluster.node, cluster.wait_settled()
-    size = node.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
     with planned_wrong_hashes(cluster):
         known = node.exec("ls", RUNS).stdout
         cluster.apply("full", NEW, cluster.pre_staged(NEW), verify=quickly(settle=NOTICED, shield="Require"))
-        try:
-            node.exec("sh", "-ec", FILLS_RUN, "sh", known, timeout=180)
-            status = cluster.wait_for_end("full")["status"] and cluster.task()["status"]
-        finally:
-            node.exec("mount", "-o", f"remount,size={size}", "/run")
+        with node.full_run(NEW_KUBELET_STARTS, known, timeout=180):
+            cluster.wait_for_end("full")
+        status = cluster.task()["status"]
 
     assert (status["phase"], status["reason"]) == ("RolledBack", "ShieldRefusedCall"), status
     assert disturbed(before, cluster.wait_settled()) == []

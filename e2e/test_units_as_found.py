@@ -14,7 +14,7 @@ from e2e.lab.workloads import splitpods, workload
 from e2e.looks import look
 
 OLD, NEW = "1.30.14", "1.33.13"
-PODS = 12
+PODS = 8
 CONFIG = "/etc/containerd/config.toml"
 KUBELET_DROP_IN = "/etc/systemd/system/kubelet.service.d/10-site.conf"
 

@@ -4,7 +4,8 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from e2e.lab.progress import Progress, Quiet
 from e2e.lab.runtimes import LabRuntime, runtime_named
 
 PLENTY_OF_INOTIFY = 1024
+FILLS_RUN = 'until mount -o "remount,size=$(findmnt -bno USED /run)" /run; do n=$((n+1)); [ $n -lt 100 ]; done'
+"""Lowers the limit of /run to what is in it; the kernel refuses that where somebody has written meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +136,22 @@ class Node:
             LabError: if it takes longer than ``timeout`` seconds.
         """
         return run(*self.command(*argv), stdin=input, check=check, timeout=timeout)
+
+    @contextmanager
+    def full_run(self, before: str = "", *arguments: str, timeout: float = 60) -> Iterator[None]:
+        """Leave no room in /run for the body, by its limit: what would fill it would be half of this machine's memory.
+
+        Args:
+            before: shell commands that are run directly before it.
+            arguments: those of the commands.
+            timeout: seconds that both may take.
+        """
+        size = self.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
+        try:
+            self.exec("sh", "-ec", f"{before}\n{FILLS_RUN}", "sh", *arguments, timeout=timeout)
+            yield
+        finally:
+            self.exec("mount", "-o", f"remount,size={size}", "/run")
 
     def put(self, source: Path, destination: str, mode: int = 0o755) -> None:
         """Copy a file of the host to ``destination`` in the node, atomically."""

@@ -206,15 +206,11 @@ class TestSystemd:
         """A rollback fences a unit that was fenced before and started since; nothing else may need space for that."""
         systemd.services.mask(systemd.unit, at_once)
         systemd.services.unmask(systemd.unit)
-        size = systemd.node.exec("findmnt", "-bno", "SIZE", "/run").stdout.strip()
-        systemd.node.exec("sh", "-ec", "mount -o remount,size=$(findmnt -bno USED /run) /run")
-        try:
+        with systemd.node.full_run():
             assert systemd.node.exec("sh", "-c", "head -c 65536 /dev/zero > /run/more", check=False).returncode != 0
             systemd.services.mask(systemd.unit, at_once)
             assert systemd.services.status(systemd.unit).fenced
-        finally:
-            systemd.node.exec("mount", "-o", f"remount,size={size}", "/run")
-            systemd.node.exec("rm", "-f", "/run/more")
+        systemd.node.exec("rm", "-f", "/run/more")
         systemd.services.unmask(systemd.unit)
         systemd.services.remove_mask(systemd.unit)
 

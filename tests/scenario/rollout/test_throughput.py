@@ -35,7 +35,7 @@ from tests.doubles.virtual_time import run
 from tests.scenario.rollout.harness import GUARD, NAMESPACE, START, upgrade_object
 
 NAME = "to-1-33"
-POOL, IN_FLIGHT, AGENT_SECONDS = 80, 20, 40.0
+POOL, IN_FLIGHT, AGENT_SECONDS = 40, 20, 40.0
 IDEAL = (AGENT_SECONDS + STATUS_REPORT.total_seconds()) * POOL / IN_FLIGHT
 WRITES_A_NODE = 15
 
@@ -123,7 +123,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
     first = 0.0
     try:
         while not running.done():
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5)
             upgrade = parse_upgrade(await near.get(UPGRADES, NAME))
             first = first or (loop.time() if upgrade.status.in_flight else 0.0)
             if upgrade.finished:
