@@ -10,7 +10,7 @@ from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.started_program import ProgramWatch
 from tests.crash.harness import CONFIG, LIMITS, NEW, OLD, PACKAGE, World, back, forward, node_of, wrongs
-from tests.doubles.node import Moment, SimulatedNode
+from tests.doubles.node import Behaviour, Moment, SimulatedNode
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import plan_for
@@ -186,6 +186,26 @@ def test_what_differs_right_after_a_start_is_stopped_before_it_does_anything(
         assert after.node.services.unit.fenced
     else:
         assert after.node.disk[PROGRAM] == program(OLD)
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "outcome"),
+    [(Behaviour.WELL, Outcome.UPGRADED), (Behaviour.EXITS_HEALTHY, Outcome.ROLLED_BACK)],
+)
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 5.0])
+def test_who_answers_in_place_of_a_kubelet_before_its_program_runs_keeps_none_from_running(
+    behaviour: Behaviour, outcome: Outcome, seconds: float
+) -> None:
+    """Any user of the node can listen at its health endpoint, from its stop until it listens again."""
+    world = forward()
+    world.node.kubelet.behaviour[NEW] = behaviour
+    world.node.kubelet.impersonated, world.node.kubelet.execs_after = True, seconds
+
+    after = world.run()
+
+    assert after.report is not None
+    assert after.report.outcome is outcome, after.report.message
+    assert wrongs(after, restarts_allowed=False) == []
 
 
 def test_the_old_program_is_put_back_where_somebody_exchanged_it_on_the_way_back() -> None:

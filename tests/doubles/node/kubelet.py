@@ -115,6 +115,8 @@ class SimulatedKubelet:
         configuration: what configz answers; ``None`` if access is forbidden.
         stamp: returns the stamp of a program on disk.
         wrote: its log since it was started.
+        impersonated: whether another process answers at the health endpoint, whatever the kubelet does.
+        execs_after: seconds from the start to the kubelet's program; before, systemd's own runs in the process.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet met a container with another era's hash, or was started with files
             other than its own.
@@ -140,6 +142,8 @@ class SimulatedKubelet:
         self.stamp: Callable[[PurePosixPath], str | None] = lambda path: stamp_of(disk[str(path)])
         self.process: KubeletProcess | None = None
         self.wrote: list[str] = []
+        self.impersonated = False
+        self.execs_after = 0.0
         self.configuration: Mapping[str, object] | None = None
         self.replaced: list[str] = []
         self.violations: list[str] = []
@@ -152,9 +156,9 @@ class SimulatedKubelet:
         self._known: dict[tuple[int, KubeletVersion, tuple[str, ...]], _Hashes] = {}
 
     def healthy(self) -> bool:
-        """Whether the process answers ok."""
+        """Whether the process answers ok, or another."""
         self._calls.read("kubelet.healthy")
-        return self.process is not None and self.process.healthy
+        return self.impersonated or (self.process is not None and self.process.healthy)
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         """Arguments of the running process, the program first."""
@@ -172,7 +176,9 @@ class SimulatedKubelet:
     def program_stamp(self, pid: int) -> str | None:
         """The stamp of the running program, wherever its file is now."""
         self._calls.read("kubelet.program_stamp")
-        return None if self.process is None or self.process.pid != pid else self.process.stamp
+        if self.process is None or self.process.pid != pid:
+            return None
+        return self.process.stamp if self._timeline.monotonic >= self.process.started + self.execs_after else None
 
     def version_output(self, binary: PurePosixPath, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
         """What ``kubelet --version`` prints."""

@@ -223,6 +223,11 @@ class SimulatedServices:
             return ("Permission denied",) if unit in self.unstartable else ()
         return () if self._runtime.troubles.silent else ("level=info",)
 
+    def remembers_start(self, unit: str) -> bool:
+        """Whether nobody has filled the journal."""
+        self._calls.read(f"services.remembers_start {unit}")
+        return not self._runtime.troubles.forgotten
+
     def start(self, unit: str, *, wait: bool = True) -> None:
         """Start a unit."""
         with self._calls.effect(f"services.start {unit}"):

@@ -20,6 +20,7 @@ from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, Moment, pod_json
+from tests.doubles.node.containers.records import Troubles
 from tests.doubles.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
 
@@ -131,10 +132,14 @@ def test_the_report_waits_for_what_the_runtime_has_yet_to_say(told_after: float)
     assert (report.ended, report.listed)[told_after > EXCUSE_SECONDS] == ("default/web/nginx",)
 
 
-@pytest.mark.parametrize(("exit_code", "silent"), [(137, False), (1, True)], ids=["killed", "no log"])
-def test_a_container_of_which_it_is_not_sure_turns_the_run_back(exit_code: int, silent: bool) -> None:
+@pytest.mark.parametrize(
+    ("exit_code", "troubles"),
+    [(137, {}), (1, {"silent": True}), (1, {"forgotten": True})],
+    ids=["killed", "no log", "a log that has lost its beginning"],
+)
+def test_a_container_of_which_it_is_not_sure_turns_the_run_back(exit_code: int, troubles: dict[str, bool]) -> None:
     it = story()
-    it.node.runtime.troubles.silent = silent
+    it.node.runtime.troubles = Troubles(**troubles)  # type: ignore[arg-type]  # flags alone
     while_settling(it, lambda: it.node.runtime.end(it.container("nginx"), exit_code))
 
     report = it.tell()

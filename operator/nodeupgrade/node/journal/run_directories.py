@@ -95,16 +95,16 @@ class RunStore(Messages):
 
     def begun(self) -> RunId | None:
         for run in reversed(self._runs()):
-            journal = self.read_journal(run)
+            journal = self._one_of_all(run)
             if journal.records and journal.finished is None:
                 return run
         return None
 
     def begun_runs(self) -> list[RunId]:
-        return [run for run in self._runs() if self.read_journal(run).records]
+        return [run for run in self._runs() if self._one_of_all(run).records]
 
     def plans_not_begun(self) -> list[RunId]:
-        return [run for run in self._runs() if not self.read_journal(run).records]
+        return [run for run in self._runs() if not self._one_of_all(run).records]
 
     def attempts(self, run: RunId) -> list[RunId]:
         return [attempt for attempt in self._runs() if task_run(attempt) == run]
@@ -141,9 +141,20 @@ class RunStore(Messages):
             with suppress(OSError):
                 self._remove(self._directory(run))
 
+    def _one_of_all(self, run: RunId) -> Journal:
+        """Read a journal that may be an old one; if the disk does not give it back, a person is needed.
+
+        Raises:
+            Inconsistent: as read_journal(), or it cannot be read.
+        """
+        try:
+            return self.read_journal(run)
+        except OSError as error:
+            raise Inconsistent(f"the journal of run {run} cannot be read: {error}") from error
+
     def _is_finished(self, run: RunId) -> bool:
         try:
-            return self.read_journal(run).finished is not None
+            return self._one_of_all(run).finished is not None
         except Inconsistent:
             return False
 

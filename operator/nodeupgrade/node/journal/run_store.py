@@ -130,7 +130,7 @@ class AgentRuns(RunsView, Protocol):
         """Return the newest run that an executor has begun and that is not over.
 
         Raises:
-            Inconsistent: a journal is damaged.
+            Inconsistent: a journal is damaged, or cannot be read.
         """
 
     def begun_runs(self) -> list[RunId]:

@@ -147,8 +147,8 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool
 
 
 def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
-    complete = new_kubelet and _log_is_complete(node, plan)
-    asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit)) if complete else None
+    log = read_log(node, plan.runtime_unit) if new_kubelet else ()
+    asked = node.runtime.asked_to_stop(log) if new_kubelet and _is_complete(node, plan) else None
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
     return Evidence(asked=asked, owners=owner_evidence(node, plan), with_runtime=ended)
 
@@ -158,10 +158,18 @@ def owner_evidence(node: Node, plan: RunPlan) -> owner_changes.Evidence:
     return node.owner_changes().with_manifests(plan.owned, lambda path: node.files.digest(PurePosixPath(path)))
 
 
-def _log_is_complete(node: Node, plan: RunPlan) -> bool:
-    """Report whether the log of the present runtime process covers every request of the kubelet."""
+def _is_complete(node: Node, plan: RunPlan) -> bool:
+    """Report whether the log of the present runtime process, which was just read, covers every request of the kubelet.
+
+    Any user of the node can fill the journal, which then gives up its oldest lines.
+    """
     runtime, kubelet = (node.services.status(unit).started for unit in (plan.runtime_unit, plan.swap.unit))
-    return runtime is not None and kubelet is not None and runtime < kubelet
+    if runtime is None or kubelet is None or not runtime < kubelet:
+        return False
+    try:
+        return node.services.remembers_start(plan.swap.unit)
+    except StepFailed:
+        return False
 
 
 def _describe(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:

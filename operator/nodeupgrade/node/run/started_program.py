@@ -10,6 +10,10 @@ from nodeupgrade.node.plan.plan import RunPlan
 
 LOOK_AT_PROGRAM_SECONDS = 0.03
 """A kubelet takes a third of a second before it does anything to a container."""
+CONFIRM_SECONDS = 20.0
+"""How long systemd may take from the start to the kubelet's program, after commands of the unit such as ExecStartPre.
+Its health endpoint may answer before: anybody may listen there while no kubelet does.
+"""
 
 
 @dataclass(slots=True)
@@ -33,11 +37,15 @@ class ProgramWatch:
             self._next = self.node.clock.monotonic() + LOOK_AT_PROGRAM_SECONDS
 
     def confirm(self) -> None:
-        """Check a last time, unless the right program was seen already.
+        """Wait until the right program is seen, unless it was already.
 
         Raises:
             StepFailed: another program runs, or it cannot be determined which.
         """
+        end = self.node.clock.awake() + CONFIRM_SECONDS
+        while not self._seen and self.node.clock.awake() < end:
+            self.node.clock.sleep(LOOK_AT_PROGRAM_SECONDS)
+            self._look(last=False)
         if not self._seen:
             self._look(last=True)
 

@@ -122,6 +122,26 @@ def test_the_oldest_finished_runs_go_and_nothing_else(tmp_path: Path) -> None:
     assert runs.unfinished() == "run-2"
 
 
+def test_an_old_journal_that_the_disk_does_not_give_back_is_named_and_keeps_no_run_from_ending(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path, retained=1)
+    for number, run in enumerate(("lost", "old", "new")):
+        runs.write_plan(plan(run))
+        os.utime(tmp_path / run / "plan.json", (number, number))
+        with runs.open_journal(RunId(run)) as journal:
+            journal.append(record(1, Mark.FINISHED))
+        runs.mark_reported(RunId(run))
+    (tmp_path / "lost" / "journal").unlink()
+    (tmp_path / "lost" / "journal").mkdir()  # as unreadable as one on a bad sector
+
+    for question in (runs.begun, runs.begun_runs, runs.plans_not_begun):
+        with pytest.raises(Inconsistent, match="the journal of run lost cannot be read"):
+            question()
+
+    runs.retire()
+
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["lost", "new"]
+
+
 def test_a_run_is_told_when_it_is_marked_so(tmp_path: Path) -> None:
     runs = RunStore(tmp_path)
     runs.write_plan(plan())

@@ -35,6 +35,7 @@ class Stat:
     command: str  # up to 15 bytes of the program's name; may contain spaces and parentheses
     state: str
     parent: int  # PID of the parent process
+    threads: int  # that have not ended; the first one, of which the state is, counts as long as the process lives
     started: int  # clock ticks between boot and the start of the process
 
     @property
@@ -55,10 +56,10 @@ def parse_stat(text: str) -> Stat:
     head, _, tail = text.rpartition(")")
     first, opening, command = head.partition(" (")
     state, *rest = words(tail) or [""]
-    pid, parent, started = map(number, (first, *rest[:1], *rest[18:19], "", "")[:3])
-    if not opening or pid is None or parent is None or started is None:
+    pid, parent, threads, started = map(number, (first, *rest[:1], *rest[16:19:2], "", "", "")[:4])
+    if not opening or pid is None or parent is None or threads is None or started is None:
         raise ValueError(f"not a process status line: {text[:80]!r}")
-    return Stat(pid=pid, command=command, state=state, parent=parent, started=started)
+    return Stat(pid=pid, command=command, state=state, parent=parent, threads=threads, started=started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,9 @@ class ProcessTable:
         return None if stat is None else stat.process
 
     def lives(self, process: Process) -> bool:
-        """Report whether this very process still runs; a zombie does not."""
+        """Report whether this very process still runs; a zombie does not, unless only its first thread has ended."""
         stat = self.stat(process.pid)
-        return stat is not None and stat.process == process and stat.state not in ENDED
+        return stat is not None and stat.process == process and (stat.state not in ENDED or stat.threads > 1)
 
     def arguments(self, pid: int) -> tuple[str, ...] | None:
         """Return the argument vector; ``None`` if there is no such process, empty for a zombie or a kernel thread."""

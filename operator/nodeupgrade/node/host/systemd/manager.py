@@ -213,6 +213,12 @@ class SystemdManager:
         logged = lines(self._systemctl.journal(invocation, LOG_LINES))
         return tuple(filter(None, logged)) if len(logged) < LOG_LINES else ()
 
+    def remembers_start(self, unit: str) -> bool:
+        """Report whether the node's journal has anything from before the last start of a unit."""
+        shown = self._systemctl.show(_checked(unit), ("ExecMainStartTimestamp",))
+        started = properties.moment_of(shown.get("ExecMainStartTimestamp", ""))
+        return started is not None and self._systemctl.journal_reaches(started)
+
     def reload(self, look: Look) -> None:
         """Run daemon-reload directly after a look. It takes 0.1 s, so avoid it while no kubelet runs."""
         look()

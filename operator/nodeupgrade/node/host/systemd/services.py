@@ -72,5 +72,8 @@ class ServiceManager(ServicesView, Protocol):
         Empty if the log is not available as a whole.
         """
 
+    def remembers_start(self, unit: str) -> bool:
+        """Report whether the log has what anybody logged since a unit was started: a full one gives up the oldest."""
+
     def reload(self, look: Look) -> None:
         """Make systemd reload unit files, directly after a look; if that fails, nothing happens."""

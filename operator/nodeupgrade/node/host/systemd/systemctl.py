@@ -117,9 +117,19 @@ class Systemctl:
         """
         dropped = (f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}", "_TRANSPORT=driver")
         matches = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", *dropped)
-        done = self._call(
-            ("--quiet", "--no-pager", "--output=cat", f"--lines={lines}", *matches), "journalctl", JOURNAL_SECONDS
-        )
+        return self._journal(f"--lines={lines}", *matches)
+
+    def journal_reaches(self, moment: float) -> bool:
+        """Report whether this boot's journal, but its users', goes back to a moment (in seconds since 1970).
+
+        Raises:
+            StepFailed: as for run().
+        """
+        # Without --reverse, old versions begin with the newest line, which is after the moment.
+        return self._journal("--lines=1", "--reverse", "--boot", "--system", f"--until=@{int(moment)}") != ""
+
+    def _journal(self, *arguments: str) -> str:
+        done = self._call(("--quiet", "--no-pager", "--output=cat", *arguments), "journalctl", JOURNAL_SECONDS)
         if done.returncode not in {0, NO_ENTRIES}:
             raise StepFailed(f"journalctl ended with status {done.returncode}: {one_line(done.stderr)}")
         return done.stdout

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from nodeupgrade.text import folded_name, parse_pairs, struct_fields, words
+from nodeupgrade.text import BLANKS, folded_name, parse_pairs, struct_fields, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ def _flags(words: tuple[str, ...]) -> dict[str, list[str]]:
 def _document(content: bytes | None) -> Mapping[str, object]:
     """Read daemon.json as dockerd does: a name that is not exactly an option's keeps it from starting."""
     try:
-        pairs = parse_pairs(content) if content else []
+        pairs = parse_pairs(content) if content and content.strip(BLANKS.encode()) else []
         document = struct_fields(pairs)
     except ValueError as error:
         raise UnusableConfiguration(f"daemon.json is not JSON that dockerd reads: {error}") from error

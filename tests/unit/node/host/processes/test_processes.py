@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,11 @@ def test_anything_else_is_no_status(text: str) -> None:
         (f"42 (pause) {TAIL}", 176946, True),
         (f"42 (pause) {TAIL}", 176945, False),
         (f"42 (pause) Z{TAIL[1:]}", 176946, False),
+        (f"42 (pause) Z{TAIL[1:].replace(' 20 0 1 0 ', ' 20 0 2 0 ')}", 176946, True),
         (f"42 (pause) X{TAIL[1:]}", 176946, False),
         (None, 176946, False),
     ],
-    ids=["itself", "another of the same number", "zombie", "dead", "gone"],
+    ids=["itself", "another of the same number", "zombie", "first thread ended", "dead", "gone"],
 )
 def test_a_process_lives_as_long_as_it_is_the_same_and_has_not_ended(
     tmp_path: Path, text: str | None, started: int, lives: bool
@@ -43,6 +45,37 @@ def test_a_process_lives_as_long_as_it_is_the_same_and_has_not_ended(
         (tmp_path / "42/stat").write_text(text)
 
     assert ProcessTable(tmp_path).lives(Process(pid=42, started=started)) is lives
+
+
+FIRST_THREAD_ENDS = """
+import ctypes, sys, threading, time
+def run():
+    time.sleep(0.2)
+    print("runs", flush=True)
+    sys.stdin.read()
+threading.Thread(target=run).start()
+ctypes.CDLL(None).syscall({call}, 0)
+"""
+"""With exit(2), which ends a thread and not the process, as pthread_exit() does."""
+EXIT = {"x86_64": 60}
+
+
+def test_a_process_lives_although_its_first_thread_has_ended() -> None:
+    """The kernel shows it as a zombie until the last one has."""
+    code = FIRST_THREAD_ENDS.format(call=EXIT.get(os.uname().machine, 93))
+    started = [sys.executable, "-c", code]
+    with subprocess.Popen(started, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"runs\n"
+        stat = ProcessTable().stat(child.pid)
+        assert stat is not None
+        assert (stat.state, ProcessTable().lives(stat.process)) == ("Z", True)
+
+        child.kill()
+        deadline = time.monotonic() + 10
+        while ProcessTable().lives(stat.process) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert not ProcessTable().lives(stat.process), "a zombie that its parent has yet to see"
 
 
 def test_this_process_is_seen_and_a_missing_one_is_not() -> None:

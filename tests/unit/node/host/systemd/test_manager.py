@@ -195,6 +195,32 @@ def test_a_log_too_long_to_be_whole_is_none(tmp_path: Path, monkeypatch: pytest.
     assert SystemdManager(prefix=fake(tmp_path, "true")).log("x.service") == ()
 
 
+STARTED = """\
+if test "$1" = show; then echo "ExecMainStartTimestamp={shown}"; else echo "$*" >> {calls}; printf '{oldest}'; fi
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "oldest", "remembers"),
+    [
+        ("Sat 2026-11-28 18:00:00 UTC", "what came before\\n", True),
+        ("Sat 2026-11-28 18:00:00 UTC", "", False),
+        ("", "what came before\\n", False),
+    ],
+    ids=["whole", "its beginning is gone", "never started"],
+)
+def test_a_journal_remembers_a_start_while_it_has_anything_from_before(
+    tmp_path: Path, shown: str, oldest: str, remembers: bool
+) -> None:
+    """It gives up its oldest files for the newest messages, with which any user of the node can fill it."""
+    calls = tmp_path / "calls"
+    services = SystemdManager(prefix=fake(tmp_path, STARTED.format(shown=shown, calls=calls, oldest=oldest)))
+
+    assert services.remembers_start("x.service") is remembers
+    if shown:
+        assert "--reverse --boot --system --until=@1795888800" in calls.read_text()
+
+
 def test_a_log_that_takes_long_is_given_up_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(systemctl, "JOURNAL_SECONDS", 0.3)
     services = SystemdManager(prefix=fake(tmp_path, 'test "$1" = show && echo InvocationID=abc || exec sleep 60'))

@@ -38,6 +38,7 @@ DEFAULT = DockerdConfiguration(
             ("/b", "/var/run/docker", DEFAULT.hosts, True),
         ),
         ("", b'{"hosts": ["fd://"], "hosts": null}', DEFAULT),
+        ("", b" \n", DEFAULT),  # from 23.0 on; one that is older does not run with either
         ("", b'{"graph": "/g", "live-restore": false}', ("/g", "/var/run/docker", DEFAULT.hosts, False)),
     ],
 )
