@@ -1,8 +1,8 @@
 """Runs ``systemctl`` and ``journalctl``, each call with a timeout, and parses the output of ``systemctl show``."""
 
+import math
 import subprocess
 from dataclasses import KW_ONLY, dataclass
-from math import inf
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -126,7 +126,7 @@ class Systemctl:
             StepFailed: as for run().
         """
         # Without --reverse, old versions begin with the newest line, which is after the moment.
-        return self._journal("--lines=1", "--reverse", "--boot", "--system", f"--until=@{int(moment)}") != ""
+        return self._journal("--lines=1", "--reverse", "--boot", "--system", f"--until=@{math.trunc(moment)}") != ""
 
     def _journal(self, *arguments: str) -> str:
         done = self._call(("--quiet", "--no-pager", "--output=cat", *arguments), "journalctl", JOURNAL_SECONDS)
@@ -135,7 +135,7 @@ class Systemctl:
         return done.stdout
 
     def _call(
-        self, arguments: tuple[str, ...], program: str = "systemctl", limit: float = inf
+        self, arguments: tuple[str, ...], program: str = "systemctl", limit: float = math.inf
     ) -> subprocess.CompletedProcess[str]:
         call = f"{program} {' '.join(arguments)}"
         timeout = min(self.timeout, limit)
