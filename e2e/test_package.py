@@ -35,6 +35,7 @@ def test_control_without_a_hold_the_node_is_refused_and_the_next_upgrade_would_e
     cluster.delete("refuse")
 
 
+@pytest.mark.slow
 def test_as_long_as_apt_works_the_node_is_left_alone(cluster: Cluster) -> None:
     """It is looked at again by itself, some minutes later."""
     before = packages.status(cluster.node)

@@ -150,6 +150,7 @@ def test_a_person_takes_the_lines_out_on_a_kubelet_that_does_not_need_them(node:
     assert node.edit_counts(PLAIN, "plain", "by-hand")
 
 
+@pytest.mark.slow
 def test_recreated_pods_are_replaced_at_once_and_no_manifest_is_touched(node: Node) -> None:
     """The pods from the API run on under the shield."""
     assert node.replace(PLAIN, "plain", pod("plain"))

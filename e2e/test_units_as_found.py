@@ -103,6 +103,7 @@ def test_a_container_with_a_shim_of_its_own(cluster: Cluster) -> None:
     assert looked_at(cluster, "deleted")["phase"] == "Prechecked"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "version"), [("there", NEW), ("back", OLD)])
 def test_control_a_node_in_order_is_upgraded_and_once_more(cluster: Cluster, name: str, version: str) -> None:
     """The second run meets a containerd that the first one started with a configuration that is gone."""

@@ -1,7 +1,7 @@
 """Run every test that this machine can run; before starting, report which ones it cannot.
 
 Tests on booted nodes mostly wait, so three runs of them share their modules. Beside them run those with real software,
-which wait as well, with what they leave of the processors, and the fast ones, which never wait, with what is left then.
+which wait as well, and the fast ones, which never wait, with what the others leave of the processors.
 With NODEUPGRADE_E2E=required (as in CI) it is an error if a machine cannot run all of them.
 """
 
@@ -19,10 +19,8 @@ FAST = ("-n", "auto", "--timeout=1800", "-m", "not real and not e2e and not slow
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
 NODES = ("-v", "--durations=15", "-p", "e2e.lanes", "-m", "e2e and not slow", "e2e")
 """In as many runs as there are lanes."""
-LATER = 5
-"""A third of what others get, since API servers that are started must answer in time."""
 LAST = 10
-"""A tenth: what nobody else wants, but enough for what has a limit on the clock."""
+"""A tenth of what others get: what nobody else wants, but enough for what has a limit on the clock."""
 LONGEST_LINE = 600
 """In characters: an object of the API, quoted in a failure, is much longer."""
 
@@ -92,7 +90,7 @@ def run_all() -> int:
     with TemporaryDirectory() as taken:
         return run_parts(
             *(Part(*NODES, "--taken", taken, LANE, lane) for lane in reversed(LANES)),
-            Part(*CONTRACTS, niceness=LATER),
+            Part(*CONTRACTS),
             Part(*FAST, niceness=LAST),
         )
 

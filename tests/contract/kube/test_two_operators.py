@@ -31,7 +31,7 @@ from tests.scenario.rollout.harness import NAMESPACE, upgrade_object
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 NAME = "two-operators"
-POOL = [f"two-{number:02}" for number in range(36 if WHOLE else 12)]
+POOL = [f"two-{number:02}" for number in range(36 if WHOLE else 9)]
 FOREIGN, UNSELECTED = "two-foreign", "two-unselected"
 BUDGET, AGENT_SECONDS = len(POOL) // 3, 5.0
 REPLICAS = "two-operator-a", "two-operator-b"
