@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e soak e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
+.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e e2e-slow soak e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -65,6 +65,9 @@ test: venv ## Run everything this machine can run; says what it skips and why
 
 e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once)
 	$(PYTEST) -v -m "e2e and not slow" --durations=15 e2e
+
+e2e-slow: setup ## Run the end-to-end tests that take longest, which all others leave out (root; hours)
+	$(PYTEST) -v -m "e2e and slow" --durations=15 e2e
 
 e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (some six hours)
 	@$(BIN)/python -m e2e.faults --runtime $(RUNTIME)
