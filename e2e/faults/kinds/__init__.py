@@ -13,6 +13,7 @@ from e2e.faults.kinds import (
     packages,
     people,
     pods,
+    ports,
     shield,
     shims,
     state_files,
@@ -23,5 +24,5 @@ from e2e.faults.kinds import (
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *api_server.FAULTS, *people.FAULTS,
     *pods.FAULTS, *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
-    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS, *wishes.FAULTS,
+    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS, *wishes.FAULTS, *ports.FAULTS,
 )  # fmt: skip
