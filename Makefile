@@ -66,7 +66,7 @@ test: venv ## Run everything this machine can run; says what it skips and why
 e2e: setup ## Run the end-to-end tests on real nodes (root; builds Kubernetes once)
 	$(PYTEST) -v -m "e2e and not slow" --durations=15 e2e
 
-e2e-slow: setup ## Run the end-to-end tests that take longest, which all others leave out (root; hours)
+e2e-slow: setup ## Run the end-to-end tests that take longest, which all others leave out (as root)
 	$(PYTEST) -v -m "e2e and slow" --durations=15 e2e
 
 e2e-faults: setup ## Break upgrades on a real node in every way that is known, and print how each ended (some six hours)

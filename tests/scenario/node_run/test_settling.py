@@ -134,12 +134,12 @@ def test_the_report_waits_for_what_the_runtime_has_yet_to_say(told_after: float)
 
 @pytest.mark.parametrize(
     ("exit_code", "troubles"),
-    [(137, {}), (1, {"silent": True}), (1, {"forgotten": True})],
+    [(137, Troubles()), (1, Troubles(silent=True)), (1, Troubles(forgotten=True))],
     ids=["killed", "no log", "a log that has lost its beginning"],
 )
-def test_a_container_of_which_it_is_not_sure_turns_the_run_back(exit_code: int, troubles: dict[str, bool]) -> None:
+def test_a_container_of_which_it_is_not_sure_turns_the_run_back(exit_code: int, troubles: Troubles) -> None:
     it = story()
-    it.node.runtime.troubles = Troubles(**troubles)  # type: ignore[arg-type]  # flags alone
+    it.node.runtime.troubles = troubles
     while_settling(it, lambda: it.node.runtime.end(it.container("nginx"), exit_code))
 
     report = it.tell()
