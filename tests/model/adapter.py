@@ -261,4 +261,9 @@ def is_agent(pod: Json) -> bool:
     return all(labels.get(name) == value for name, value in AGENT_LABELS.items())
 
 
+def has_ended(pod: Json) -> bool:
+    """Report whether a pod of ours has ended: none of its containers is ever started again."""
+    return view_agent(pod).over
+
+
 __all__ = ["CORDON_ANNOTATION", "NAMESPACE", "TERM", "Operator"]

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.status import TaskPhase
-from tests.model.adapter import is_abandoned, is_agent, slots
+from tests.model.adapter import has_ended, is_abandoned, is_agent, slots
 from tests.model.state import State
 
 WAITS = frozenset({"Stalled", "Paused", "AwaitingApproval", "WaitingForWindow", "Pending", "Planned"})
@@ -36,19 +36,33 @@ def awaits_a_person(state: State, upgrade: Json) -> bool:
     That could not be rolled back; or its run was begun, and no agent will say how it ended.
     """
     present = {each["metadata"]["uid"] for each in state.all("nodeupgrades")}
-    reporting = {pod["spec"]["nodeName"] for pod in state.all("pods") if is_agent(pod)}
+    reporting = {pod["spec"]["nodeName"] for pod in state.all("pods") if is_agent(pod) and not has_ended(pod)}
     others = [t for t in state.all("nodeupgradetasks") if t["spec"]["upgradeRef"]["uid"] != upgrade["metadata"]["uid"]]
     return any(
-        (task["spec"].get("verdict") or {}).get("outcome") == "RollbackFailed"
-        or (task.get("status") or {}).get("phase") == TaskPhase.ROLLBACK_FAILED
+        _outcome(task) == "RollbackFailed"
+        or _phase(task) is TaskPhase.ROLLBACK_FAILED
         or (
             task["spec"]["upgradeRef"]["uid"] not in present
             and task["spec"]["action"] not in {"Wait", "Release"}
             and task["metadata"]["name"] not in reporting
-            and not TaskPhase((task.get("status") or {}).get("phase", TaskPhase.PENDING)).terminal
+            and not _outcome(task)
+            and not _phase(task).terminal
         )
         for task in others
     )
+
+
+def _outcome(task: Json) -> str:
+    """Return the outcome of the run that the spec names; empty if there is no verdict on it."""
+    verdict = task["spec"].get("verdict") or {}
+    return str(verdict["outcome"]) if verdict.get("runID") == task["spec"]["runID"] else ""
+
+
+def _phase(task: Json) -> TaskPhase:
+    """Return the phase that was reported of the run that the spec names."""
+    status = task.get("status") or {}
+    own = status.get("runID") == task["spec"]["runID"]
+    return TaskPhase(status.get("phase", TaskPhase.PENDING)) if own else TaskPhase.PENDING
 
 
 def is_over(upgrade: Json) -> bool:
