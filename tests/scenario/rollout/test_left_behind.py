@@ -123,6 +123,28 @@ async def test_the_claim_of_another_rollout_says_nothing_about_the_run() -> None
     assert await cordoned(scene)
 
 
+@pytest.mark.parametrize("policy", ["Skip", "Include"])
+async def test_a_node_is_not_touched_while_only_its_cordon_shows_a_run(policy: str) -> None:
+    """With `cordoned: Include`, a rollout whose agent could not start refused the node, and gave its slot away."""
+    scene = await stage(Part.HANG)
+    await leave(scene, "abandoned")
+    await scene.kube.delete(TASKS, "node-0")
+    await scene.kube.delete(PODS.within(NAMESPACE), "nodeupgrade-agent-node-0")
+    scene.parts["node-0"] = Part.CANNOT_PULL
+    await scene.apply("later", nodes={"names": ["node-0"], "cordoned": policy})
+    await scene.finish("later")
+    status = (await scene.upgrade("later")).status
+    assert [(each.node, each.reason, each.outcome) for each in status.failures] == [
+        ("node-0", "CordonLeftBehind", None)
+    ]
+    assert (await scene.kube.get_task("node-0")).spec.action is TaskAction.WAIT
+    assert await cordoned(scene)
+    await by_hand(scene, cordoned=False)
+    scene.parts["node-0"] = Part.SUCCEED
+    await scene.finish("later")
+    assert (await scene.upgrade("later")).status.phase == "Succeeded"
+
+
 async def test_a_node_is_claimed_once_the_cordon_of_a_run_that_is_over_is_gone() -> None:
     scene = await stage(Part.SUCCEED)
     while not await reports(scene, "Succeeded"):

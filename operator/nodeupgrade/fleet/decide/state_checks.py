@@ -72,12 +72,17 @@ def _left_behind(candidate: Candidate, upgrade: str) -> Finding:
 
 @check(Reason.CORDON_LEFT_BEHIND, Reason.CORDONED_BY_OTHERS, acceptable=False)
 def node_is_not_cordoned_by_others(candidate: Candidate) -> Found | None:
-    """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes."""
+    """The node is not cordoned by someone else, unless ``spec.nodes.cordoned`` includes such nodes.
+
+    A cordon that a NodeUpgrade left behind is never included: it may be all that shows a run in progress.
+    """
     node = candidate.node
-    if not candidate.cordoned_by_others or candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
+    if not candidate.cordoned_by_others:
         return None
     if is_orphaned(node, candidate.active_upgrades):
         return f"{named(candidate)} is still cordoned by a NodeUpgrade that is gone or over"
+    if candidate.spec.nodes.cordoned is CordonedPolicy.INCLUDE:
+        return None
     detail = f"{named(candidate)} is cordoned, and not by this NodeUpgrade"
     return Finding(reason=Reason.CORDONED_BY_OTHERS, detail=detail)
 
