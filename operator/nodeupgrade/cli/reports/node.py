@@ -21,7 +21,6 @@ from nodeupgrade.fleet.decide.baseline import Baseline
 from nodeupgrade.fleet.decide.budgets import StartDecision, decide_start
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.waves import approved_by
 
 OTHERS_NAMED = 5
 
@@ -186,6 +185,6 @@ def _wave_waits(rollout: RolloutView, index: int, decision: StartDecision) -> st
     own, ahead = rollout.waves[index], rollout.waves[rollout.position.index]
     left = sum(each.holds_wave for each in ahead.members)
     before = f"wave {own.name} comes after wave {ahead.name}, where {left} of {len(ahead.members)} are left"
-    if own.terms.approval is ApprovalPolicy.MANUAL and approved_by(rollout.upgrade, own.name) is None:
+    if own.terms.approval is ApprovalPolicy.MANUAL and own.approved_by is None:
         before += ", and needs approval"
     return f"{before}; {decision.message}" if decision.message and not decision.nodes else before

@@ -23,7 +23,6 @@ from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.decide.membership import after_checks, view_rollout
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.waves import approved_by
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
@@ -158,7 +157,7 @@ def report(
         opens=next_opening(spec.windows, spec.blackouts, now),
         first=tuple(member.node for member in decision.nodes),
         waits="" if decision.nodes else decision.message or _in_flight(judged),
-        approvals={wave.name: by for wave in judged.waves if (by := approved_by(fleet.upgrade, wave.name)) is not None},
+        approvals={wave.name: wave.approved_by for wave in judged.waves if wave.approved_by is not None},
         forecasts=dict(forecasts),
         previews={node: status.preview for node, status in reports.items() if status.preview is not None},
         hazards=hazards,

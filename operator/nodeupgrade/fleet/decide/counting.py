@@ -21,7 +21,6 @@ from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.waves import approved_by, needs_approval
 from nodeupgrade.fleet.failures import step_of
 
 ADMISSION = "admission"
@@ -210,8 +209,8 @@ def _state(rollout: RolloutView, index: int) -> WaveState:
 def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
     roster, state, now = rollout.waves[index], _state(rollout, index), rollout.now
     counts = _count(roster.members, roster.departed)
-    manual = before.approved_at is not None or needs_approval(rollout.waves, index)
-    approver = approved_by(rollout.upgrade, roster.name) if manual else None
+    manual = before.approved_at is not None or roster.needs_approval
+    approver = roster.approved_by if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
     begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN
     wave = WaveStatus(

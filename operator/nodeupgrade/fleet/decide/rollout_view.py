@@ -75,11 +75,11 @@ class RolloutView:
         planning = spec.action is RolloutAction.PLAN
         shown = {member.failure_uid for member in states}
         departed = tuple(failure for failure in ledger.failures if failure.uid not in shown)
-        waves = rosters(spec.waves, members, departed, upgrade.status.waves)
+        waves = rosters(upgrade, spec.waves, members, departed)
         if planning:
             position = WavePosition(index=-1, pending=tuple(m for m in states if m.place is Place.PENDING))
         else:
-            position = wave_position(upgrade, waves, now)
+            position = wave_position(waves, now)
         flying = tuple(sorted(member.node for member in states if member.place is Place.IN_FLIGHT))
         waiting = tuple(m for m in states if m.place is not Place.IN_FLIGHT and m.node not in freed)
         held = tuple(member for member in states if _is_held(member))

@@ -24,11 +24,23 @@ class WaveRoster:
     members: tuple[NodeState, ...]
     departed: tuple[NodeFailure, ...] = ()
     before: WaveStatus | None = None  # its status so far, which stays true when its nodes are gone
+    unproven: str = ""  # name of the last wave with nodes before it if none of them runs the target; else empty
+    approved_by: str | None = None  # what approved it: the field, the annotation's writer, or else the annotation
 
     @property
     def name(self) -> str:
         """Name of the wave."""
         return self.terms.name
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether it needs an approval: its policy says so, or the wave before it has proved nothing."""
+        return self.terms.approval is ApprovalPolicy.MANUAL or bool(self.unproven)
+
+    @property
+    def awaits_approval(self) -> bool:
+        """Whether it needs an approval that it does not have yet."""
+        return self.needs_approval and self.approved_by is None
 
     @property
     def over(self) -> bool:
@@ -71,10 +83,7 @@ def _decided(tasks: Iterable[Task | None]) -> Iterable[datetime | None]:
 
 
 def rosters(
-    waves: Sequence[Wave],
-    members: Mapping[NodeName, NodeState],
-    departed: Sequence[NodeFailure],
-    recorded: Iterable[WaveStatus] = (),
+    upgrade: Upgrade, waves: Sequence[Wave], members: Mapping[NodeName, NodeState], departed: Sequence[NodeFailure]
 ) -> tuple[WaveRoster, ...]:
     """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
 
@@ -83,22 +92,35 @@ def rosters(
     terms = {wave.name: wave for wave in waves}
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     gone: dict[str, list[NodeFailure]] = {}
-    before = {wave.name: wave for wave in recorded}
+    before = {wave.name: wave for wave in upgrade.status.waves}
     for member in members.values():
         by_wave.setdefault(member.wave, []).append(member)
     for failure in departed:
         gone.setdefault(failure.wave if failure.wave in terms else REMAINDER, []).append(failure)
     if not waves or REMAINDER in gone:
         by_wave.setdefault(REMAINDER, [])
-    return tuple(
-        WaveRoster(
+    made, unproven = list[WaveRoster](), ""
+    for name, states in by_wave.items():
+        wave = WaveRoster(
             terms=terms.get(name) or Wave(name=name),
-            members=tuple(members),
+            members=tuple(states),
             departed=tuple(gone.get(name, ())),
             before=before.get(name),
+            unproven=unproven,
+            approved_by=_approved_by(upgrade, name),
         )
-        for name, members in by_wave.items()
-    )
+        made.append(wave)
+        if wave.total:
+            unproven = "" if any(member.at_target for member in states) else name
+    return tuple(made)
+
+
+def _approved_by(upgrade: Upgrade, wave: str) -> str | None:
+    if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
+        return "spec.approvedWaves"
+    if wave in upgrade.approvals:
+        return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +136,7 @@ class WavePosition:
     pending: tuple[NodeState, ...] = ()  # nodes that may be started as far as waves are concerned, in upgrade order
 
 
-def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) -> WavePosition:
+def wave_position(waves: Sequence[WaveRoster], now: datetime) -> WavePosition:
     """Return the current wave.
 
     A wave that has begun stays open. Nodes of earlier waves that were skipped and can be upgraded now come first in it,
@@ -122,11 +144,7 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
     needs that.
     """
     reached = max((index for index, wave in enumerate(waves) if wave.begun), default=-1)
-    opened = [
-        wave
-        for index, wave in enumerate(waves[: reached + 1])
-        if wave.begun or awaits_approval(upgrade, waves, index) is None
-    ]
+    opened = [wave for wave in waves[: reached + 1] if wave.begun or not wave.awaits_approval]
     if not all(wave.over for wave in opened):
         return _running(opened, reached)
     following = next((index for index, wave in enumerate(waves) if not wave.over), None)
@@ -135,8 +153,9 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
     if reached >= 0 and (until := soak_until(waves[reached])) is not None and now < until:
         message = sentence(Reason.SOAKING, f"wave {waves[reached].name} soaks until {timestamp(until)}")
         return WavePosition(index=reached, state=WaveState.SOAKING, reason=Reason.SOAKING, message=message, until=until)
-    if (why := awaits_approval(upgrade, waves, following)) is not None:
-        message = sentence(Reason.AWAITING_APPROVAL, f"wave {waves[following].name} waits for approval{why}")
+    if (wave := waves[following]).awaits_approval:
+        why = f": no node of wave {wave.unproven} was upgraded" if wave.unproven else ""
+        message = sentence(Reason.AWAITING_APPROVAL, f"wave {wave.name} waits for approval{why}")
         state, reason = WaveState.AWAITING_APPROVAL, Reason.AWAITING_APPROVAL
         return WavePosition(index=following, state=state, reason=reason, message=message)
     return _running(waves[: following + 1], following)
@@ -145,34 +164,6 @@ def wave_position(upgrade: Upgrade, waves: Sequence[WaveRoster], now: datetime) 
 def soak_until(wave: WaveRoster) -> datetime | None:
     """Return when the soak of a completed wave ends, counted from its last verdict; None if it has no verdict."""
     return None if (last := wave.last_verdict) is None else last + wave.terms.soak
-
-
-def awaits_approval(upgrade: Upgrade, waves: Sequence[WaveRoster], index: int) -> str | None:
-    """Return why a wave needs an approval that it does not have yet, to be added to a message; None if it does not."""
-    if not needs_approval(waves, index) or approved_by(upgrade, waves[index].name) is not None:
-        return None
-    before = without_success(waves, index)
-    return "" if before is None else f": no node of wave {before.name} was upgraded"
-
-
-def needs_approval(waves: Sequence[WaveRoster], index: int) -> bool:
-    """Report whether a wave needs an approval: its policy says so, or the wave before it has proved nothing."""
-    return waves[index].terms.approval is ApprovalPolicy.MANUAL or without_success(waves, index) is not None
-
-
-def without_success(waves: Sequence[WaveRoster], index: int) -> WaveRoster | None:
-    """Return the last wave with nodes before this one if none of them runs the target; None if one does."""
-    before = next((wave for wave in reversed(waves[:index]) if wave.total), None)
-    return None if before is None or any(member.at_target for member in before.members) else before
-
-
-def approved_by(upgrade: Upgrade, wave: str) -> str | None:
-    """Return what approved a wave: the field, the annotation's writer, or else the annotation; None if nothing did."""
-    if upgrade.spec is not None and wave in upgrade.spec.approved_waves:
-        return "spec.approvedWaves"
-    if wave in upgrade.approvals:
-        return upgrade.approvals[wave][:APPROVER_LENGTH] or APPROVE_ANNOTATION
-    return None
 
 
 def _running(opened: Sequence[WaveRoster], index: int) -> WavePosition:
