@@ -9,6 +9,7 @@ import pytest
 
 from nodeupgrade.api.upgrade.health import HealthCheck
 from nodeupgrade.api.upgrade.status import UpgradeStatus
+from nodeupgrade.api.upgrade.waves import ApprovalPolicy
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.decide import (
@@ -64,6 +65,11 @@ def without_required_guard(patch: pytest.MonkeyPatch) -> None:
 def with_function(module: Any, name: str, function: Callable[..., Any]) -> Mutation:
     assert callable(getattr(module, name))
     return lambda patch: patch.setattr(module, name, function)
+
+
+def with_needs(needs_approval: Callable[[waves.WaveRoster], bool]) -> Mutation:
+    """Let waves need an approval only if this says so."""
+    return lambda patch: patch.setattr(waves.WaveRoster, "needs_approval", property(needs_approval))
 
 
 _awaited = checks.awaited
@@ -152,9 +158,9 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         summarised_as(without_start_or_record),
         "health_check_ends_the_rollout",
     ),
-    "approval": (with_function(waves, "needs_approval", lambda _waves, _index: False), "approval_by_annotation"),
+    "approval": (with_needs(lambda _wave: False), "approval_by_annotation"),
     "approval after a wave without success": (
-        with_function(waves, "without_success", lambda _waves, _index: None),
+        with_needs(lambda wave: wave.terms.approval is ApprovalPolicy.MANUAL),
         "wave_without_success_is_followed_only_if_approved",
     ),
     "runs that never end": (
