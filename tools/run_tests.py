@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from e2e.lanes import LANE, LANES
 
-FAST = ("-n", "auto", "--timeout=1800", "-m", "not real and not e2e and not slow", "tests")
+FAST = ("-n", "auto", "--dist=worksteal", "--timeout=1800", "-m", "not real and not e2e and not slow", "tests")
 """With a timeout for a machine that is busy with all the others."""
 CONTRACTS = ("-v", "--durations=15", "-m", "(real or e2e) and not slow", "tests/contract")
 NODES = ("-v", "--durations=15", "-p", "e2e.lanes", "-m", "e2e and not slow", "e2e")

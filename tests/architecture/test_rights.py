@@ -33,7 +33,7 @@ class Right:
 
 def objects() -> Iterator[dict[str, Any]]:
     for path in tracked(*MANIFESTS):
-        yield from filter(None, yaml.safe_load_all(path.read_text(encoding="utf-8")))
+        yield from filter(None, yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader))
 
 
 OBJECTS = [each for each in objects() if "kind" in each]

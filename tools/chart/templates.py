@@ -204,4 +204,4 @@ def _replaced(source: str, text: str, places: tuple[Replacement, ...]) -> str:
 
 def documents(text: str) -> Iterator[Json]:
     """Yield the objects of a manifest."""
-    yield from (body for body in yaml.safe_load_all(text) if body)
+    yield from (body for body in yaml.load_all(text, Loader=yaml.CSafeLoader) if body)

@@ -21,7 +21,7 @@ HEALTH = (EXAMPLES / "argocd" / "health.lua").read_text(encoding="utf-8")
 def documents(folder: str = "") -> Iterator[tuple[str, Json]]:
     """Yield every object of the examples below ``folder``, with the path it is in."""
     for path in sorted((EXAMPLES / folder).rglob("*.yaml")):
-        for body in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        for body in yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader):
             yield str(path.relative_to(EXAMPLES)), body
 
 

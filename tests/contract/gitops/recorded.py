@@ -23,7 +23,7 @@ def load() -> dict[str, Json]:
 def _parsed(path: Path, changed: int) -> Json:
     """Parse a recorded object, once for each time that it was recorded."""
     del changed
-    found: Json = yaml.safe_load(path.read_text(encoding="utf-8"))
+    found: Json = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
     return found
 
 

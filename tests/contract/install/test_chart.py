@@ -49,7 +49,9 @@ def by_key(text: str) -> dict[Key, Json]:
     The name that follows from the content of what is allowed, and how that content is written, are the tools' own.
     """
     (name,) = set(re.findall(r"nodeupgrade-allowed-\w{10}", text)) or {"nodeupgrade-allowed"}
-    objects = [body for body in yaml.safe_load_all(text.replace(name, "nodeupgrade-allowed")) if body]
+    objects = [
+        body for body in yaml.load_all(text.replace(name, "nodeupgrade-allowed"), Loader=yaml.CSafeLoader) if body
+    ]
     for body in objects:
         if body["metadata"]["name"] == "nodeupgrade-allowed":
             body["data"] = {key: yaml.safe_load(content) for key, content in body["data"].items()}

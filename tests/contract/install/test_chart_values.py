@@ -105,7 +105,7 @@ def objects(values: Json, tmp_path: Path) -> list[Json]:
     file.write_text(yaml.safe_dump(values))
     done = run("template", "nodeupgrade", str(generate_chart.CHART), f"--values={file}", "--kube-version=1.33.0")
     assert done.returncode == 0, done.stderr
-    return [body for body in yaml.safe_load_all(done.stdout) if body]
+    return [body for body in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if body]
 
 
 def objection(server: ApiServer, bodies: list[Json]) -> str:

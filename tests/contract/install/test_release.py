@@ -37,7 +37,7 @@ def test_the_files_are_the_manifests_with_one_image(name: ImageName) -> None:
         assert json.loads(text.replace(str(name), "nodeupgrade:dev")) == [*wanted.values()]
         assert text.count(f'"{name}"') == 2, "operator and agents"
         assert "nodeupgrade:dev" not in files[file]
-    (cleanup,) = yaml.safe_load_all(files["cleanup.yaml"])
+    (cleanup,) = yaml.load_all(files["cleanup.yaml"], Loader=yaml.CSafeLoader)
     pod = cleanup["spec"]["template"]["spec"]
     assert {each["image"] for each in (*pod["initContainers"], *pod["containers"])} == {str(name)}
 

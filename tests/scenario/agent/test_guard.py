@@ -16,6 +16,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.agent import guard_trials
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.doubles.node.services import SimulatedServices
+from tests.enumeration import tried
 from tests.scenario.agent.guarded import EXPOSURE, PAST, Make, at, granted, impossible, kill
 from tests.scenario.agent.harness import Killed, World, quiet, untouched, upgraded
 
@@ -76,12 +77,12 @@ async def test_a_busy_systemd_says_nothing_about_the_guard(world: World, monkeyp
             raise StepFailed(failures.pop())
         return status(services, unit)
 
-    def tried(*given: Any) -> Any:
+    def asked(*given: Any) -> Any:
         with pytest.MonkeyPatch.context() as meanwhile:
             meanwhile.setattr(SimulatedServices, "status", busy)
             return trial(*given)
 
-    monkeypatch.setattr(guard_trials, "_try", tried)
+    monkeypatch.setattr(guard_trials, "_try", asked)
     required(world)
 
     assert (await world.serve()).guard.state is GuardState.IN_FORCE
@@ -225,9 +226,9 @@ async def test_killed_at_any_moment_no_kubelet_is_stopped_without_the_guard(make
     whole = make_guarded()
     await whole.serve()
 
-    for number, moment in enumerate(whole.moments):
-        if moment in whole.moments[:number]:
-            continue
+    first = [number for number, moment in enumerate(whole.moments) if moment not in whole.moments[:number]]
+    for number in tried(first, 2):
+        moment = whole.moments[number]
         world = make_guarded()
 
         def kill_here(_passing: str, at: int = number, world: World = world) -> None:

@@ -35,8 +35,8 @@ from tests.scenario.rollout.harness import Scene
 from tests.scenario.rollout.storyfile import STORIES, read_story
 from tests.scenario.rollout.storyplay import Player
 
-TOLD = 7 if WHOLE else 61
-COMPARED = 1 if WHOLE else 3
+TOLD = 7 if WHOLE else 101
+COMPARED = 1 if WHOLE else 5
 """Every how many moments all is told, and what is decided is compared."""
 
 SEED, GOLDEN_SEED = 1, 2

@@ -180,7 +180,8 @@ class SimulatedFiles:
         return str(path) in self._disk
 
     def _is_directory(self, path: PurePosixPath) -> bool:
-        return any(name.startswith(f"{path}/") for name in self._disk)
+        below = f"{path}/"
+        return any(name.startswith(below) for name in self._disk)
 
     def _content(self, path: PurePosixPath) -> bytes | None:
         if self._is_directory(path):

@@ -80,7 +80,7 @@ def test_defaults_also_fill_what_is_there_in_part(value: Json) -> None:
     assert spec == parse_spec({**MINIMAL, "nodes": {"all": True}})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(st.sampled_from(PLACES), JSON)
 def test_no_nonsense_is_too_odd_to_be_told(place: tuple[str | int, ...], nonsense: Any) -> None:
     """Whatever is found where: it is read, or a problem inside the spec; nothing else is ever raised."""

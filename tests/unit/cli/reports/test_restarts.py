@@ -8,7 +8,9 @@ from nodeupgrade.cli.reports.restarts import by_era, forecast
 from nodeupgrade.kubelethash import HashError, explain_pod, hash_container
 from tests.golden.cli.cluster import HERE
 
-PODS: list[Json] = yaml.safe_load((HERE / "objects" / "pods.yaml").read_text(encoding="utf-8"))["items"]
+PODS: list[Json] = yaml.load((HERE / "objects" / "pods.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)[
+    "items"
+]
 CHANGES = [("v1.15.12", "v1.33.13"), ("v1.30.14", "v1.33.13"), ("v1.30.1", "v1.30.14"), ("v1.33.13", "v1.30.14")]
 
 
