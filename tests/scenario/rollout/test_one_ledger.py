@@ -578,6 +578,22 @@ async def test_a_canary_that_failed_and_is_in_the_next_wave_now_does_not_open_th
     assert (await scene.upgrade()).status.phase == "AwaitingApproval"
 
 
+async def test_a_soak_outlives_a_node_that_is_deleted_before_its_slot_is_free() -> None:
+    """Its wave was over without any verdict, and the next one began at once."""
+    scene = await stage("node-0", "node-1")
+    await scene.kube.merge(NODES, "node-0", {"metadata": {"labels": {"tier": "canary"}}})
+    canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "soak": "9h"}
+    await scene.apply(waves=[canary, {"name": "production", "size": "100%"}], approvedWaves=["production"])
+    while not [task for task in await scene.kube.list(TASKS) if task["spec"].get("verdict")]:
+        await scene.step()
+    assert (await scene.upgrade()).status.in_flight
+    await scene.kube.delete(NODES, "node-0")
+
+    assert of_kind(await looks(scene, 9), Admit) == []
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.in_flight) == ("Soaking", ())
+
+
 async def test_a_node_that_registers_again_as_it_is_given_up_keeps_its_slot() -> None:
     """Its slot was freed by what was decided before, and its run went on without one."""
     scene = await stage("node-0", parts={"node-0": Part.HANG})

@@ -1,6 +1,6 @@
 """The view of a whole rollout, made once for a plan: every member with its state, and what follows for all of them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
@@ -75,7 +75,7 @@ class RolloutView:
         planning = spec.action is RolloutAction.PLAN
         shown = {member.failure_uid for member in states}
         departed = tuple(failure for failure in ledger.failures if failure.uid not in shown)
-        waves = rosters(upgrade, spec.waves, members, departed)
+        waves = rosters(ledger, spec.waves, members, departed)
         if planning:
             position = WavePosition(index=-1, pending=tuple(m for m in states if m.place is Place.PENDING))
         else:
@@ -117,7 +117,9 @@ class RolloutView:
             unknown_waves=_unknown_waves(upgrade, spec),
             ended_by=checks.ended_by(upgrade, spec, ledger.health, now),
             health_objection=checks.objection(spec.health_checks, ledger.health, now),
-            health_awaited=checks.awaited(spec.health_checks, ledger.health, now, _last_end(states, departed)),
+            health_awaited=checks.awaited(
+                spec.health_checks, ledger.health, now, max(filter(None, (w.last_verdict for w in waves)), default=None)
+            ),
         )
 
     @property
@@ -150,13 +152,6 @@ def _is_to_be_claimed(member: NodeState, upgrade: Upgrade) -> bool:
 def _unknown_waves(upgrade: Upgrade, spec: UpgradeSpec) -> tuple[str, ...]:
     known = {REMAINDER, *(wave.name for wave in spec.waves)}
     return tuple(sorted({*spec.approved_waves, *upgrade.approvals} - known))
-
-
-def _last_end(members: Iterable[NodeState], departed: Iterable[NodeFailure]) -> datetime | None:
-    """Return when the last node was finished, as far as that is known."""
-    verdicts = (m.task.verdict for m in members if m.judged is not None and m.task is not None)
-    times = [verdict.decided_at for verdict in verdicts if verdict is not None and verdict.decided_at is not None]
-    return max([*times, *(failure.time for failure in departed if failure.time is not None)], default=None)
 
 
 def _reopening(member: NodeState, upgrade: Upgrade, spec: UpgradeSpec, now: datetime) -> Reopening | None:

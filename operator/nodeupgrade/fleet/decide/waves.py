@@ -13,16 +13,18 @@ from nodeupgrade.api.upgrade.status import NodeFailure, WaveState, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER, ApprovalPolicy, Wave
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRoster:
-    """A wave, the state of its nodes, and the failures of those that are gone."""
+    """A wave, the state of its nodes, and the failures and tasks of those that are gone."""
 
     terms: Wave
     members: tuple[NodeState, ...]
     departed: tuple[NodeFailure, ...] = ()
+    lost: tuple[Task, ...] = ()
     before: WaveStatus | None = None  # its status so far, which stays true when its nodes are gone
     unproven: str = ""  # name of the last wave with nodes before it if none of them runs the target; else empty
     approved_by: str | None = None  # what approved it: the field, the annotation's writer, or else the annotation
@@ -66,7 +68,7 @@ class WaveRoster:
     @property
     def last_touched(self) -> datetime | None:
         """The same without nodes that were refused. It is on record, since nodes and their tasks may be gone."""
-        done = (member.task for member in self.members if member.place is not Place.IN_FLIGHT)
+        done = (*(member.task for member in self.members if member.place is not Place.IN_FLIGHT), *self.lost)
         touched = (task for task in done if task and task.verdict and task.verdict.outcome is not Verdict.REFUSED)
         gone = (failure.time for failure in self.departed)
         before = None if self.before is None else self.before.last_verdict_at
@@ -83,12 +85,13 @@ def _decided(tasks: Iterable[Task | None]) -> Iterable[datetime | None]:
 
 
 def rosters(
-    upgrade: Upgrade, waves: Sequence[Wave], members: Mapping[NodeName, NodeState], departed: Sequence[NodeFailure]
+    ledger: Ledger, waves: Sequence[Wave], members: Mapping[NodeName, NodeState], departed: Sequence[NodeFailure]
 ) -> tuple[WaveRoster, ...]:
     """Group members by wave, in order; the remainder is included if it has nodes or if there is no other wave.
 
     Failures of a wave that does not exist count for the remainder.
     """
+    upgrade, lost = ledger.upgrade, [task for task in ledger.lost_tasks if task.name not in members]
     terms = {wave.name: wave for wave in waves}
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     gone: dict[str, list[NodeFailure]] = {}
@@ -105,6 +108,7 @@ def rosters(
             terms=terms.get(name) or Wave(name=name),
             members=tuple(states),
             departed=tuple(gone.get(name, ())),
+            lost=tuple(task for task in lost if (task.spec.wave or REMAINDER) == name),
             before=before.get(name),
             unproven=unproven,
             approved_by=_approved_by(upgrade, name),
