@@ -10,6 +10,6 @@ WHOLE = os.environ.get("NODEUPGRADE_WHOLE", "0") != "0"
 Case = TypeVar("Case")
 
 
-def tried(cases: Iterable[Case], every: int = 5) -> list[Case]:
+def tried(cases: Iterable[Case], every: int = 3) -> list[Case]:
     """Return the cases that are tried; the mutants of tests/crash must be caught by these."""
     return list(islice(cases, 0, None, 1 if WHOLE else every))

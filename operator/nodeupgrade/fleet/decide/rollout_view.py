@@ -1,6 +1,6 @@
 """The view of a whole rollout, made once for a plan: every member with its state, and what follows for all of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
@@ -117,9 +117,7 @@ class RolloutView:
             unknown_waves=_unknown_waves(upgrade, spec),
             ended_by=checks.ended_by(upgrade, spec, ledger.health, now),
             health_objection=checks.objection(spec.health_checks, ledger.health, now),
-            health_awaited=checks.awaited(
-                spec.health_checks, ledger.health, now, max(filter(None, (w.last_verdict for w in waves)), default=None)
-            ),
+            health_awaited=checks.awaited(spec.health_checks, ledger.health, now, _last_end(states, waves)),
         )
 
     @property
@@ -152,6 +150,13 @@ def _is_to_be_claimed(member: NodeState, upgrade: Upgrade) -> bool:
 def _unknown_waves(upgrade: Upgrade, spec: UpgradeSpec) -> tuple[str, ...]:
     known = {REMAINDER, *(wave.name for wave in spec.waves)}
     return tuple(sorted({*spec.approved_waves, *upgrade.approvals} - known))
+
+
+def _last_end(members: Iterable[NodeState], waves: Iterable[WaveRoster]) -> datetime | None:
+    """Return when the last node was finished, as far as that is known, also while it still holds its slot."""
+    verdicts = (m.task.verdict for m in members if m.judged is not None and m.task is not None)
+    times = [*(verdict.decided_at for verdict in verdicts if verdict is not None), *(w.last_verdict for w in waves)]
+    return max(filter(None, times), default=None)
 
 
 def _reopening(member: NodeState, upgrade: Upgrade, spec: UpgradeSpec, now: datetime) -> Reopening | None:
