@@ -239,20 +239,25 @@ def _bound_to_running(node: ReadOnlyNode, unit: UnitStatus) -> UnitStatus:
 
 
 def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
-    try:
-        images = node.runtime.before_images(container.id for container in inventory.running())
-    except StepFailed as error:
-        raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
-    sizes = {container_id: len(image.data) for container_id, image in images.items()}
-    if sum(sizes.values()) > LARGEST_METADATA:
-        largest = max(inventory.running(), key=lambda container: sizes.get(container.id, 0))
-        raise Refused(
-            Reason.STORED_HASH_NOT_REPRODUCED,
-            f"the runtime stores {sum(sizes.values()) >> 20} MiB about the containers on this node, most about "
-            f"{largest.label} ({sizes[largest.id] >> 20} MiB); a run can keep {LARGEST_METADATA >> 20} MiB: recreate "
-            "it with a smaller environment",
-        )
-    return {container_id: image.hashes for container_id, image in images.items()}
+    """Return the stored hashes of what runs. No more is read than is kept, whatever it is that runs."""
+    stored, sizes = dict[ContainerId, StoredHashes](), dict[str, int]()
+    for container in inventory.running():
+        try:
+            images = node.runtime.before_images([container.id])
+        except StepFailed as error:
+            raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
+        for image in images.values():
+            stored[image.container_id] = image.hashes
+            sizes[container.label] = len(image.data)
+        if sum(sizes.values()) > LARGEST_METADATA:
+            largest = max(sizes, key=lambda label: sizes[label])
+            raise Refused(
+                Reason.STORED_HASH_NOT_REPRODUCED,
+                f"the runtime stores more than {LARGEST_METADATA >> 20} MiB about the containers on this node, which "
+                f"a run cannot keep, much of it about {largest} ({sizes[largest] >> 20} MiB): recreate it with a "
+                "smaller environment",
+            )
+    return stored
 
 
 def _real(files: FilesView, program: str) -> str | None:
