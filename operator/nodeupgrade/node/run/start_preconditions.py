@@ -16,6 +16,7 @@ from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
+from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
@@ -108,8 +109,9 @@ def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
         unit, found = node.services.status(planned.unit), ""
         if planned.spares_others and not unit.spares_others:
             found = f"{unit.name} has KillMode={unit.kill_mode}, which ends whatever else is in its cgroup"
-        bound = (name for name in unit.bound_by if name.endswith(".service") and name not in planned.bound_by)
-        if running := [name for name in bound if not node.services.status(name).down]:
+        down = () if unit.name == plan.swap.unit else (plan.swap.unit,)
+        stopped = stopped_with(node.services, unit, *down)
+        if running := [name for name in stopped if name.endswith(".service") and name not in planned.bound_by]:
             found = f"{', '.join(running)} would stop together with {unit.name}"
         if found:
             why = f"{found}: that has changed since the run was planned"
