@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.shield import connection_relay
 from nodeupgrade.node.shield.connection_relay import UNKNOWN_PROCESS, ConnectionRelay, describe_process
 
 SIZE = 8 * 1024 * 1024
@@ -112,7 +111,7 @@ async def test_who_has_taken_every_name_that_the_kernel_chooses_keeps_nobody_fro
         writer.close()
 
     async with relaying(tmp_path, echo):
-        monkeypatch.setattr(connection_relay.socket, "socket", Socket)
+        monkeypatch.setattr(socket, "socket", Socket)
         for _ in range(2):
             reader, writer = await asyncio.open_unix_connection(str(tmp_path / "relay"))
             writer.write(PREFACE)
