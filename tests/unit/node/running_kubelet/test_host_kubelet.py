@@ -1,5 +1,6 @@
 """Tests for the kubelet process: its program, arguments, environment, and health."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -40,7 +41,8 @@ from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 sys.meta_path.clear()
 print(HostKubelet(ProcessTable(Path("/proc")), healthz={server.url!r}).healthy())
 """
-    done = subprocess.run([sys.executable, "-c", asks], capture_output=True, check=True, timeout=600)
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", asks], env=environment, capture_output=True, check=True, timeout=600)
 
     assert done.stdout == b"True\n"
 
