@@ -170,6 +170,20 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
     return _require(node, swap.path, swap.before, known)
 
 
+def stranger(node: Node, plan: RunPlan) -> str | None:
+    """Return a sentence about a program in the kubelet's place that is neither of both, before the old one replaces it.
+
+    A package upgrade may have put it there; its content is read only if its stamp is not a confirmed one.
+    """
+    swap, known = plan.swap, _confirmed(node)
+    path = PurePosixPath(swap.path)
+    if node.files.stamp(path) in {None, known.get(swap.path), known.get(swap.staged)}:
+        return None
+    if (found := node.files.digest(path)) in {None, swap.before, swap.after}:
+        return None
+    return f"what was put at {path} during the run (SHA-256 {found}) was replaced by kubelet {plan.from_version}"
+
+
 def start_runtime(node: Node, plan: RunPlan) -> None:
     """Start a runtime that does not run, and that systemd does not start again.
 
