@@ -62,9 +62,8 @@ def test_a_program_that_somebody_put_there_since_the_swap_is_not_replaced_withou
         records = after.node.journal.load().records
         told = [r.error for r in records if r.mark is Mark.UNDONE and r.error and digest in r.error]
         found = wrongs(after, restarts_allowed=False)
-        if found or told != [
-            f"what was put at {PROGRAM} during the run (SHA-256 {digest}) was replaced by kubelet {OLD}"
-        ]:
+        replaced = f"what was put at {PROGRAM} during the run (SHA-256 {digest}) was replaced by kubelet {OLD}"
+        if found or told != [replaced]:
             silent.append((number, effects[number], told, found))
 
     assert silent == []
