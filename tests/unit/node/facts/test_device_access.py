@@ -249,6 +249,18 @@ def test_the_specification_is_found_beside_what_another_container_has_mounted(bu
     assert found == {UNIT: ("c 195:0 rw",)}
 
 
+def test_what_a_user_has_mounted_is_no_place_of_specifications() -> None:
+    """FUSE lets users mount in the node's own table, at directories of theirs, in which they may put anything."""
+    mount = f"44 21 0:99 / /home/u/{'d' * 64}/rootfs rw,nosuid - fuse.x x rw,user_id=1000,group_id=1000\n".encode()
+
+    with pytest.raises(StepFailed, match=f"cannot tell which devices {UNIT} may use: its config.json is not in /run/"):
+        told(
+            specified(),
+            at=PurePosixPath("/home/u", ID, "config.json"),
+            table=FILES["/proc/1/mountinfo"] + b"\n" + mount,
+        )
+
+
 def test_a_container_without_a_specification_is_refused_by_name_unless_it_has_ended() -> None:
     assert told(None, process=b"") == {}
     with pytest.raises(StepFailed, match=rf"which devices {UNIT} may use: its config.json is not in /run/") as refused:
