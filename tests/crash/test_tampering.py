@@ -1,11 +1,14 @@
 """Somebody exchanges a kubelet program while a run goes on: nothing that was not planned for is ever put in place."""
 
 from hashlib import sha256
+from pathlib import PurePosixPath
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import Digest
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
@@ -16,6 +19,7 @@ from tests.doubles.node import Moment
 from tests.doubles.node.calls import Interrupt
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import BACKUP, STAGED
+from tests.doubles.node.storage.files import SimulatedFiles
 
 STRANGER = program("v1.31.1")
 SWAP = f"files.replace {PROGRAM}"
@@ -67,6 +71,22 @@ def test_a_program_that_somebody_put_there_since_the_swap_is_not_replaced_withou
             silent.append((number, effects[number], told, found))
 
     assert silent == []
+
+
+def test_a_program_that_cannot_be_read_is_replaced_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fails where somebody has put it; the backup is elsewhere."""
+    digest = SimulatedFiles.digest
+
+    def unreadable(files: SimulatedFiles, path: PurePosixPath) -> Digest | None:
+        if path == PurePosixPath(PROGRAM) and files.read(path) == STRANGER:
+            raise StepFailed(f"cannot read {path}")
+        return digest(files, path)
+
+    monkeypatch.setattr(SimulatedFiles, "digest", unreadable)
+    for moment in ("journal.append swap-binary undoing", "journal.append stop-kubelet undoing"):
+        after = tampered(back(), PROGRAM, back().run().effects.index(moment))
+
+        assert wrongs(after, restarts_allowed=False) == []
 
 
 def test_a_backup_that_somebody_changes_before_the_file_is_exchanged_is_made_again() -> None:

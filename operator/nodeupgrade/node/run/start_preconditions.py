@@ -4,6 +4,7 @@ Both may change after they were checked, so they are checked again right before 
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -173,15 +174,19 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
 def stranger(node: Node, plan: RunPlan) -> str | None:
     """Return a sentence about a program in the kubelet's place that is neither of both, before the old one replaces it.
 
-    A package upgrade may have put it there; its content is read only if its stamp is not a confirmed one.
+    A package upgrade may have put it there. It is read only if its stamp is not a confirmed one; what cannot be read
+    keeps no old kubelet from its place.
     """
     swap, known = plan.swap, _confirmed(node)
     path = PurePosixPath(swap.path)
-    if node.files.stamp(path) in {None, known.get(swap.path), known.get(swap.staged)}:
-        return None
-    if (found := node.files.digest(path)) in {None, swap.before, swap.after}:
-        return None
-    return f"what was put at {path} during the run (SHA-256 {found}) was replaced by kubelet {plan.from_version}"
+    with suppress(StepFailed):
+        if node.files.stamp(path) in {None, known.get(swap.path), known.get(swap.staged)}:
+            return None
+        if (found := node.files.digest(path)) not in {None, swap.before, swap.after}:
+            return (
+                f"what was put at {path} during the run (SHA-256 {found}) was replaced by kubelet {plan.from_version}"
+            )
+    return None
 
 
 def start_runtime(node: Node, plan: RunPlan) -> None:
