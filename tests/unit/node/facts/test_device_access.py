@@ -269,12 +269,12 @@ def test_the_specification_is_found_beside_what_another_container_has_mounted(bu
 
 def test_what_a_user_has_mounted_is_no_place_of_specifications() -> None:
     """FUSE lets users mount in the node's own table, at directories of theirs, in which they may put anything."""
-    mount = f"44 21 0:99 / /home/u/{'d' * 64}/rootfs rw,nosuid - fuse.x x rw,user_id=1000,group_id=1000\n".encode()
+    mount = f"44 21 0:99 / /srv/u/{'d' * 64}/rootfs rw,nosuid - fuse.x x rw,user_id=1000,group_id=1000\n".encode()
 
     with pytest.raises(StepFailed, match=f"cannot tell which devices {UNIT} may use: its config.json is not in /run/"):
         told(
             specified(),
-            at=PurePosixPath("/home/u", ID, "config.json"),
+            at=PurePosixPath("/srv/u", ID, "config.json"),
             table=FILES["/proc/1/mountinfo"] + b"\n" + mount,
         )
 
