@@ -12,7 +12,7 @@ from tests.crash.harness import CONFIG, LEFTOVERS, World, back, erring, forward,
 from tests.doubles.node import Moment
 from tests.doubles.node.kubelet import PROGRAM
 from tests.doubles.node.planning import BACKUP
-from tests.doubles.node.services import FLAG
+from tests.doubles.node.services import FENCE_DROP_IN, FLAG, KUBELET_UNIT
 from tests.enumeration import tried
 
 EVERYTHING_IN_RUN = "/run/nodeupgrade*"
@@ -77,7 +77,9 @@ def test_a_backup_that_is_removed_while_it_is_all_that_is_left_needs_a_person(pa
     assert [*after.node.kubelet.violations, *after.node.kubelet.replaced] == []
 
 
-def test_a_fence_that_is_removed_is_up_again_before_the_next_step() -> None:
+@pytest.mark.parametrize("path", [FLAG, FENCE_DROP_IN], ids=["flag", "drop-in"])
+def test_a_fence_that_is_removed_is_up_again_before_the_next_step(path: str) -> None:
+    """Whoever removes its drop-in, as ``systemctl revert`` does, has systemd read its files as well."""
     effects = back().run().effects
     first, last = (effects.index(f"journal.append {name}") for name in ("stop-kubelet done", "start-kubelet doing"))
     open_at = {}
@@ -86,10 +88,13 @@ def test_a_fence_that_is_removed_is_up_again_before_the_next_step() -> None:
         seen: list[bool] = []
 
         def look(name: str, at: int, moment: Moment, world: World = world, seen: list[bool] = seen) -> None:
+            services = world.node.services
             if (at, moment) == (number, Moment.BEFORE):  # noqa: B023 - called in this round only
-                del world.node.disk[FLAG]
+                del world.node.disk[path]
+                services.read_unit_files()
             elif at > number and moment is Moment.BEFORE and name.endswith(" doing"):  # noqa: B023
-                seen.append(FLAG in world.node.disk)
+                loaded = services.status(KUBELET_UNIT).drop_ins
+                seen.append(FLAG in world.node.disk and FENCE_DROP_IN in loaded)
 
         world.run(look)
         if seen[:1] != [True]:

@@ -1,19 +1,25 @@
 """Somebody exchanges a kubelet program while a run goes on: nothing that was not planned for is ever put in place."""
 
+from hashlib import sha256
+from pathlib import PurePosixPath
+
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import Digest
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.steps import kubelet
-from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, PACKAGES_HELD, READS, World, back, forward, wrongs
+from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, OLD, PACKAGES_HELD, READS, World, back, forward, wrongs
 from tests.doubles.node import Moment
 from tests.doubles.node.calls import Interrupt
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import BACKUP, STAGED
+from tests.doubles.node.storage.files import SimulatedFiles
 
 STRANGER = program("v1.31.1")
 SWAP = f"files.replace {PROGRAM}"
@@ -46,6 +52,41 @@ def test_another_program_before_the_swap_turns_the_run_back(path: str) -> None:
             wrong[f"{number} {effects[number]}"] = found
 
     assert wrong == {}
+
+
+def test_a_program_that_somebody_put_there_since_the_swap_is_not_replaced_without_a_word() -> None:
+    """As a package upgrade does. Nobody sees what comes between the look and the replacement."""
+    effects, digest = back().run().effects, sha256(STRANGER).hexdigest()
+    away = effects.index("journal.append swap-binary undoing")
+    moments = [*range(effects.index("services.start kubelet.service") + 1, away)]
+    moments += range(away + 2, effects.index("journal.append stop-kubelet undoing") + 1)
+    silent = []
+    for number in moments:
+        after = tampered(back(), PROGRAM, number)
+        records = after.node.journal.load().records
+        told = [r.error for r in records if r.mark is Mark.UNDONE and r.error and digest in r.error]
+        found = wrongs(after, restarts_allowed=False)
+        replaced = f"what was put at {PROGRAM} during the run (SHA-256 {digest}) was replaced by kubelet {OLD}"
+        if found or told != [replaced]:
+            silent.append((number, effects[number], told, found))
+
+    assert silent == []
+
+
+def test_a_program_that_cannot_be_read_is_replaced_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk fails where somebody has put it; the backup is elsewhere."""
+    digest = SimulatedFiles.digest
+
+    def unreadable(files: SimulatedFiles, path: PurePosixPath) -> Digest | None:
+        if path == PurePosixPath(PROGRAM) and files.read(path) == STRANGER:
+            raise StepFailed(f"cannot read {path}")
+        return digest(files, path)
+
+    monkeypatch.setattr(SimulatedFiles, "digest", unreadable)
+    for moment in ("journal.append swap-binary undoing", "journal.append stop-kubelet undoing"):
+        after = tampered(back(), PROGRAM, back().run().effects.index(moment))
+
+        assert wrongs(after, restarts_allowed=False) == []
 
 
 def test_a_backup_that_somebody_changes_before_the_file_is_exchanged_is_made_again() -> None:

@@ -225,6 +225,18 @@ def not_executable(run: FaultRun) -> Iterator[None]:
             node.exec("umount", "--lazy", path, check=False)
 
 
+def own_directory(step: Step, mark: Mark) -> Harm:
+    """Remove all that runs keep on the disk, their programs included: plan and journal have to be there again."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        yield
+        run.wait_record(step, mark)
+        run.cluster.node.exec("rm", "-rf", *map(str, PROGRAM_PLACES), check=False)  # which the executor makes again
+        yield
+
+    return harm
+
+
 def proxied(run: FaultRun) -> Iterator[None]:
     """Give every service of the node an HTTP proxy that does not answer."""
     node = run.cluster.node
@@ -260,5 +272,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/agent-without-image", agent_without_image, UP, needs=keeps_names_apart),
     Fault("lost/agent-rejected", agent_rejected, frozenset({"Refused"})),
     Fault("lost/not-executable", not_executable, REFUSED),
+    Fault("lost/own-directory", own_directory(Step.STOP_KUBELET, Mark.DONE), UP),
+    Fault("lost/own-directory-settling", own_directory(Step.VERIFY, Mark.DOING), UP),
     Fault("lost/proxied", proxied, UP),
 )

@@ -169,6 +169,7 @@ class SimulatedServices:
             exit_status=expected or 0,
             main_pid=0,
             kill_mode="process",
+            bound_by=self.stops.get(unit, ("process", ()))[1],
             started=self._timeline.awake_at(0.0) if active else None,
         )
 

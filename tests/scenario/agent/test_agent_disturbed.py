@@ -1,5 +1,6 @@
 """An agent's stories when something comes between: outages, second thoughts, losses, and a kill at every moment."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,6 +22,7 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.node import DEAD_MAN_TIMER
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.run import NodeRun
 from tests.doubles.node import Behaviour, pod_json
@@ -196,6 +198,49 @@ async def test_a_damaged_journal_is_reported_rather_than_met_again_and_again(wor
 
     assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
     assert "record 1 is damaged" in status.message
+
+
+@pytest.mark.parametrize("changes", [{}, *CALLED_OFF], ids=["wanted", "abort", "deadline"])
+async def test_a_journal_that_somebody_has_removed_is_no_proof_that_nothing_was_begun(
+    world: World, changes: dict[str, Any]
+) -> None:
+    """An executor that lives makes it again; here it has died as well. Nothing is taken from under one that lives."""
+    told: list[int] = []
+
+    def remove(moment: str) -> None:
+        if world.stops and not told and moment == "sleep":
+            told.append(len(world.kube.statuses))
+            world.executor_works = False
+            shutil.rmtree(world.root / "var/lib/nodeupgrade/runs")
+            world.kube.wish(**changes)
+
+    world.hook = remove
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
+    assert f"somebody has removed the journal of run {FIRST}" in status.message
+    assert DEAD_MAN_TIMER in world.node.services.active
+    since = world.kube.statuses[told[0] :]
+    assert not [each for each in since if "untouched" in each.message]
+
+
+async def test_a_journal_that_is_gone_for_a_moment_is_waited_for(world: World) -> None:
+    journal = world.root / "var/lib/nodeupgrade/runs" / FIRST / "journal"
+    known: list[bytes] = []
+
+    def remove(moment: str) -> None:
+        if moment == "read_journal" and world.stops and not known:
+            known.append(journal.read_bytes())
+            journal.unlink()
+        elif moment == "read_journal done" and known and not journal.exists():
+            journal.write_bytes(known[0])
+
+    world.hook = remove
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert known
+    assert upgraded(world)
 
 
 async def test_an_executor_that_is_gone_is_started_again(world: World) -> None:

@@ -197,6 +197,18 @@ async def test_what_was_told_is_not_the_result_of_another_upgrade(world: World) 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ALREADY_AT_TARGET)
 
 
+async def test_an_old_plan_that_the_disk_does_not_give_back_ends_no_agent(world: World) -> None:
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    plan = world.root / "var/lib/nodeupgrade/runs" / FIRST / "plan.json"
+    plan.unlink()
+    plan.mkdir()  # as unreadable as one on a bad sector
+    task_made_anew(world, **OTHERS, from_version=NEW)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ALREADY_AT_TARGET)
+
+
 async def test_a_success_that_somebody_has_undone_since_is_none(world: World) -> None:
     """The node was taken back by hand, so it is upgraded once more."""
     await lost_in_mid_run(world)

@@ -1,5 +1,6 @@
 """Pods come and go until the kubelet is stopped; the run takes that in."""
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,10 @@ from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
+from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
 from nodeupgrade.node.run.report import RunReport
-from nodeupgrade.node.runtimes.inventory import ContainerState
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.doubles.node import SimulatedNode, agent_for, examination_of, pod_json
 from tests.scenario.node_run.test_node_run import LIMITS, Story
 
@@ -122,6 +125,58 @@ def untouched(it: Story, report: RunReport) -> bool:
         and "runtime.rewrite" not in done
         and it.node.kubelet.replaced == []
     )
+
+
+def is_guest(container: ContainerInstance) -> bool:
+    return container.name == "guest"
+
+
+def grows(it: Story, size: int, which: Callable[[ContainerInstance], bool] = is_guest) -> None:
+    """Have the runtime store so many bytes about containers, whose authors decide about their environments."""
+    read = it.node.runtime.before_images
+
+    def images(ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        grown = {c.id for c in it.node.inventory().containers if which(c)}
+        found = read(ids).items()
+        return {i: replace(image, data=bytes(size)) if i in grown else image for i, image in found}
+
+    it.node.runtime.before_images = images  # type: ignore[method-assign]
+
+
+def test_a_pod_that_came_with_more_than_a_journal_takes_without_a_kubelet_turns_the_run_back() -> None:
+    it = story()
+    grows(it, LARGEST_ARRIVALS + 1)
+
+    report = told(it)
+
+    assert untouched(it, report)
+    assert "default/late/guest" in report.message
+    assert len(it.node.journal.data) < LARGEST_ARRIVALS
+
+
+def test_a_large_pod_that_came_before_the_stop_is_found_while_the_kubelet_runs() -> None:
+    it = story()
+    grows(it, LARGEST_ARRIVALS + 1)
+    it.node.calls.before("services.start nodeupgrade-dead-man.timer", lambda: it.node.kubelet.pods.append(LATE))
+    it.node.calls.durations["services.start nodeupgrade-dead-man.timer"] = 2.0
+
+    assert untouched(it, it.tell())
+    assert STOP not in it.node.calls.effects
+
+
+def test_what_was_restarted_with_the_same_hash_may_have_grown_since() -> None:
+    """No hash is of what a ConfigMap brings into an environment."""
+    it = story()
+    planned = {c.id for c in it.plan.containers}
+    grows(it, LARGEST_ARRIVALS + 1, lambda container: container.id not in planned)
+    moment = "services.mask kubelet.service"
+    it.node.calls.before(moment, lambda: it.node.runtime.end(it.container("nginx"), 137))
+    it.node.calls.durations[moment] = 2.0
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert "runtime.rewrite" not in it.node.calls.effects
 
 
 def test_without_an_answer_nothing_is_touched() -> None:

@@ -78,6 +78,24 @@ def test_what_a_stop_ends_since_a_reload_is_seen_before_the_kubelet_stops(
     assert "services.stop kubelet.service" not in it.node.calls.effects
 
 
+@pytest.mark.parametrize("unit", ["kubelet.service", "containerd.service"])
+def test_what_a_stop_ends_by_way_of_a_target_is_seen_as_well(unit: str) -> None:
+    """Seen on a real node: a target that requires the kubelet stops with it, and with the target what is a part of it.
+
+    Nobody would start that again.
+    """
+    it = story()
+    it.node.services.active |= {OTHER, "kubernetes.target"}
+    stops = {unit: ("process", ("kubernetes.target",)), "kubernetes.target": ("process", (OTHER, unit))}
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.services.stops.update(stops))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_STOP_AFFECTS_OTHERS)
+    assert f"{OTHER} would stop together with {unit}" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
 def test_what_a_stop_ended_when_it_was_planned_or_does_not_run_is_no_reason() -> None:
     it = story()
     later = {"kubelet.service": ("none", ("down.service", "a.target")), "containerd.service": ("process", ())}

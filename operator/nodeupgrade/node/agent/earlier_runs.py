@@ -95,7 +95,7 @@ class EarlierRuns:
         try:
             report_of(journal)
             return self.runs.read_plan(run)
-        except (Inconsistent, MalformedFileError) as error:
+        except (Inconsistent, MalformedFileError, OSError) as error:
             log.warning("earlier_run_report_failed", run=run, error=str(error))
             return None
 

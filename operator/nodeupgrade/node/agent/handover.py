@@ -19,7 +19,7 @@ from nodeupgrade.cluster.kube_api import NodeSideKube, NotFoundError
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.owner_changes import Planned
 from nodeupgrade.cluster.pods import Pod, parse_pod
-from nodeupgrade.errors import NodeUpgradeError, Refused
+from nodeupgrade.errors import Inconsistent, NodeUpgradeError, Refused
 from nodeupgrade.kubelethash import HashError
 from nodeupgrade.node.agent.arrivals import ArrivalPlanner
 from nodeupgrade.node.agent.guard_request import Guard
@@ -97,13 +97,16 @@ class Handover:
 
         Raises:
             NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
+            Inconsistent: somebody has removed the journal of a run that has begun, and no executor writes it again.
         """
         await self.pods.begin()
         plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
         absent = polls = 0
-        unit_state = ""
+        unit_state, known = "", Journal()
         while True:
-            journal = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
+            found = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
+            is_whole = len(found.records) >= len(known.records)
+            journal = known = found if is_whole else known
             if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
@@ -121,6 +124,8 @@ class Handover:
                 if not journal.records and (status := await self._withdraw_unwanted(plan, task, reason)) is not None:
                     return status
                 if lost:
+                    if not is_whole:
+                        raise Inconsistent(f"somebody has removed the journal of run {plan.run_id}")
                     await self.executor.ensure_running(plan)
                     absent = 0
             await self._pause(journal, arrivals)

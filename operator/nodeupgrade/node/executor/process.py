@@ -89,9 +89,12 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         notify_ready()
         log.info("run_started", run=run, node=plan.node, kubelet=f"{plan.from_version} to {plan.to_version}")
         gc.freeze()  # collecting the objects that stay would take 10 ms, perhaps while no kubelet runs
-        report = NodeRun(
-            node=node, plan=plan, store=journal, heartbeat=lambda: runs.beat(run), allow=watchdog.allow
-        ).carry_out()
+
+        def heartbeat() -> None:
+            runs.keep_plan(plan)
+            runs.beat(run)
+
+        report = NodeRun(node=node, plan=plan, store=journal, heartbeat=heartbeat, allow=watchdog.allow).carry_out()
     log.info("run_finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0
 

@@ -36,7 +36,8 @@ _GPU = re.compile(
 """A GPU in a mount table, of which the author of a pod may make as much as the kernel allows.
 
 It is mounted from the /dev of the node, or of a container with the driver. That is in memory, as is what anybody may
-mount in a user namespace of his own: it counts there only if the node has it mounted as well.
+mount in a user namespace of his own, such as the shared memory of his pod: it counts there only if the node has it
+mounted as a ``dev`` as well.
 """
 _TUN, _TUN_FILE = DeviceRule("c", 10, 200), PurePosixPath("/dev/char/10:200")
 """/dev/net/tun, which every container may use. systemd knows nothing of it while its module is not loaded, by which
@@ -53,14 +54,14 @@ class NodeMounts:
     """The file systems that the node has mounted, by their devices (``major:minor``)."""
 
     volumes: frozenset[bytes] = frozenset()  # of pods
-    others: frozenset[bytes] = frozenset()
+    devices: frozenset[bytes] = frozenset()  # directories of devices, such as /dev or /run/nvidia/driver/dev
 
     @classmethod
     def of(cls, table: Iterable[Mount]) -> Self:
         """Return those of the node's mount table."""
-        found = [(each.source[0].encode(), _VOLUME in str(each.point)) for each in table]
-        volumes = frozenset(device for device, is_volume in found if is_volume)
-        return cls(volumes=volumes, others=frozenset(device for device, _ in found) - volumes)
+        found = [(each.source[0].encode(), each.point) for each in table]
+        volumes = frozenset(device for device, point in found if _VOLUME in str(point))
+        return cls(volumes=volumes, devices=frozenset(device for device, at in found if at.name == "dev") - volumes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +271,7 @@ def _mounted_gpus(files: FilesView, group: PurePosixPath, mounted: NodeMounts) -
     gpus = (
         minor
         for device, minor, kind in _GPU.findall(table)
-        if device not in mounted.volumes and (trusted or kind != b"tmpfs" or device in mounted.others)
+        if device not in mounted.volumes and (trusted or kind != b"tmpfs" or device in mounted.devices)
     )
     for found in sorted({*gpus}):
         yield DeviceRule("c", NVIDIA, number(found.decode()), frozenset("rw"))

@@ -30,6 +30,7 @@ from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
@@ -117,7 +118,7 @@ def gather(
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)
     kubelet, runtime = _kubelet_facts(node, starting, request, layout.endpoint), node.runtime.info()
-    unit = _bound_to_running(node, unit_of(node, runtime))
+    unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
     return NodeFacts(
         node=node_object,
@@ -233,26 +234,31 @@ def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:
     return own_directories.volatile(files, needed)
 
 
-def _bound_to_running(node: ReadOnlyNode, unit: UnitStatus) -> UnitStatus:
-    """Return a unit bound only to units that run: its stop does not affect the others."""
-    return replace(unit, bound_by=tuple(name for name in unit.bound_by if not node.services.status(name).down))
+def _bound_to_running(node: ReadOnlyNode, unit: UnitStatus, *down: str) -> UnitStatus:
+    """Return a unit bound to all units that its stop affects, which are those that run."""
+    return replace(unit, bound_by=stopped_with(node.services, unit, *down))
 
 
 def _stored(node: ReadOnlyNode, inventory: Inventory) -> dict[ContainerId, StoredHashes]:
-    try:
-        images = node.runtime.before_images(container.id for container in inventory.running())
-    except StepFailed as error:
-        raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
-    sizes = {container_id: len(image.data) for container_id, image in images.items()}
-    if sum(sizes.values()) > LARGEST_METADATA:
-        largest = max(inventory.running(), key=lambda container: sizes.get(container.id, 0))
-        raise Refused(
-            Reason.STORED_HASH_NOT_REPRODUCED,
-            f"the runtime stores {sum(sizes.values()) >> 20} MiB about the containers on this node, most about "
-            f"{largest.label} ({sizes[largest.id] >> 20} MiB); a run can keep {LARGEST_METADATA >> 20} MiB: recreate "
-            "it with a smaller environment",
-        )
-    return {container_id: image.hashes for container_id, image in images.items()}
+    """Return the stored hashes of what runs. No more is read than is kept, whatever it is that runs."""
+    stored, sizes = dict[ContainerId, StoredHashes](), dict[str, int]()
+    for container in inventory.running():
+        try:
+            images = node.runtime.before_images([container.id])
+        except StepFailed as error:
+            raise Refused(Reason.STORED_HASH_NOT_REPRODUCED, str(error)) from error
+        for image in images.values():
+            stored[image.container_id] = image.hashes
+            sizes[container.label] = len(image.data)
+        if sum(sizes.values()) > LARGEST_METADATA:
+            largest = max(sizes, key=lambda label: sizes[label])
+            raise Refused(
+                Reason.STORED_HASH_NOT_REPRODUCED,
+                f"the runtime stores more than {LARGEST_METADATA >> 20} MiB about the containers on this node, which "
+                f"a run cannot keep, much of it about {largest} ({sizes[largest] >> 20} MiB): recreate it with a "
+                "smaller environment",
+            )
+    return stored
 
 
 def _real(files: FilesView, program: str) -> str | None:

@@ -15,7 +15,9 @@ SPECIFICATION = "config.json"
 _ID = "[0-9a-f]{64}"
 _CONTAINER = re.compile(rf"(?:.*-)?({_ID})\.scope")
 _MOUNTED = re.compile(rf"(/.+)/{_ID}/(?:rootfs|(userdata)/shm)")
-"""What runtimes mount in the bundle of a container, or of a pod. Only the node's administrator mounts the like."""
+"""What runtimes mount in the bundle of a container, or of a pod."""
+_OWNER, _ROOTS = "user_id=", "user_id=0"
+"""Options of a mount by FUSE, which lets users mount at directories of theirs in the node's own table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +30,10 @@ class Specifications:
     @classmethod
     def of(cls, files: FilesView, table: Iterable[Mount]) -> Self:
         """Return those in the usual places, and in others that the node's mount table shows."""
-        shown = (_MOUNTED.fullmatch(str(each.point)) for each in table)
+        roots = (
+            each for each in table if _ROOTS in each.options or not any(o.startswith(_OWNER) for o in each.options)
+        )
+        shown = (_MOUNTED.fullmatch(str(each.point)) for each in roots)
         usual = (place for each in BUNDLES.values() for place in each)
         places = dict.fromkeys((*usual, *((found[1], found[2] or "") for found in shown if found)))
         return cls(files=files, places=tuple((PurePosixPath(above), below) for above, below in places))

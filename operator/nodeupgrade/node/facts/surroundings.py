@@ -58,7 +58,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         systemd=host.services.version(),
         hostname=trimmed((files.read(HOSTNAME) or b"").decode(errors="replace")),
         filesystem="" if mount is None else mount.kind,
-        bound=tuple(name for name in unit.bound_by if name.endswith(".service") and not status(name).down),
+        bound=tuple(name for name in facts.kubelet_start.bound_by if name.endswith(".service")),
         daemons=tuple(_daemons(files, unit)),
         package_jobs=tuple(name for name in PACKAGE_JOBS if not status(name).down),
         updaters=tuple(name for name in UPDATERS if not status(name).down),

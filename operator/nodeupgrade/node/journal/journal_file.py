@@ -9,8 +9,15 @@ from pathlib import Path
 from typing import Self
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.atomic import exists, fresh_beside, sync_directory, write_all
-from nodeupgrade.node.host.files.reading import CHUNK, read_file
+from nodeupgrade.node.host.files.atomic import (
+    exists,
+    fresh_beside,
+    make_directory,
+    remove_leftover,
+    sync_directory,
+    write_all,
+)
+from nodeupgrade.node.host.files.reading import CHUNK, chunks_of, read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.journal.journal import Journal, Record, may_be_lost, parse, render
 from nodeupgrade.node.journal.run_store import BusyError
@@ -88,7 +95,7 @@ class FileJournal:
     """Implements JournalOnDisk. Use it as a context manager: it holds a lock until it is closed.
 
     A full disk must not strand a node without its kubelet. So space is reserved while the journal is open, and freed
-    when a record does not fit.
+    when a record does not fit. A journal that somebody removes is back in its place, as a whole, with the next record.
 
     Args:
         path: the file; its directory must exist.
@@ -102,6 +109,7 @@ class FileJournal:
     def __init__(self, path: Path, *, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
         self._path = path
         self._disk = disk
+        self._lock = lock
         self._reserve = _reserve(path)
         existed = exists(path, disk)
         self._descriptor = _opened(path, disk)
@@ -158,6 +166,8 @@ class FileJournal:
         scrub(self._path, disk=self._disk)
 
     def _write(self, line: bytes, *, deferred: bool) -> None:
+        if not exists(self._path, self._disk):
+            self._put_back()
         self._cut()
         try:
             write_all(self._descriptor, line, disk=self._disk)
@@ -168,6 +178,25 @@ class FileJournal:
                 self._cut()
             raise
         self._whole += len(line)
+
+    def _put_back(self) -> None:
+        """Make the file and its directory again from what the open descriptor still leads to."""
+        self._disk.lseek(self._descriptor, 0, os.SEEK_SET)
+        data = b"".join(chunks_of(self._descriptor, LARGEST, disk=self._disk))[: self._whole]
+        make_directory(self._path.parent, mode=0o700, disk=self._disk)
+        fresh = remove_leftover(self._path, disk=self._disk)
+        again = self._disk.open(fresh, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            self._lock(again)
+            write_all(again, data, disk=self._disk)
+            self._disk.fsync(again)
+            self._disk.rename(fresh, self._path)
+        except OSError:
+            self._disk.close(again)
+            raise
+        self._disk.close(self._descriptor)
+        self._descriptor = again
+        sync_directory(self._path.parent, self._disk)
 
     def _cut(self) -> None:
         """Truncate the file after the last complete record, and seek to its end."""

@@ -44,6 +44,13 @@ class RunStore(Messages):
             self._write(directory / UNREPORTED, b"")
             self._write(directory / PLAN, json.dumps(sealed, indent=1).encode())
 
+    def keep_plan(self, plan: RunPlan) -> None:
+        """Without its journal no plan is written, since it would be begun once more."""
+        directory = self._directory(plan.run_id)
+        with suppress(OSError, StepFailed):
+            if exists(directory / JOURNAL, self.disk) and not exists(directory / PLAN, self.disk):
+                self.write_plan(plan)
+
     def read_plan(self, run: RunId) -> RunPlan | None:
         try:
             sealed = parse_json(self._read(self._directory(run) / PLAN))

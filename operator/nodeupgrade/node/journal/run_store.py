@@ -240,5 +240,8 @@ class ExecutorRuns(RunsView, Protocol):
     def go_on(self, run: RunId) -> bool:
         """Report whether a person asked to start the old kubelet although the runtime lost pods."""
 
+    def keep_plan(self, plan: RunPlan) -> None:
+        """Write the plan of a run that has begun again, if somebody has removed it; a failure is tried again later."""
+
     def beat(self, run: RunId) -> None:
         """Show the rescue script that the executor is alive while it has nothing to write."""

@@ -4,7 +4,6 @@ Everything else is done without: a lost executor is started from what remains, a
 """
 
 from contextlib import suppress
-from pathlib import PurePosixPath
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
@@ -16,13 +15,14 @@ from nodeupgrade.node.run import reload_look, restart_tuning
 
 
 def make_again(node: Node, plan: RunPlan, journal: Journal) -> None:
-    """Put back what is missing; looks at three paths if nothing is. A failure is tried again before the next step.
+    """Put back what is missing; looks at a few paths if nothing is. A failure is tried again before the next step.
 
     So is what would take a device from a container while systemd reads its files.
     """
     with suppress(StepFailed):
-        if _is_fenced(journal) and node.files.stamp(PurePosixPath(fence.flag(plan.swap.unit))) is None:
-            node.services.mask(plan.swap.unit, reload_look.harmless(node))
+        unit = plan.swap.unit
+        if _is_fenced(journal) and None in map(node.files.stamp, (fence.flag(unit), fence.drop_in(unit))):
+            node.services.mask(unit, reload_look.harmless(node))
     with suppress(StepFailed):
         if journal.mark(Step.ARM_DEAD_MAN) is Mark.DONE:
             restart_tuning.restore_tuning(node, plan, reload_look.harmless(node))

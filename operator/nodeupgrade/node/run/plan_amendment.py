@@ -1,6 +1,6 @@
 """Find out what changed since planning, with the agent's help for what came."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -34,6 +34,10 @@ ANSWER_SECONDS = 3.0
 PENDING_SECONDS = 0.5
 """How long to wait for what is being started or is ending when no kubelet runs: its call may have been under way."""
 LOOK_SECONDS = 0.05
+LARGEST_ARRIVALS = 8 * 1024**2
+"""Bytes that the runtime stores about all that came, usually 10 to 50 KB for each: to journal more would take a second
+and more memory than a kubelet that is down can wait for. Whoever creates a pod decides how large its environment is.
+"""
 
 
 def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
@@ -84,6 +88,7 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
         for container in resized(plan, node.owner_changes()):
             raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
     changes = changes_since(plan, now)
+    _require_small(node, changes.came)
     again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
     unknown = tuple(c for c in changes.came if c.id not in again)
     if not unknown:
@@ -98,6 +103,18 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
     for planned in answer.pins:
         _require_pin(node, planned)
     return (*again.values(), *answer.containers), answer
+
+
+def _require_small(node: Node, came: Iterable[ContainerInstance]) -> None:
+    """Require what the runtime stores about all that came to fit into the journal, without reading more than that."""
+    left = LARGEST_ARRIVALS
+    for container in came:
+        left -= sum(len(image.data) for image in node.runtime.before_images([container.id]).values())
+        if left < 0:
+            raise _changed(
+                f"{container.label} came since the run was planned, and the runtime stores more about what came than "
+                f"{LARGEST_ARRIVALS >> 20} MiB, such as its environment"
+            )
 
 
 def _require_pin(node: Node, planned: StaticPodPin) -> None:

@@ -4,6 +4,7 @@ Both may change after they were checked, so they are checked again right before 
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -16,6 +17,7 @@ from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
+from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
@@ -108,8 +110,9 @@ def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
         unit, found = node.services.status(planned.unit), ""
         if planned.spares_others and not unit.spares_others:
             found = f"{unit.name} has KillMode={unit.kill_mode}, which ends whatever else is in its cgroup"
-        bound = (name for name in unit.bound_by if name.endswith(".service") and name not in planned.bound_by)
-        if running := [name for name in bound if not node.services.status(name).down]:
+        down = () if unit.name == plan.swap.unit else (plan.swap.unit,)
+        stopped = stopped_with(node.services, unit, *down)
+        if running := [name for name in stopped if name.endswith(".service") and name not in planned.bound_by]:
             found = f"{', '.join(running)} would stop together with {unit.name}"
         if found:
             why = f"{found}: that has changed since the run was planned"
@@ -166,6 +169,24 @@ def require_old_program(node: Node, plan: RunPlan) -> str | None:
         _require(node, swap.backup, swap.before, known)
         node.files.replace(PurePosixPath(swap.backup), PurePosixPath(swap.path))
     return _require(node, swap.path, swap.before, known)
+
+
+def stranger(node: Node, plan: RunPlan) -> str | None:
+    """Return a sentence about a program in the kubelet's place that is neither of both, before the old one replaces it.
+
+    A package upgrade may have put it there. It is read only if its stamp is not a confirmed one; what cannot be read
+    keeps no old kubelet from its place.
+    """
+    swap, known = plan.swap, _confirmed(node)
+    path = PurePosixPath(swap.path)
+    with suppress(StepFailed):
+        if node.files.stamp(path) in {None, known.get(swap.path), known.get(swap.staged)}:
+            return None
+        if (found := node.files.digest(path)) not in {None, swap.before, swap.after}:
+            return (
+                f"what was put at {path} during the run (SHA-256 {found}) was replaced by kubelet {plan.from_version}"
+            )
+    return None
 
 
 def start_runtime(node: Node, plan: RunPlan) -> None:

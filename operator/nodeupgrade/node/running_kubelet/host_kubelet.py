@@ -1,6 +1,7 @@
 """Implements Kubelet: the health endpoint, process and program of a node's kubelet."""
 
 import base64
+import codecs
 import json
 import os
 import re
@@ -30,6 +31,9 @@ SECONDS = 20
 GRACE_SECONDS = 10.0
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
+
+codecs.lookup("idna")
+"""Loaded now: it is used for the first time with the kubelet down, when the executor's bundle may be unreadable."""
 
 
 @dataclass(frozen=True, slots=True)

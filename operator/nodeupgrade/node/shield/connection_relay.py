@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.runtimes.socket_listener import peer_of
@@ -107,7 +108,8 @@ class ConnectionRelay:
                 return
             server = self.server if PREFACE.startswith(beginning) else self.runtime()
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-            connection.bind("")  # the kernel chooses a name
+            # The kernel would choose one of a million names, which any user can have bound before.
+            connection.bind(f"\0nodeupgrade-{token_hex(16)}")
             name = f"unix-abstract:{connection.getsockname()[1:].decode()}"
             self._clients[name] = description
             try:

@@ -54,7 +54,10 @@ def build_judge(
 
     @cache
     def amended() -> Shielded:
-        return Shielded.of(plan_in_effect(plan, runs.read_journal(plan.run_id)))
+        journal = runs.read_journal(plan.run_id)
+        if not journal.records:
+            raise Inconsistent("somebody has removed the journal")
+        return Shielded.of(plan_in_effect(plan, journal))
 
     def protected() -> Shielded:
         try:

@@ -1,5 +1,7 @@
 """The executor's entry point: which run it takes up, what it tells systemd and when, and how it ends."""
 
+import shutil
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +17,10 @@ from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Reco
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import Limits, RunPlan, ShownKubelet
-from tests.doubles.node import SimulatedNode, plan_for, pod_json
+from tests.doubles.node import Crash, Moment, SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import STAGED
+from tests.enumeration import tried
 
 OLD, NEW = "v1.30.14", "v1.33.13"
 RUN = RunId("run-1")
@@ -103,6 +106,44 @@ def test_it_carries_the_run_out_once(host: Host) -> None:
     done = len(host.node.calls.effects)
     assert process.main() == 0
     assert len(host.node.calls.effects) == done
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["lives", "killed once the plan is back"])
+def test_whenever_somebody_removes_all_runs_plan_and_journal_are_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """As a cleaning tool may. What the agent reads tells how the run ended, and a killed executor goes on."""
+    shown = ShownKubelet(at=0.0, answered=True, version=NEW)
+    monkeypatch.setattr(RunStore, "shown_kubelet", lambda _self, _run: shown)
+    whole = Host(tmp_path / "whole", monkeypatch)
+    whole.runs.write_plan(whole.plan)
+    process.main()
+    wrong = {}
+    for number in tried(range(len(whole.node.calls.effects))):
+        host = Host(tmp_path / str(number), monkeypatch)
+        host.runs.write_plan(host.plan)
+        removed: list[int] = []
+
+        def remove(name: str, at: int, moment: Moment, host: Host = host, removed: list[int] = removed) -> None:
+            journal = host.runs.read_journal(RUN)
+            if moment is not Moment.BEFORE or not journal.records or journal.finished is not None:
+                return
+            if at >= number and not removed:  # noqa: B023 - called in this round only
+                shutil.rmtree(host.root)
+                removed.append(at)
+            elif killed and len(removed) == 1 and host.runs.read_plan(RUN) is not None:
+                removed.append(at)
+                raise Crash
+
+        host.node.calls.interrupt = remove
+        with suppress(Crash):
+            process.main()
+        if len(removed) > 1:
+            process.main()
+        if removed and (host.outcome, host.node.disk[PROGRAM]) != (Outcome.UPGRADED, program(NEW)):
+            wrong[number, whole.node.calls.effects[number]] = host.outcome
+
+    assert wrong == {}
 
 
 def test_it_hears_an_abort(host: Host) -> None:

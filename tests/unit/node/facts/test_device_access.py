@@ -176,6 +176,24 @@ def test_a_file_system_that_only_another_user_namespace_has_makes_no_gpu(shown: 
     assert fragile(v2=True, mounted=GPU, users="user:[4026532000]") == {label: ("c 195:0 rw",)}, "nobody can mount that"
 
 
+@pytest.mark.parametrize(
+    "point",
+    [
+        "/run/containerd/io.containerd.grpc.v1.cri/sandboxes/a/shm",
+        "/run/containers/storage/overlay-containers/a/userdata/shm",
+        "/var/lib/docker/containers/a/mounts/shm",
+    ],
+)
+def test_the_shared_memory_of_a_pod_makes_no_gpu(point: str) -> None:
+    """The runtime mounts it in the node's table, and in a user namespace of its own any process of the pod mounts it
+    in place of a GPU.
+    """
+    table = f"21 1 253:0 / / rw - ext4 /dev/vda1 rw\n44 21 0:99 / {point} rw - tmpfs shm rw\n".encode()
+    mount = b"500 499 0:99 /nvidia0 /dev/nvidia0 rw - tmpfs shm rw\n"
+
+    assert fragile(v2=True, mounted=mount, table=table, users="user:[4026532000]") == {}
+
+
 ID = "c0ffee00" * 8
 UNIT = f"cri-containerd-{ID}.scope"
 SPEC = PurePosixPath("/run/containerd/io.containerd.runtime.v2.task/k8s.io", ID, "config.json")
@@ -247,6 +265,18 @@ def test_the_specification_is_found_beside_what_another_container_has_mounted(bu
     )
 
     assert found == {UNIT: ("c 195:0 rw",)}
+
+
+def test_what_a_user_has_mounted_is_no_place_of_specifications() -> None:
+    """FUSE lets users mount in the node's own table, at directories of theirs, in which they may put anything."""
+    mount = f"44 21 0:99 / /srv/u/{'d' * 64}/rootfs rw,nosuid - fuse.x x rw,user_id=1000,group_id=1000\n".encode()
+
+    with pytest.raises(StepFailed, match=f"cannot tell which devices {UNIT} may use: its config.json is not in /run/"):
+        told(
+            specified(),
+            at=PurePosixPath("/srv/u", ID, "config.json"),
+            table=FILES["/proc/1/mountinfo"] + b"\n" + mount,
+        )
 
 
 def test_a_container_without_a_specification_is_refused_by_name_unless_it_has_ended() -> None:

@@ -1,5 +1,6 @@
 """Tests how the facts of a node are gathered, without changing the node."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -7,6 +8,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy, VerifySettings
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
@@ -19,6 +21,7 @@ from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.builders.gathered import DIGEST, STAGED, UNIT, gathered, node, requested
 from tests.doubles.node import SimulatedNode, manifest, pod_json
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
@@ -117,15 +120,24 @@ def test_metadata_that_cannot_be_read_refuses_the_node(monkeypatch: pytest.Monke
     assert refusal.value.finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
 
 
-def test_more_metadata_than_a_run_can_keep_refuses_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = node()
-    images = seen.runtime.before_images(container.id for container in seen.runtime.inventory(full=True).running())
-    large = {each: replace(image, data=bytes(LARGEST_METADATA // len(images) + 1)) for each, image in images.items()}
-    monkeypatch.setattr(seen.runtime, "before_images", lambda _ids: large)
+def test_more_metadata_than_a_run_can_keep_refuses_the_node_before_the_rest_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The agent has a limit of memory as well, and whoever creates a pod decides how large its environment is."""
+    seen, asked = node(), list[ContainerId]()
+    read = seen.runtime.before_images
 
-    with pytest.raises(Refused, match="a run can keep 64 MiB") as refusal:
+    def large(ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:
+        found = read(listed := list(ids))
+        asked.extend(listed)
+        return {each: replace(image, data=bytes(LARGEST_METADATA + 1)) for each, image in found.items()}
+
+    monkeypatch.setattr(seen.runtime, "before_images", large)
+
+    with pytest.raises(Refused, match=r"more than 64 MiB .* much of it about default/") as refusal:
         gathered(seen)
     assert refusal.value.finding.reason is Reason.STORED_HASH_NOT_REPRODUCED
+    assert len(asked) == 1
 
 
 def test_units_bound_to_runtime_or_kubelet_count_while_they_are_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,9 @@
 """Tests for the kubelet process: its program, arguments, environment, and health."""
 
+import os
 import socket
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -25,6 +27,24 @@ def test_healthz_is_ok_or_not(server: Server) -> None:
         server.answer = answer
         assert kubelet.healthy() is expected
     assert not HostKubelet(ProcessTable(), healthz="http://127.0.0.1:1/healthz").healthy()
+
+
+def test_its_health_is_asked_for_although_nothing_can_be_imported_any_more(server: Server) -> None:
+    """Somebody removes the executor's bundle, or its disk fails, while no kubelet runs."""
+    server.answer = sends(b"ok")
+    asks = f"""
+import sys
+from pathlib import Path
+from nodeupgrade.node.executor import process
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
+sys.meta_path.clear()
+print(HostKubelet(ProcessTable(Path("/proc")), healthz={server.url!r}).healthy())
+"""
+    environment = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", asks], env=environment, capture_output=True, check=True, timeout=600)
+
+    assert done.stdout == b"True\n"
 
 
 @pytest.mark.parametrize("piece", [b"HTTP/1.1 200 OK\r\n", b"X: y\r\n", b"x" * 10_000], ids=["slow", "slower", "much"])

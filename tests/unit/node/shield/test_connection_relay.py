@@ -1,10 +1,13 @@
 """Tests for the relay of the shield's connections: every byte is passed on, at the pace of the slower side."""
 
 import asyncio
+import errno
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -90,6 +93,31 @@ async def test_the_server_sees_a_name_by_which_the_caller_is_known(tmp_path: Pat
         writer.close()
         while relay.client(name) is not None:  # noqa: ASYNC110  # there is no event to wait for
             await asyncio.sleep(0.01)
+
+
+async def test_who_has_taken_every_name_that_the_kernel_chooses_keeps_nobody_from_the_runtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are a million of them in each network namespace, which is the node's: any user may bind them all."""
+
+    class Socket(socket.socket):
+        def bind(self, address: Any, /) -> None:
+            if not address:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            super().bind(address)
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read(-1))
+        writer.close()
+
+    async with relaying(tmp_path, echo):
+        monkeypatch.setattr(socket, "socket", Socket)
+        for _ in range(2):
+            reader, writer = await asyncio.open_unix_connection(str(tmp_path / "relay"))
+            writer.write(PREFACE)
+            writer.write_eof()
+            assert await reader.read(-1) == PREFACE
+            writer.close()
 
 
 async def test_without_a_server_the_client_is_told(tmp_path: Path) -> None:

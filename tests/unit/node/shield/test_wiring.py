@@ -17,7 +17,8 @@ from tests.builders.shielded import JOB, WEB, container_of, shielded_plan
 def test_an_amended_plan_that_cannot_be_read_is_read_again(tmp_path: Path) -> None:
     payload = {AMENDMENT: to_json(Amendment(ended=(container_of(JOB),)), strict=True)}
     amended = Journal((record(1, Mark.DOING, step=Step.CONFIRM_INVENTORY, payload=payload),))
-    answers: list[Any] = [OSError("busy"), amended]
+    removed = Journal()  # by somebody; the executor will write it again
+    answers: list[Any] = [OSError("busy"), removed, amended]
 
     def read_journal(_: object) -> Journal:
         answer = answers.pop(0)
@@ -29,6 +30,7 @@ def test_an_amended_plan_that_cannot_be_read_is_read_again(tmp_path: Path) -> No
     exchange: Any = SimpleNamespace(intended=lambda: True, path="/run/a.sock", upstream="/run/b.sock")
     judge = build_judge(shielded_plan(), runs, exchange, cast("Any", None), state=tmp_path, patience=0.0)
 
+    assert container_of(JOB) in judge.protected().containers
     assert container_of(JOB) in judge.protected().containers
     assert set(judge.protected().containers) & {container_of(WEB), container_of(JOB)} == {container_of(WEB)}
     assert container_of(JOB) not in judge.protected().containers, "once it is read, it is known"

@@ -8,6 +8,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.processes.bounded_run import run_bounded
 from nodeupgrade.node.host.systemd.properties import OLD_ENVIRONMENT_FILES
 from nodeupgrade.text import lines, one_line, trimmed
 
@@ -23,6 +24,8 @@ ENVIRONMENT = {
 }
 JOURNAL_SECONDS = 3.0
 """Short, since the caller needs the log for a decision."""
+LARGEST_ANSWER = 32 * 1024**2
+"""Bytes. A log has a tenth of that, unless pods have long lines logged, such as by what their probes print."""
 SILENT_SECONDS = 5.0
 """For how long an unanswered call is repeated: systemd does not answer while it re-executes itself."""
 SILENCE = ("disconnected from message bus", "Transport endpoint is not connected", "Connection reset by peer")
@@ -140,14 +143,8 @@ class Systemctl:
         call = f"{program} {' '.join(arguments)}"
         timeout = min(self.timeout, limit)
         try:
-            done = subprocess.run(
-                [*self.prefix, program, *arguments],
-                env=ENVIRONMENT,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout,
-                check=False,
-            )
+            words = [*self.prefix, program, *arguments]
+            done = run_bounded(words, env=ENVIRONMENT, timeout=timeout, limit=LARGEST_ANSWER)
         except subprocess.TimeoutExpired as error:
             raise StepFailed(f"{call} did not end within {timeout:g} s") from error
         except OSError as error:

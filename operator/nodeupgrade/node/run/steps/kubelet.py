@@ -62,12 +62,13 @@ class StopKubelet(StepActions):
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
 
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Start the old kubelet again; everything that it reads has been restored.
 
         If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the old
         kubelet has been quiet for a while (see ArmDeadMan): its start may have been changed meanwhile.
         """
+        replaced = start_preconditions.stranger(node, plan)
         running = ProgramWatch(node, plan, start_preconditions.require_old_program(node, plan))
         shield_use.raise_again(node, plan)
         node.services.unmask(plan.swap.unit)
@@ -79,6 +80,7 @@ class StopKubelet(StepActions):
             if error.reason is Reason.DIGEST_MISMATCH:
                 _fence_and_stop(node, plan)
             raise
+        return replaced
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the kubelet is down and fenced."""
@@ -110,8 +112,9 @@ class SwapBinary(StepActions):
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Put the backup in place."""
         aside = file_exchange.set_aside(node, PurePosixPath(plan.swap.path))
+        replaced = start_preconditions.stranger(node, plan)
         node.files.replace(PurePosixPath(plan.swap.backup), PurePosixPath(plan.swap.path))
-        return aside
+        return aside or replaced
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the program in place is the new one."""

@@ -229,6 +229,15 @@ def test_a_log_that_takes_long_is_given_up_soon(tmp_path: Path, monkeypatch: pyt
         services.log("x.service")
 
 
+def test_a_log_whose_lines_are_long_fills_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods decide what their probes print, and the kernel ends the executor last."""
+    monkeypatch.setattr(systemctl, "LARGEST_ANSWER", 100_000)
+    services = SystemdManager(prefix=fake(tmp_path, 'test "$1" = show && echo InvocationID=abc || exec yes'))
+
+    with pytest.raises(StepFailed, match="it prints more than 100000 bytes"):
+        services.log("x.service")
+
+
 def test_what_stops_with_a_unit_is_told_whatever_binds_it(tmp_path: Path) -> None:
     shown = r"LoadState=loaded\nBoundBy=b.service\nRequiredBy=a.service b.service\nPropagatesStopTo=c.service"
     status = SystemdManager(prefix=fake(tmp_path, f"printf '{shown}\nControlGroup=/system.slice/x.service\n'")).status(
