@@ -162,26 +162,25 @@ def earlier(directory: Path) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("how", ["--reuse-values", "--reset-then-reuse-values", "--reset-values"])
-def test_an_upgrade_of_the_chart_keeps_what_was_chosen(how: str, tmp_path: Path) -> None:
+def test_an_upgrade_of_the_chart_keeps_what_was_chosen(tmp_path: Path) -> None:
     try:
         server = running()
         with server as api:
-            _upgraded(api, how, tmp_path)
+            kubeconfig = f"--kubeconfig={api.kubeconfig()}"
+            chosen = "--create-namespace", "--set=replicas=3", "--set=allowed.images[0]=mirror.example"
+            old = run("install", "nodeupgrade", str(earlier(tmp_path / "old")), kubeconfig, *chosen)
+            assert old.returncode == 0, old.stderr
+            for how in ("--reuse-values", "--reset-then-reuse-values", "--reset-values"):
+                _upgraded(api, kubeconfig, how)
+                back = run("rollback", "nodeupgrade", "1", kubeconfig)
+                assert back.returncode == 0, back.stderr
     except FileNotFoundError as error:
         if os.environ.get("NODEUPGRADE_E2E") == "required":
             raise
         pytest.skip(str(error))
 
 
-def _upgraded(api: ApiServer, how: str, tmp_path: Path) -> None:
-    kubeconfig, chosen = (
-        f"--kubeconfig={api.kubeconfig()}",
-        ("--set=replicas=3", "--set=allowed.images[0]=mirror.example"),
-    )
-    old = run("install", "nodeupgrade", str(earlier(tmp_path / "old")), kubeconfig, "--create-namespace", *chosen)
-    assert old.returncode == 0, old.stderr
-
+def _upgraded(api: ApiServer, kubeconfig: str, how: str) -> None:
     new = run("upgrade", "nodeupgrade", str(generate_chart.CHART), kubeconfig, how)
 
     assert new.returncode == 0, new.stderr
