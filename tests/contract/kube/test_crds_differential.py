@@ -97,7 +97,7 @@ async def test_bounds(admin: KubeClient, field: str) -> None:
     )
     mutants = [mutant for spec in specs for mutant in described(spec, field)]
     assert len(mutants) > 10
-    assert await verdicts(admin, f"bounds-{field.lower()}", tried(mutants, 1 + len(mutants) // 60)) == []
+    assert await verdicts(admin, f"bounds-{field.lower()}", tried(mutants, 1 + len(mutants) // 40)) == []
 
 
 def edited(field: str) -> Iterator[tuple[str, Json]]:
