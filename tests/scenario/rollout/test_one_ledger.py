@@ -594,6 +594,23 @@ async def test_a_soak_outlives_a_node_that_is_deleted_before_its_slot_is_free() 
     assert (status.phase, status.in_flight) == ("Soaking", ())
 
 
+async def test_a_soak_outlives_a_node_that_is_replaced_before_its_slot_is_free() -> None:
+    """The new one ran the target from the beginning, which proves nothing about the upgrade before it."""
+    scene = await stage("node-0", "node-1")
+    await scene.kube.merge(NODES, "node-0", {"metadata": {"labels": {"tier": "canary"}}})
+    canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "soak": "9h"}
+    await scene.apply(waves=[canary, {"name": "production", "size": "100%"}], approvedWaves=["production"])
+    while not [task for task in await scene.kube.list(TASKS) if task["spec"].get("verdict")]:
+        await scene.step()
+    assert (await scene.upgrade()).status.in_flight
+    await scene.kube.delete(NODES, "node-0")
+    await scene.fleet.add_node("node-0", version="v1.33.13", overrides={"metadata": {"labels": {"tier": "canary"}}})
+
+    assert of_kind(await looks(scene, 9), Admit) == []
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.in_flight) == ("Soaking", ())
+
+
 async def test_a_node_that_registers_again_as_it_is_given_up_keeps_its_slot() -> None:
     """Its slot was freed by what was decided before, and its run went on without one."""
     scene = await stage("node-0", parts={"node-0": Part.HANG})

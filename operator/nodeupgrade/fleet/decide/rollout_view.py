@@ -153,9 +153,9 @@ def _unknown_waves(upgrade: Upgrade, spec: UpgradeSpec) -> tuple[str, ...]:
 
 
 def _last_end(members: Iterable[NodeState], waves: Iterable[WaveRoster]) -> datetime | None:
-    """Return when the last node was finished, as far as that is known, also while it still holds its slot."""
+    """Return when the last node was finished, also while it still holds its slot; one to be tried again was not."""
     verdicts = (m.task.verdict for m in members if m.judged is not None and m.task is not None)
-    times = [*(verdict.decided_at for verdict in verdicts if verdict is not None), *(w.last_verdict for w in waves)]
+    times = [*(verdict.decided_at for verdict in verdicts if verdict is not None), *(w.last_touched for w in waves)]
     return max(filter(None, times), default=None)
 
 

@@ -19,7 +19,7 @@ from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRoster:
-    """A wave, the state of its nodes, and the failures and tasks of those that are gone."""
+    """A wave, the state of its nodes, and the failures and tasks of those that are gone or were replaced."""
 
     terms: Wave
     members: tuple[NodeState, ...]
@@ -91,7 +91,8 @@ def rosters(
 
     Failures of a wave that does not exist count for the remainder.
     """
-    upgrade, lost = ledger.upgrade, [task for task in ledger.lost_tasks if task.name not in members]
+    upgrade, flying = ledger.upgrade, {name for name, state in members.items() if state.place is Place.IN_FLIGHT}
+    lost = [task for task in ledger.lost_tasks if task.name not in flying]
     terms = {wave.name: wave for wave in waves}
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     gone: dict[str, list[NodeFailure]] = {}

@@ -91,6 +91,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         gc.freeze()  # collecting the objects that stay would take 10 ms, perhaps while no kubelet runs
 
         def heartbeat() -> None:
+            store.put_back()
             runs.keep_plan(plan)
             runs.beat(run)
 

@@ -162,6 +162,11 @@ class FileJournal:
         data = read_file(self._path, limit=LARGEST, disk=self._disk)
         self._whole = sum(len(line) + 1 for line in data.split(b"\n")[:count])
 
+    def put_back(self) -> None:
+        with suppress(OSError):
+            if self._whole and not exists(self._path, self._disk):
+                self._put_back()
+
     def scrub(self) -> None:
         scrub(self._path, disk=self._disk)
 
@@ -193,9 +198,11 @@ class FileJournal:
             self._disk.rename(fresh, self._path)
         except OSError:
             self._disk.close(again)
+            remove_leftover(self._path, disk=self._disk)
             raise
         self._disk.close(self._descriptor)
         self._descriptor = again
+        self._allocate_reserve()
         sync_directory(self._path.parent, self._disk)
 
     def _cut(self) -> None:

@@ -77,10 +77,13 @@ class JournalStore(Protocol):
 
 
 class JournalOnDisk(JournalStore, Protocol):
-    """A journal from which lines can be taken that stayed although writing them failed."""
+    """A journal from which lines can be taken that stayed although writing them failed, and that may be removed."""
 
     def keep(self, count: int) -> None:
         """Count only the first records from now on; the next append removes the others."""
+
+    def put_back(self) -> None:
+        """Write it again if it has records and somebody has removed it; a failure is tried again later."""
 
 
 class RunsView(Protocol):

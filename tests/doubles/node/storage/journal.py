@@ -37,6 +37,9 @@ class SimulatedJournal:
         """Cut off all but the first records."""
         self.data = b"".join(line + b"\n" for line in self.data.split(b"\n")[:count])
 
+    def put_back(self) -> None:
+        """Do nothing: nobody removes it."""
+
     def scrub(self) -> None:
         """Drop before-images if the run is over."""
         kept = without_images(self.data)

@@ -17,6 +17,8 @@ from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Reco
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import Limits, RunPlan, ShownKubelet
+from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.run import NodeRun
 from tests.doubles.node import Crash, Moment, SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import STAGED
@@ -144,6 +146,29 @@ def test_whenever_somebody_removes_all_runs_plan_and_journal_are_there_again(
             wrong[number, whole.node.calls.effects[number]] = host.outcome
 
     assert wrong == {}
+
+
+def test_what_somebody_removes_is_back_although_nothing_is_recorded(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback may wait for hours for the runtime, with one and the same record, until the node loses power."""
+    host.runs.write_plan(host.plan)
+    carry_out, seen = NodeRun.carry_out, list[bool]()
+
+    def remove_before(run: NodeRun) -> RunReport:
+        run.heartbeat()
+        seen.append(host.runs.read_plan(RUN) is not None)
+        run.store.append(Record(seq=1, mark=Mark.DOING, boot=BOOT, at="", monotonic=0.0, step=Step.ARM_DEAD_MAN))
+        shutil.rmtree(host.root)
+        run.heartbeat()
+        seen.append(host.runs.read_plan(RUN) is not None and bool(host.runs.read_journal(RUN).records))
+        return carry_out(run)
+
+    monkeypatch.setattr(NodeRun, "carry_out", remove_before)
+
+    process.main()
+
+    assert seen == [True, True]
 
 
 def test_it_hears_an_abort(host: Host) -> None:

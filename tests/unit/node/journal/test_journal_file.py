@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -11,7 +12,7 @@ import pytest
 
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.journal.journal import Journal, Mark, render
-from nodeupgrade.node.journal.journal_file import FileJournal, read_journal
+from nodeupgrade.node.journal.journal_file import RESERVE_BYTES, FileJournal, read_journal
 from nodeupgrade.node.journal.run_store import BusyError
 from tests.builders.journal_records import RECORDS, record
 
@@ -136,6 +137,55 @@ def test_on_a_disk_that_was_full_before_nothing_is_begun(small_disk: Path) -> No
         (small_disk / "other").unlink()
         journal.append(record(1))
     assert read_journal(path) == Journal(RECORDS[:1])
+
+
+@pytest.mark.parametrize("by", ["record", "heartbeat"])
+def test_a_journal_whose_directory_was_removed_is_back_as_a_whole_with_its_reserve(tmp_path: Path, by: str) -> None:
+    path = tmp_path / "runs" / "run-1" / "journal"
+    path.parent.mkdir(parents=True)
+    with FileJournal(path) as journal:
+        journal.put_back()
+        journal.append(RECORDS[0])
+        shutil.rmtree(tmp_path / "runs")
+
+        if by == "heartbeat":
+            journal.put_back()
+            assert read_journal(path) == Journal(RECORDS[:1])
+        journal.append(RECORDS[1])
+
+        assert read_journal(path) == Journal(RECORDS[:2])
+        assert [each.stat().st_mode & 0o777 for each in (path.parents[1], path.parent, path)] == [0o700, 0o700, 0o600]
+        assert path.with_name("journal.reserve").stat().st_blocks * 512 >= RESERVE_BYTES
+        with pytest.raises(BusyError):
+            FileJournal(path)
+    assert [entry.name for entry in path.parent.iterdir()] == ["journal"]
+
+
+def test_a_journal_without_a_record_is_not_made_again(path: Path) -> None:
+    """Its run has not begun, and somebody may have meant it."""
+    with FileJournal(path) as journal:
+        path.unlink()
+        journal.put_back()
+        assert not path.exists()
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "rename"])
+def test_a_journal_that_cannot_be_made_again_leaves_nothing_and_is_tried_again(
+    path: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written of it would take space that the run may need."""
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+        path.unlink()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, call, _fail)
+            journal.put_back()
+            with pytest.raises(StepFailed, match="cannot write the journal"):
+                journal.append(RECORDS[1])
+        assert [entry.name for entry in path.parent.iterdir()] == ["journal.reserve"]
+
+        journal.append(RECORDS[1])
+    assert read_journal(path) == Journal(RECORDS[:2])
 
 
 def _fail(*_: object) -> int:

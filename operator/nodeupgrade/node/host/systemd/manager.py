@@ -23,7 +23,7 @@ from nodeupgrade.text import lines, number, words
 RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPost")
 """Commands that systemd runs when it starts or stops a service, in addition to ExecStart."""
 NOTHING = UnitCommand(when="ExecStart", program="", line="")
-BINDINGS = ("BoundBy", "RequiredBy", "ConsistsOf", "PropagatesStopTo")
+BINDINGS = ("BoundBy", "RequiredBy", "RequisiteOf", "ConsistsOf", "PropagatesStopTo")
 """Units that stop when this one does; systemd 249 introduced the last."""
 ACTIONS = ("FailureAction", "SuccessAction", "StartLimitAction", "JobTimeoutAction")
 """Actions on the machine when a unit has failed, has stopped, was started too often or takes too long."""

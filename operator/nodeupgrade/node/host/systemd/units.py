@@ -31,7 +31,7 @@ class UnitStatus:
     fragment_path: str = ""  # the unit file; empty for units that have none
     result: str = "success"  # result of the last run, for example ``success``, ``exit-code``
     exit_status: int = 0  # exit status of the last main process that ended (ExecMainStatus); 0 if none has
-    # units that stop or restart with this one (BoundBy, RequiredBy, ConsistsOf, PropagatesStopTo)
+    # units that stop or restart with this one (BoundBy, RequiredBy, RequisiteOf, …)
     bound_by: tuple[str, ...] = ()
     restarts: int = 0  # automatic restarts since the unit was last started manually (NRestarts)
     fenced: bool = False  # whether our fence (see ServiceManager.mask) is up

@@ -239,12 +239,13 @@ def test_a_log_whose_lines_are_long_fills_no_memory(tmp_path: Path, monkeypatch:
 
 
 def test_what_stops_with_a_unit_is_told_whatever_binds_it(tmp_path: Path) -> None:
-    shown = r"LoadState=loaded\nBoundBy=b.service\nRequiredBy=a.service b.service\nPropagatesStopTo=c.service"
+    shown = r"LoadState=loaded\nBoundBy=b.service\nRequiredBy=a.service b.service\nPropagatesStopTo=c.service\n"
+    shown += "RequisiteOf=d.service"
     status = SystemdManager(prefix=fake(tmp_path, f"printf '{shown}\nControlGroup=/system.slice/x.service\n'")).status(
         "x.service"
     )
 
-    assert status.bound_by == ("a.service", "b.service", "c.service")
+    assert status.bound_by == ("a.service", "b.service", "c.service", "d.service")
     assert status.control_group == "/system.slice/x.service"
 
 
