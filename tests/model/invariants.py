@@ -243,6 +243,8 @@ def closed(upgrade: Json, node: Json | None, *, claimed: bool) -> str:
 def honest_success(look: Look) -> Iterator[str]:
     if look.write.key[0] != "nodeupgrades" or not succeeded(look.after) or succeeded(look.before):
         return
+    if look.late:  # what a former leader has read is not known
+        return
     nodes = [body for key, body in look.start.items() if key[0] == "nodes"]
     left = [n for n in nodes if selects(look.after, n) and n["status"]["nodeInfo"]["kubeletVersion"] != TARGET]
     told = look.after["status"]["counts"].get("skipped", 0) + look.after["status"]["counts"].get("refused", 0)

@@ -62,12 +62,15 @@ async def test_a_late_start_takes_no_slot_that_another_node_has_got(marks: bool)
     assert await at_work(scene) == ({"node-1"} if marks else {"node-0", "node-1"}), "the budget is one node"
 
 
-async def test_a_late_start_is_void_too_where_the_node_is_gone() -> None:
+@pytest.mark.parametrize("back", [False, True], ids=["and does not come back", "and has registered anew"])
+async def test_a_late_start_is_void_too_where_the_node_is_gone(back: bool) -> None:
     scene = Scene()
     await scene.fleet.add_node("node-0")
     await scene.apply()
     late, start = await held_back(scene, StartTask)
     await scene.kube.delete(NODES, "node-0")
+    if back:
+        await scene.fleet.add_node("node-0")
     scene.operator = Passes(scene.kube, AGENTS, term=FixedTerm("2-b"))
     mark, free = advance(await scene.operator.gather("to-1-33"), NodeName("node-0"), scene.now)
     assert isinstance(free, FreeSlot)

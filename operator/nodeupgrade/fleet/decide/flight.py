@@ -55,8 +55,10 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
 
 def _marked(flight: InFlight, due: tuple[NodeAction, ...]) -> tuple[NodeAction, ...]:
     """Mark the task of a node that was not started, before its slot is freed: a former leader's start is void then."""
-    task, last = flight.known.own, due[-1]
-    if not isinstance(last, FreeSlot) or task is None or task.verdict is not None or flight.epoch in {"", task.epoch}:
+    task, last = flight.known.task, due[-1]
+    if not isinstance(last, FreeSlot) or task is None or task.spec.upgrade_ref.uid != flight.upgrade.uid:
+        return due
+    if task.verdict is not None or flight.epoch in {"", task.epoch}:
         return due
     return (MarkTask(task=task, reason=last.reason, message=last.message), *due)
 
