@@ -46,10 +46,10 @@ Key: TypeAlias = tuple[str, str | None, str]
 GHOST: Key = ("ghost", None, "ghost")
 """What the checker keeps in mind, beside the objects: which runs go on on the hosts, what failed, what was opened."""
 
-LATE: Key = ("late", None, "late")
-"""A write of a former leader that is still on its way."""
+LATE = "late"
+"""The kind of the writes of a former leader that are still on their way, in the order in which it sends them."""
 
-NOT_SERVED = frozenset({GHOST, LATE})
+NOT_SERVED = frozenset({GHOST[0], LATE})
 UPGRADE = "nodeupgrades"
 
 

@@ -204,6 +204,8 @@ def own_cordon(look: Look) -> Iterator[str]:
     node = look.write.key[2]
     if not adapter.cordoned_by(look.before):
         yield f"{node} is uncordoned, and somebody else had cordoned it"
+    if look.late:  # it may undo its own cordon if nobody has written the Node since
+        return
     run, task = look.ghost["host"].get(node), look.get("nodeupgradetasks", node)
     begun = task is not None and task["spec"]["action"] != "Wait" and look.ghost["untold"].get(node) != run
     if run and (begun or not believed_over(look)):
@@ -240,6 +242,8 @@ def closed(upgrade: Json, node: Json | None, *, claimed: bool) -> str:
 
 def honest_success(look: Look) -> Iterator[str]:
     if look.write.key[0] != "nodeupgrades" or not succeeded(look.after) or succeeded(look.before):
+        return
+    if look.late:  # what a former leader has read is not known
         return
     nodes = [body for key, body in look.start.items() if key[0] == "nodes"]
     left = [n for n in nodes if selects(look.after, n) and n["status"]["nodeInfo"]["kubeletVersion"] != TARGET]
@@ -356,9 +360,18 @@ def selects(upgrade: Json, node: Json) -> bool:
 
 
 def _touches(look: Look) -> tuple[str, str]:
-    """Return for which NodeUpgrade a write touches which node: it cordons it or starts its run."""
+    """Return for which NodeUpgrade a write touches which node: it cordons it or starts its run.
+
+    A former leader may cordon a node that nobody has written since, see docs/decisions/leader-election.md.
+    """
     plural, _, name = look.write.key
-    if plural == "nodes" and look.write.after and not _unschedulable(look.before) and _unschedulable(look.after):
+    if (
+        plural == "nodes"
+        and not look.late
+        and look.write.after
+        and not _unschedulable(look.before)
+        and _unschedulable(look.after)
+    ):
         return adapter.cordoned_by(look.after), name
     if plural == "nodeupgradetasks" and look.write.after:
         before, after = (each.get("spec", {}) for each in (look.before, look.after))

@@ -98,8 +98,13 @@ class State:
 
     @property
     def served(self) -> bytes:
-        """What an operator sees of the state; both objects that are not served come first."""
-        return self.key[4 * (1 + (LATE in self.objects)) : 4 * len(self.objects)]
+        """What an operator sees of the state; the objects that are not served come first."""
+        return self.key[4 * (1 + len(self.late)) : 4 * len(self.objects)]
+
+    @property
+    def late(self) -> list[Key]:
+        """The writes of a former leader that are still on their way, in the order in which it sends them."""
+        return [key for key in self.objects if key[0] == LATE]
 
     def body(self, plural: str, name: str, namespace: str | None = None) -> Json | None:
         """Return one object, if it is there."""

@@ -102,7 +102,7 @@ class Model:
             moved |= not deed.cost
             if (disturbed or not deed.cost) and self._may_happen(deed):
                 yield self.deed(state, deed, progress=not deed.cost)
-        if LATE in state.objects:
+        if state.late:
             yield self.arrives(state)
         for deed in event_deeds(self.world, state):
             if (disturbed or not deed.cost) and self._may_happen(deed):
@@ -196,38 +196,40 @@ class Model:
         """Yield what becomes of it if the operator dies before or after each write, or another one takes over."""
         outcome, words = done_so.outcome, done_so.transition.words
         writes, lost = outcome.writes, dict.fromkeys(state.memory)
-        first = 0 if state.memory and words.startswith("reconcile") else 1
-        for number in range(first, len(writes) + 1):
+        remembers = bool(state.memory) and words.startswith("reconcile")
+        for number in range(len(writes) + 1):
             written = {each.key: change for each, change in zip(writes[:number], outcome.changes, strict=False)}
             changes = {**written, **_kept(state, done_so.ghosts[:number], writes[:number])}
-            if self._happens("crash"):
+            if (number or (remembers and writes)) and self._happens("crash"):
                 after = settle(state, changes, lost)
                 yield Transition(f"{words}; the operator dies after write {number}", after, 1, "crash")
-            if number < len(writes) and LATE not in state.objects and self._happens("leader"):
-                yield self._taken_over(state, changes, writes[number], f"{words}, up to write {number}")
-        if not writes and state.memory and words.startswith("reconcile") and self._happens("crash"):
+            if number < len(writes) and not state.late and self._happens("leader"):
+                yield self._taken_over(state, changes, writes[number:], f"{words}, up to write {number}")
+        if not writes and remembers and self._happens("crash"):
             yield Transition("the operator is started anew", make_state(state.objects, {}), 1, "crash")
 
     def _happens(self, kind: str) -> bool:
         return not self.world.kinds or kind in self.world.kinds
 
-    def _taken_over(self, state: State, changes: Mapping[Key, Change], write: Write, words: str) -> Transition:
-        lost = dict.fromkeys(state.memory)
-        if write.call["verb"] == "collect":
+    def _taken_over(
+        self, state: State, changes: Mapping[Key, Change], writes: Sequence[Write], words: str
+    ) -> Transition:
+        lost, sent = dict.fromkeys(state.memory), [each for each in writes if each.call["verb"] != "collect"]
+        if not sent:
             return Transition(f"{words}; another leader takes over", settle(state, changes, lost), 1, "leader")
-        plural, namespace, name = write.key
-        body = {"metadata": {"name": "late"}, "key": [plural, namespace, name], "spec": {"nodeName": _node_of(write)}}
-        pending = {**body, "call": write.call, "held": bool(write.call.get("held") or write.call["verb"] == "create")}
-        objects = settle(state, {**changes, LATE: pending}, lost).objects
+        late: dict[Key, Change] = {(LATE, None, f"{n:02}"): _pending(each, n) for n, each in enumerate(sent)}
+        objects = settle(state, {**changes, **late}, lost).objects
         older = {key: interned(key, each.text.replace(TERM, f"1-{LEADER}")) for key, each in objects.items()}
+        plural, _, name = sent[0].key
         words = f"{words}; another leader takes over, and write {plural}/{name} is still on its way"
         return Transition(words, make_state(older, {}), 1, "leader")
 
     def arrives(self, state: State) -> Transition:
-        """Let the late write of the former leader arrive."""
-        store, body = self.operator.store, state.objects[LATE].body
+        """Let the next late write of the former leader arrive: it goes on with its call, unless one is refused."""
+        store, first = self.operator.store, state.late[0]
+        body = state.objects[first].body
         store.load(state.objects)
-        resource, call = _resource(body["key"]), body["call"]
+        resource, call, refused = _resource(body["key"]), body["call"], False
         try:
             match call["verb"]:
                 case "create":
@@ -240,9 +242,11 @@ class Model:
                     done(store.delete(resource, call["name"]))
         except NodeUpgradeError:
             store.load(state.objects)
+            refused = True
         done(store.collect_garbage())
         ghosts, wrong = self._watch(state, store.writes, late=True)
-        changes = {**_changes(store.writes), **_kept(state, ghosts, store.writes), LATE: None}
+        gone = dict.fromkeys(state.late if refused else [first])
+        changes = {**_changes(store.writes), **_remembered(state, ghosts), **gone}
         words = f"the former leader's write of {body['key'][0]}/{body['key'][2]} arrives"
         return Transition(words, settle(state, changes, {}), wrong=self._asked(wrong))
 
@@ -324,15 +328,36 @@ def _changes(writes: Sequence[Write]) -> dict[Key, Change]:
 
 
 def _kept(state: State, ghosts: Sequence[Json], writes: Sequence[Write]) -> dict[Key, Change]:
-    """Return what is not served: what is kept in mind, and a late write that is void by now."""
-    kept = dict[Key, Change]()
-    if ghosts and ghosts[-1] != state.ghost:
-        kept[GHOST] = ghosts[-1]
-    if LATE in state.objects and state.objects[LATE].body["held"]:
-        target = tuple(state.objects[LATE].body["key"])
-        if any(write.key == target for write in writes):
-            kept[LATE] = None
+    """Return what is not served: what is kept in mind, and late writes that are void by now."""
+    kept = _remembered(state, ghosts)
+    for late in state.late:
+        body = state.objects[late].body
+        if any(write.key == tuple(body["key"]) and is_void(body["call"], write) for write in writes):
+            kept |= dict.fromkeys(each for each in state.late if each >= late)  # what follows relies on its success
+            break
     return kept
+
+
+def _remembered(state: State, ghosts: Sequence[Json]) -> dict[Key, Change]:
+    return {GHOST: ghosts[-1]} if ghosts and ghosts[-1] != state.ghost else {}
+
+
+def is_void(call: Json, write: Write) -> bool:
+    """Report whether a late call comes to nothing once another write has changed its object.
+
+    A creation is refused only as long as the object exists.
+    """
+    names = call.get("names")
+    return names == "version" or (names == "object" and write.after is None)
+
+
+def _pending(write: Write, number: int) -> Json:
+    return {
+        "metadata": {"name": f"{number:02}"},
+        "key": [*write.key],
+        "spec": {"nodeName": _node_of(write)},
+        "call": write.call,
+    }
 
 
 def _node_of(write: Write) -> str:

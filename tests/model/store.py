@@ -44,7 +44,7 @@ class Store(InMemoryKube):
     def load(self, objects: Mapping[Key, Object]) -> None:
         """Take up a state."""
         self.loaded, self.writes, self.refused, self._revision, self.log = objects, [], [], 1, WatchLog()
-        self._objects = {key: known.body for key, known in objects.items() if key not in NOT_SERVED}
+        self._objects = {key: known.body for key, known in objects.items() if key[0] not in NOT_SERVED}
 
     def object(self, key: Key) -> Object | None:
         """Return an object of the state if it has not been written since."""
@@ -72,8 +72,8 @@ class Store(InMemoryKube):
         field_manager: str | None = None,
         dry_run: bool = False,
     ) -> Json:
-        held = bool(resource_version)
-        self._call = {"verb": "merge", "name": name, "body": patch, "manager": field_manager, "held": held}
+        names = _named(None, resource_version)
+        self._call = {"verb": "merge", "name": name, "body": patch, "manager": field_manager, "names": names}
         return await super().merge(
             resource, name, patch, resource_version=resource_version, field_manager=field_manager, dry_run=dry_run
         )
@@ -81,7 +81,7 @@ class Store(InMemoryKube):
     async def replace_status(
         self, resource: Resource, name: str, status: Json, *, resource_version: str | None = None
     ) -> Json:
-        self._call = {"verb": "status", "name": name, "body": status, "held": bool(resource_version)}
+        self._call = {"verb": "status", "name": name, "body": status, "names": _named(None, resource_version)}
         try:
             return await super().replace_status(resource, name, status, resource_version=resource_version)
         except InvalidError as error:
@@ -91,7 +91,7 @@ class Store(InMemoryKube):
     async def delete(
         self, resource: Resource, name: str, *, uid: str | None = None, resource_version: str | None = None
     ) -> None:
-        self._call = {"verb": "delete", "name": name, "held": uid is not None}
+        self._call = {"verb": "delete", "name": name, "names": _named(uid, resource_version)}
         await super().delete(resource, name, uid=uid, resource_version=resource_version)
 
     async def collect_garbage(self) -> None:
@@ -126,6 +126,11 @@ class Store(InMemoryKube):
         before = self._objects.get(key)
         self.writes.append(Write(key, before, after, self._call))
         self.log.append(Entry(self._revision, key[0], key[1], before, after))
+
+
+def _named(uid: str | None, resource_version: str | None) -> str:
+    """Return what a write names as its precondition: a version, only an object, or nothing."""
+    return "version" if resource_version else "object" if uid else ""
 
 
 def done(call: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Switches that put defects back into the fleet's code, each as small as the defect was; see ``defects``."""
+"""Switches that put defects back into the fleet's code, or take one protection away; see ``defects``."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
@@ -22,6 +23,7 @@ from nodeupgrade.fleet.decide.holder import HeldBy, Holder, holder
 from nodeupgrade.fleet.decide.in_flight import InFlight
 from nodeupgrade.fleet.decide.membership import Unassigned
 from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
+from tests.model import adapter, steps
 
 Patch = pytest.MonkeyPatch
 
@@ -97,6 +99,27 @@ def m3(patch: Patch) -> None:
     asked = SimpleNamespace(GATES=(), PRECHECK_GATES=(), of_slot=gates.of_slot, closed=gates.closed)
     patch.setattr(flight, "gates", asked)
     patch.setattr(flight, "_is_selected", lambda _candidate: True)
+
+
+def no_versions(patch: Patch) -> None:
+    """No write names the version that it relies on."""
+    patch.setattr(steps, "is_void", lambda call, write: call.get("names") == "object" and write.after is None)
+
+
+def no_mark_of_tasks(patch: Patch) -> None:
+    """The slot of a node that was not started is freed, and its task was not written."""
+    patch.setattr(flight, "_marked", lambda _flight, due: due)
+
+
+def no_mark_of_statuses(patch: Patch) -> None:
+    """A leader finds every rollout as if it had marked it already."""
+    read = adapter.Sharing.read_upgrade
+
+    def marked(source: adapter.Sharing, body: Json) -> Upgrade:
+        upgrade = read(source, body)
+        return replace(upgrade, status=replace(upgrade.status, leader=adapter.TERM))
+
+    patch.setattr(adapter.Sharing, "read_upgrade", marked)
 
 
 def _answer(patch: Patch, answer: object) -> None:

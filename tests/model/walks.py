@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.model.canonical import LATE
 from tests.model.events import event_deeds
 from tests.model.liveness import comes_to_rest
 from tests.model.nodeside import agent_deeds
@@ -85,7 +84,7 @@ def _goes_on(model: Model, state: State, chance: random.Random) -> Transition | 
         for call in model.calls(state)
     ]
     ways += [lambda deed=deed: model.deed(state, deed) for deed in agent_deeds(state) if not deed.cost]  # type: ignore[misc]
-    ways += [lambda: model.arrives(state)] if LATE in state.objects else []
+    ways += [lambda: model.arrives(state)] if state.late else []
     chance.shuffle(ways)
     for way in ways:
         if (each := way()).wrong or each.state.key != state.key:

@@ -91,6 +91,7 @@ TWO = World(
         "second-2": {**QUICK, "nodes": {"names": ["node-0", "node-1"]}},
     },
 )
+SINGLE = World("single", labels={"node-0": WEB}, specs={"first-1": {**QUICK, "nodes": {"names": ["node-0"]}}})
 THREE = World(
     "three",
     labels={f"node-{number}": {**WEB, **({"canary": "yes"} if number < 2 else {})} for number in range(6)},
@@ -101,4 +102,4 @@ THREE = World(
                     "failureThreshold": 2}},
     },
 )  # fmt: skip
-WORLDS = {world.name: world for world in (ONE, TWO, THREE)}
+WORLDS = {world.name: world for world in (SINGLE, ONE, TWO, THREE)}

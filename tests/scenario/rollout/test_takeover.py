@@ -7,12 +7,14 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
+from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ConflictError, NotLeadingError, RejectedError, Resource
-from nodeupgrade.fleet.actions import NodeAction, StartTask, WriteStatus
+from nodeupgrade.fleet.actions import FreeSlot, NodeAction, StartTask, WriteStatus
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.controllers import build_controllers
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
+from nodeupgrade.fleet.decide.flight import advance
 from nodeupgrade.fleet.leadership.lease import term_of
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes, decisions, snapshots_of
@@ -58,6 +60,22 @@ async def test_a_late_start_takes_no_slot_that_another_node_has_got(marks: bool)
         await scene.step()
     assert (await late.carry_out(start) is None) is marks
     assert await at_work(scene) == ({"node-1"} if marks else {"node-0", "node-1"}), "the budget is one node"
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["and does not come back", "and has registered anew"])
+async def test_a_late_start_is_void_too_where_the_node_is_gone(back: bool) -> None:
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    late, start = await held_back(scene, StartTask)
+    await scene.kube.delete(NODES, "node-0")
+    if back:
+        await scene.fleet.add_node("node-0")
+    scene.operator = Passes(scene.kube, AGENTS, term=FixedTerm("2-b"))
+    mark, free = advance(await scene.operator.gather("to-1-33"), NodeName("node-0"), scene.now)
+    assert isinstance(free, FreeSlot)
+    assert await late.carry_out(mark) is not None
+    assert await late.carry_out(start) is None
 
 
 async def test_a_late_admission_is_void_once_another_one_leads() -> None:

@@ -12,6 +12,7 @@ import pytest
 from nodeupgrade.cluster.kube_api import NODES, Resource
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.fleet.controllers import snapshots
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import Passes
 from tests.scenario.rollout.harness import Scene
@@ -109,11 +110,15 @@ async def highest(order: tuple[int, int], first: FixedTerm | None, second: Fixed
     return most
 
 
-@pytest.mark.parametrize("epochs", [("1-a", "2-b"), None], ids=["in terms", "the control: without terms"])
-async def test_a_slot_is_not_free_while_the_other_one_may_still_start_its_node(epochs: tuple[str, str] | None) -> None:
+@pytest.mark.parametrize("control", ["", "without terms", "no mark is compared"])
+async def test_a_slot_is_not_free_while_the_other_one_may_still_start_its_node(
+    control: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if control == "no mark is compared":
+        monkeypatch.setattr(snapshots, "supersedes", lambda _mark, _epoch: False)
     overrun = set()
     for order in ORDERS:
-        first, second = map(FixedTerm, epochs) if epochs is not None else (None, None)
+        first, second = (None, None) if control == "without terms" else map(FixedTerm, ("1-a", "2-b"))
         if await highest(order, first, second) > 1:
             overrun.add(order)
-    assert bool(overrun) is (epochs is None), sorted(overrun)
+    assert bool(overrun) is bool(control), sorted(overrun)

@@ -15,7 +15,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.text import known_time
 
 EPOCH_MARK = "nodeupgrade.dev/epoch"
-"""The term of the leader that wrote last, see ``takeover``. Not for people."""
+"""The term of the leader that last claimed or started the node, or freed its slot without a start. Not for people."""
 BASELINE_ANNOTATION = "nodeupgrade.dev/baseline"
 SETTLED_ANNOTATION = "nodeupgrade.dev/settled"
 """When a write last changed only this: writes that are based on the state before it then fail."""

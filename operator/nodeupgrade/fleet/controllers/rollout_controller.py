@@ -22,7 +22,6 @@ from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.controllers.sweep import Sweep
-from nodeupgrade.fleet.controllers.takeover import take_over
 from nodeupgrade.fleet.decide.conditions import of_internal_error
 from nodeupgrade.fleet.decide.planner import plan
 from nodeupgrade.fleet.setbacks import FailureHistory
@@ -137,14 +136,21 @@ class RolloutController:
         await kube.replace_status(UPGRADES, name, status, resource_version=version)
 
     async def _taken_over(self, memory: RolloutMemory, fleet: FleetSnapshot) -> bool:
-        """Mark the rollout as this leader's before its first write to it; return whether anything had to be marked."""
-        if self.snapshots.term is None or fleet.epoch == fleet.upgrade.status.leader:
+        """Mark the rollout as this leader's before its first write to it; return whether it had to be marked.
+
+        A write names the resourceVersion that it relies on. A former leader that was paused in the middle of one may
+        send it any time later, and objects that nobody has written since would accept it. From now on that is void for
+        a status, which frees and takes slots; tasks follow before a slot is freed (``flight.advance``).
+        """
+        upgrade = fleet.upgrade
+        if self.snapshots.term is None or fleet.epoch == upgrade.status.leader:
             return False
-        if not (_needs_work(fleet.upgrade) or fleet.in_flight):
+        if not (_needs_work(upgrade) or fleet.in_flight):
             return False
-        memory.recent = None
+        memory.recent, status = None, to_json(replace(upgrade.status, leader=fleet.epoch))
         with contextlib.suppress(ConflictError, NotFoundError):
-            await take_over(self.snapshots.kube, fleet)
+            version = upgrade.resource_version
+            await self.snapshots.kube.replace_status(UPGRADES, upgrade.name, status, resource_version=version)
         return True
 
 

@@ -45,11 +45,22 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
     spec = accept(upgrade, now, fleet.allowed)
     if isinstance(spec, UpgradeSpec) and not upgrade.has_finalizer:
         return ()
-    due = _remaining(fleet, InFlight.of(fleet, slot, None if isinstance(spec, Finding) else spec, now))
+    flight = InFlight.of(fleet, slot, None if isinstance(spec, Finding) else spec, now)
+    due = _marked(flight, _remaining(fleet, flight))
     for index, action in enumerate(due):
         if (setback := fleet.setback_of(action)) is not None and now < setback.again:
             return (*due[:index], Wait(node=name, reason=setback.reason, message=setback.finding(name).message))
     return due
+
+
+def _marked(flight: InFlight, due: tuple[NodeAction, ...]) -> tuple[NodeAction, ...]:
+    """Mark the task of a node that was not started, before its slot is freed: a former leader's start is void then."""
+    task, last = flight.known.task, due[-1]
+    if not isinstance(last, FreeSlot) or task is None or task.spec.upgrade_ref.uid != flight.upgrade.uid:
+        return due
+    if task.verdict is not None or flight.epoch in {"", task.epoch}:
+        return due
+    return (MarkTask(task=task, reason=last.reason, message=last.message), *due)
 
 
 def _remaining(fleet: FleetSnapshot, flight: InFlight) -> tuple[NodeAction, ...]:
@@ -192,14 +203,9 @@ def _resume(flight: InFlight, node: NodeView) -> NodeAction:
 
 
 def _turn_back(flight: InFlight, node: NodeView, obstacle: Finding) -> tuple[NodeAction, ...]:
-    """Undo the cordon of a node that is not started after all, and free its slot.
-
-    Before that, its task is marked with this leader's epoch, so that a late start by another leader is void.
-    """
-    reason, message, task = obstacle.reason, obstacle.message, flight.known.task
-    unmarked = task is not None and flight.epoch not in {"", task.epoch}
+    """Undo the cordon of a node that is not started after all, and free its slot."""
+    reason, message = obstacle.reason, obstacle.message
     return (
-        *((MarkTask(task=task, reason=reason, message=message),) if task is not None and unmarked else ()),
         *((RestoreCordon(view=node, reason=reason, message=message),) if flight.cordoned_by_us else ()),
         FreeSlot(node=node.name, reason=reason, message=message),
     )
