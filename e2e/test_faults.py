@@ -17,7 +17,6 @@ from e2e.faults.run import SETTLE
 CHOSEN = (
     "at/rewrite-hashes.after-first-back/kill",
     "rescue/read-back.done",
-    "runtime/killed-rewritten",
     "disk/full",
     "kubelet/immutable",
     "drift/environment-file",

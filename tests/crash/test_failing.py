@@ -29,7 +29,7 @@ HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held
 @ALL_WAYS
 def test_one_failing_effect_ends_as_old_or_new_without_a_restart(make: Callable[[], World]) -> None:
     wrong = {}
-    for number, name in tried(enumerate(make().run().effects), 8):
+    for number, name in tried(enumerate(make().run().effects), 12):
         for moment in failing_moments(name):
             after = make().run(failing_once(number, moment))
             found = [w for w in wrongs(after, restarts_allowed=False) if w not in HARMLESS_LEFTOVERS.get(name, ())]
@@ -49,7 +49,7 @@ def test_one_failing_reading_ends_as_old_or_new_without_a_restart(make: Callable
         return interrupt
 
     wrong = {}
-    for number, name in tried(enumerate(make().run().node.calls.readings), 8):
+    for number, name in tried(enumerate(make().run().node.calls.readings), 12):
         if name != "kubelet.healthy":  # answers no instead of failing
             after = make().run(failing_reading(number))
             leftovers = HARMLESS_LEFTOVERS.get(name, ())
@@ -64,7 +64,7 @@ def test_an_effect_that_fails_for_ever_never_breaks_the_invariant(make: Callable
     """Whatever cannot be repaired ends as Degraded, with a fence unless what stands is consistent."""
     wrong = {}
     outcomes = set()
-    for since, name in tried(enumerate(make().run().effects), 8):
+    for since, name in tried(enumerate(make().run().effects), 12):
         after = make().run(failing_from(name, since))
         outcomes.add(after.report.outcome if after.report else None)
         if found := _unsafe(after):

@@ -83,7 +83,7 @@ def _pairs(*, reboot: bool) -> Iterator[tuple[Strike, Strike]]:
     """
     known: set[int] = set()
     effects = world(small=True).run().effects
-    for number in tried(range(len(effects)), 29):
+    for number in tried(range(len(effects)), 43):
         if reboot and number and effects[number - 1].startswith("files.write /run/"):
             continue
         first, start, states = Strike(number, Moment.BEFORE, reboot), world(small=True), States()

@@ -73,7 +73,7 @@ def test_power_fails_at_any_system_call(turns_back: bool, capsys: pytest.Capture
         forward = Machine(turns_back=False)
         wrecks = {key: wrecks[key] for key in wrecks.keys() - wrecks_of(forward, forward.upgrade).keys()}
 
-    several = tried(enumerate(wrecks.values()), 8)
+    several = tried(enumerate(wrecks.values()), 12)
     wrong = {n: found for n, wreck in several if (found := wrongs_after(wreck, turns_back=turns_back))}
 
     with capsys.disabled():
@@ -94,7 +94,7 @@ def test_power_fails_again_at_any_system_call_of_the_recovery(part: int, capsys:
         calls += again.calls
         assert again.wrongs() == []
 
-    wrong = {n: found for n, w in tried(enumerate(wrecks.values()), 8) if (found := wrongs_after(w, turns_back=False))}
+    wrong = {n: found for n, w in tried(enumerate(wrecks.values()), 12) if (found := wrongs_after(w, turns_back=False))}
 
     with capsys.disabled():
         print(f" {calls} system calls, {len(wrecks)} states after a second power cut", end=" ")
@@ -124,7 +124,7 @@ def test_the_executor_is_killed_at_any_system_call(turns_back: bool) -> None:
     machine.interrupt(lambda: None)
     machine.upgrade()
     wrong = {}
-    for number in tried(range(1, machine.calls + 1), 8):
+    for number in tried(range(1, machine.calls + 1), 12):
         killed = Machine(turns_back=turns_back)
         killed.interrupt(partial(_die_at, killed, number))
         with suppress(Crash):

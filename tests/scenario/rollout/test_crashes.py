@@ -102,7 +102,7 @@ async def test_crash_after_every_write(plot: Plot) -> None:
         expected.written = partial(lambda edits: died.append((expected.copy(), edits)), to_come)
     assert len(died) == expected.writes > 10
     wanted = await expected.end_state()
-    for crash_at, (scene, to_come) in tried(enumerate(died, start=1), 8):
+    for crash_at, (scene, to_come) in tried(enumerate(died, start=1), 12):
         await scene.go_on()
         await played(plot, scene, to_come)
         assert await scene.end_state() == wanted, crash_at

@@ -11,6 +11,7 @@ import pytest
 
 from tests.builders.rescue_enumeration import DONE, SITUATIONS, TRYING, Situation, calls, ending, faults
 from tests.builders.rescue_rig import Fault, Mode
+from tests.enumeration import tried
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock of util-linux")
 
@@ -24,9 +25,9 @@ TOOLS_STRUCK = ("flock", "mv", "sha256sum", "cp", "grep")
 def test_systemctl_goes_wrong_once_at_each_place(situation: Situation, mode: Mode) -> None:
     made = _calls(situation)
     struck = [(call, fault) for call, fault in faults(made, [mode]) if fault.number and call.startswith("systemctl")]
-    ended = {f"{call} ({fault.number})": _ending(situation, fault) for call, fault in struck}
+    ended = {f"{call} ({fault.number})": _ending(situation, fault) for call, fault in tried(struck, 2)}
 
-    assert len(ended) > 5
+    assert len(struck) > 5
     assert {call: end for call, end in ended.items() if end != DONE} == {}
 
 
