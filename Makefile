@@ -54,7 +54,7 @@ lint: venv lint-imports proto-check ## Check style, types, the architecture's co
 lint-imports: venv
 	$(BIN)/lint-imports
 
-test-fast: venv ## Run the tests that need neither root nor a node (eight minutes on two idle cores)
+test-fast: venv ## Run the tests that need neither root nor a node (seven minutes on two idle cores)
 	$(PYTEST) -n auto -m "not real and not e2e and not slow" tests
 
 test-whole: venv ## Try every interruption, failure, power cut and edit, of which the other tests try a part (eleven minutes)
