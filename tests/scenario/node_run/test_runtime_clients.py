@@ -161,6 +161,18 @@ def test_the_runtime_gets_a_moment_to_tell_how_it_ended(told_after: float) -> No
     assert report.outcome is (Outcome.UPGRADED if told_after < EXCUSE_SECONDS else Outcome.ROLLED_BACK)
 
 
+@pytest.mark.parametrize("told_after", [EXCUSE_SECONDS / 3, 60], ids=["told in time", "never told"])
+def test_it_gets_a_moment_to_tell_that_one_completed_which_was_not_connected(told_after: float) -> None:
+    """Seen on a real node: the process of a short job was gone, and the runtime had yet to report its exit code."""
+    it = story()
+    it.node.runtime.troubles.hears_late = told_after
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = lambda: it.node.runtime.end(it.container("work"), 0)
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.UPGRADED if told_after < EXCUSE_SECONDS else Outcome.ROLLED_BACK)
+
+
 @pytest.mark.parametrize("kind", [STOPPING, REMEMBERING], ids=["stopped for rewriting", "remembers ends"])
 def test_a_runtime_that_logs_nothing_does_not_matter_since_no_kubelet_ran(kind: RuntimeKind) -> None:
     def silent(it: Story) -> None:

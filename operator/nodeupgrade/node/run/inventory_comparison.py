@@ -80,4 +80,6 @@ def recorded_ended(payload: Mapping[str, JsonValue] | None) -> frozenset[Contain
 
 
 def _is_pending(plan: RunPlan, difference: Difference) -> bool:
-    return difference.kind is DifferenceKind.ENDING and may_end_with_runtime(plan, difference)
+    """Report whether the runtime may yet report an end that is harmless."""
+    completes = any(c.id == difference.container and c.may_complete for c in plan.containers)
+    return difference.kind is DifferenceKind.ENDING and (completes or may_end_with_runtime(plan, difference))
