@@ -197,7 +197,7 @@ def _swap(cluster: Cluster, shape: str, size: int, known: dict[tuple[str, str], 
     return Swap(
         shape=shape,
         pods=size,
-        to=cluster.kubelet_version(),
+        to=task["spec"]["toVersion"].removeprefix("v"),
         ended=row.ended,
         attempts=row.attempts,
         refused=refused,
