@@ -13,8 +13,9 @@ from pathlib import Path
 
 import yaml
 
-from tools.chart.templates import documents, template
+from tools.chart.templates import template
 from tools.chart.values import Value, defaults_file, schema_of, table, values
+from tools.documents import documents
 from tools.generated import CHECKOUT, Wanted, main
 
 CHART = CHECKOUT / "charts" / "nodeupgrade"

@@ -12,6 +12,7 @@ from pathlib import Path
 import yaml
 
 from nodeupgrade.api.json import Json
+from tools.documents import documents
 from tools.generated import CHECKOUT, Wanted, filled, main
 
 PAGE = CHECKOUT / "docs" / "generated" / "rbac.md"
@@ -85,12 +86,7 @@ def _table(files: list[Path]) -> Iterator[str]:
 
 def _accounts(texts: list[str]) -> dict[str, str]:
     """Return the accounts that each role is bound to."""
-    bodies = (
-        body
-        for text in texts
-        for body in yaml.load_all(text, Loader=yaml.CSafeLoader)
-        if body and body.get("kind") in _BINDINGS
-    )
+    bodies = (body for text in texts for body in documents(text) if body.get("kind") in _BINDINGS)
     return {body["roleRef"]["name"]: _code(subject["name"] for subject in body["subjects"]) for body in bodies}
 
 

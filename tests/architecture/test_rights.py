@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.architecture.test_the_house import tracked
 from tests.builders.checkout import CHECKOUT
 from tools import generate_rbac
+from tools.documents import documents
 
 PAGE = (CHECKOUT / "docs" / "generated" / "rbac.md").read_text(encoding="utf-8")
 SECURITY = (CHECKOUT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ class Right:
 
 def objects() -> Iterator[dict[str, Any]]:
     for path in tracked(*MANIFESTS):
-        yield from filter(None, yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader))
+        yield from documents(path.read_text(encoding="utf-8"))
 
 
 OBJECTS = [each for each in objects() if "kind" in each]

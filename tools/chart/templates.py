@@ -1,7 +1,6 @@
 """Makes templates of manifests: text with its comments, in which only what a value decides is replaced."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import yaml
@@ -200,8 +199,3 @@ def _replaced(source: str, text: str, places: tuple[Replacement, ...]) -> str:
         if found != place.times:
             raise ChartError(f"{source}: {place.pattern!r} is there {found} times; adapt tools/chart/templates.py")
     return text
-
-
-def documents(text: str) -> Iterator[Json]:
-    """Yield the objects of a manifest."""
-    yield from (body for body in yaml.load_all(text, Loader=yaml.CSafeLoader) if body)

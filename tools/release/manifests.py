@@ -14,6 +14,8 @@ from pathlib import Path
 
 import yaml
 
+from tools.documents import documents
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 FOLDERS = ("crds", "manifests", "overlays", "components")
 FILES = {
@@ -51,9 +53,7 @@ def rendered(image: ImageName) -> Iterator[tuple[str, str]]:
         for name, folder in FILES.items():
             yield name, f"# nodeupgrade {image}: kubectl apply --server-side -f {name}\n{_kustomized(work / folder)}"
         folder, kind = CLEANUP
-        (cleanup,) = (
-            body for body in yaml.load_all(_kustomized(work / folder), Loader=yaml.CSafeLoader) if body["kind"] == kind
-        )
+        (cleanup,) = (body for body in documents(_kustomized(work / folder)) if body["kind"] == kind)
         yield (
             "cleanup.yaml",
             "# Before uninstalling: kubectl apply --server-side -f cleanup.yaml\n" + yaml.safe_dump(cleanup),

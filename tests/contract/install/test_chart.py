@@ -16,6 +16,7 @@ from tests.contract.kube.conftest import ROOT
 from tools import generate_chart
 from tools.chart.templates import ChartError, template
 from tools.chart.values import schema_of
+from tools.documents import documents
 
 NAMESPACE = "nodeupgrade-system"
 SAME = ("image.tag=dev", "namespace.create=true", "crds.keep=false", "uninstallCheck=false")
@@ -49,9 +50,7 @@ def by_key(text: str) -> dict[Key, Json]:
     The name that follows from the content of what is allowed, and how that content is written, are the tools' own.
     """
     (name,) = set(re.findall(r"nodeupgrade-allowed-\w{10}", text)) or {"nodeupgrade-allowed"}
-    objects = [
-        body for body in yaml.load_all(text.replace(name, "nodeupgrade-allowed"), Loader=yaml.CSafeLoader) if body
-    ]
+    objects = [*documents(text.replace(name, "nodeupgrade-allowed"))]
     for body in objects:
         if body["metadata"]["name"] == "nodeupgrade-allowed":
             body["data"] = {key: yaml.safe_load(content) for key, content in body["data"].items()}

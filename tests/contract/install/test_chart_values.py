@@ -15,6 +15,7 @@ from nodeupgrade.api.json import Json
 from tests.contract.install.having import have
 from tests.contract.kube.apiserver import ApiServer, running
 from tools import generate_chart
+from tools.documents import documents
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
@@ -105,7 +106,7 @@ def objects(values: Json, tmp_path: Path) -> list[Json]:
     file.write_text(yaml.safe_dump(values))
     done = run("template", "nodeupgrade", str(generate_chart.CHART), f"--values={file}", "--kube-version=1.33.0")
     assert done.returncode == 0, done.stderr
-    return [body for body in yaml.load_all(done.stdout, Loader=yaml.CSafeLoader) if body]
+    return [*documents(done.stdout)]
 
 
 def objection(server: ApiServer, bodies: list[Json]) -> str:

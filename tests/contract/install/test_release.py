@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.contract.install.test_chart import by_key, kustomized
+from tools.documents import documents
 from tools.release import image, manifests, plugin, sbom, signing
 from tools.release.manifests import ImageName
 
@@ -37,7 +38,7 @@ def test_the_files_are_the_manifests_with_one_image(name: ImageName) -> None:
         assert json.loads(text.replace(str(name), "nodeupgrade:dev")) == [*wanted.values()]
         assert text.count(f'"{name}"') == 2, "operator and agents"
         assert "nodeupgrade:dev" not in files[file]
-    (cleanup,) = yaml.load_all(files["cleanup.yaml"], Loader=yaml.CSafeLoader)
+    (cleanup,) = documents(files["cleanup.yaml"])
     pod = cleanup["spec"]["template"]["spec"]
     assert {each["image"] for each in (*pod["initContainers"], *pod["containers"])} == {str(name)}
 
