@@ -55,10 +55,10 @@ lint-imports: venv
 	$(BIN)/lint-imports
 
 test-fast: venv ## Run the tests that need neither root nor a node (seven minutes on two idle cores)
-	$(PYTEST) -n auto -m "not real and not e2e and not slow" tests
+	$(PYTEST) -n auto --dist=worksteal -m "not real and not e2e and not slow" tests
 
-test-whole: venv ## Try every interruption, failure, power cut and edit, of which the other tests try a part (eleven minutes)
-	NODEUPGRADE_WHOLE=1 $(PYTEST) -n auto --timeout=1800 -m "not e2e and not slow" tests/crash tests/scenario tests/contract/kube
+test-whole: venv ## Try every interruption, failure, power cut and edit, of which the other tests try a part
+	NODEUPGRADE_WHOLE=1 $(PYTEST) -n auto --dist=worksteal --timeout=1800 -m "not e2e and not slow" tests/crash tests/scenario tests/contract/kube
 
 test: venv ## Run everything this machine can run; says what it skips and why
 	@$(BIN)/python -m tools.run_tests
