@@ -34,7 +34,7 @@ ALONE, SERVICE = "http-1-1", "alone"
 ABOUT = frozenset(
     {"StartupProbeRunsAgain", "ReadinessProbeFailing", "PodInTransition", "EndpointsWouldBeLost", "ServicesNotReadable"}
 )
-"""The reasons of the checks that this is about."""
+"""The reasons of the checks on probes and Services."""
 
 TOLD_WITHIN = 2.0 * PATIENCE
 """Seconds from when the kubelet has detected that a container ended until the API server shows it."""
@@ -159,7 +159,10 @@ def test_a_container_that_may_be_killed_while_it_is_watched_refuses_the_node(alo
         return bool(pod["status"].get("phase") == "Running")
 
     wait_until("the pod", runs, timeout=120)
-    unwatched, status = looked_at(alone, "slow"), looked_at(alone, "slow-and-watched", settle="10m")
+    try:
+        unwatched, status = looked_at(alone, "slow"), looked_at(alone, "slow-and-watched", settle="10m")
+    finally:
+        alone.lab.kubectl("delete", "pod", "slow", "--namespace", probed.NAMESPACE)
 
     assert unwatched["phase"] == "Prechecked", unwatched
     assert "probed/slow/answer" in hazards(unwatched)["StartupProbeRunsAgain"][0][1]
