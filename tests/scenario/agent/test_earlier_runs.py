@@ -324,7 +324,9 @@ async def test_a_plan_that_is_begun_just_now_is_attended_to(world: World) -> Non
         await world.serve()
     world.hook = quiet
     assert world.runs.plans_not_begun() == [FIRST]
-    begins_before_it_is_stopped(world)
+    works = world.tick
+    world.tick = lambda: None  # type: ignore[method-assign]
+    begins_before_it_is_stopped(world, works)
     task_made_anew(world)
 
     status = await world.serve()
@@ -381,6 +383,41 @@ async def test_what_another_agent_has_staged_meanwhile_stays(world: World) -> No
 
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
     assert world.node.disk == before
+
+
+@pytest.mark.parametrize("asks_anew", [False, True], ids=["same run", "another run"])
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_an_executor_of_which_no_journal_tells_is_never_stopped(
+    world: World, *, asks_anew: bool, comes_back: bool
+) -> None:
+    """Somebody has removed plan and journal, and the agent was started again before the executor made them anew."""
+    await lost_in_mid_run(world)
+    directory, works = world.root / "var/lib/nodeupgrade/runs", world.tick
+    directory.rename(directory.with_name("elsewhere"))
+    if asks_anew:
+        task_made_anew(world)
+    looks: list[str] = []
+
+    def makes_again() -> None:
+        looks.append("")
+        if comes_back and len(looks) > 2:
+            directory.with_name("elsewhere").rename(directory)
+            world.tick = works  # type: ignore[method-assign]
+
+    world.tick = makes_again  # type: ignore[method-assign]
+    stops: list[str] = []
+    world.node.calls.before(f"services.stop {units.EXECUTOR}", lambda: stops.append("stopped"))
+
+    status = await world.serve()
+
+    if comes_back:
+        assert status.phase is TaskPhase.SUCCEEDED
+        assert upgraded(world)
+    else:
+        assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
+        assert "an executor runs, and no journal tells what it has begun" in status.message
+        assert units.EXECUTOR in world.node.services.active
+        assert stops == []
 
 
 async def test_an_agent_whose_task_asks_for_another_run_has_told_nobody(world: World) -> None:

@@ -146,6 +146,7 @@ class Agent:
         Returns:
             The terminal status, if that settles the task.
         """
+        await self._executor.await_records()
         begun = await asyncio.to_thread(self._earlier_runs.has_begun)
         try:
             for run in [] if begun else await asyncio.to_thread(self._earlier_runs.not_begun):

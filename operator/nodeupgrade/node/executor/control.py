@@ -125,6 +125,17 @@ class ExecutorService:
         except NodeUpgradeError as error:
             log.warning("executor_start_failed", error=str(error))
 
+    async def await_records(self) -> None:
+        """Give a running executor of which no journal tells some seconds: it has just begun, or is about to end.
+
+        Or somebody has removed what it has written, which it makes again.
+        """
+        for _ in range(CLEAN_UP_TRIES):
+            if await asyncio.to_thread(self.is_needed) or not await asyncio.to_thread(self.runs):
+                return
+            log.info("executor_records_awaited")
+            await asyncio.sleep(CLEAN_UP_PAUSE)
+
     def handed_over(self, plan: RunPlan) -> bool:
         """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
 
@@ -245,6 +256,8 @@ class ExecutorService:
         """
         if self.is_needed():
             raise earlier_run_refusal("another executor has just begun, or a journal cannot be read")
+        if self.runs():
+            raise earlier_run_refusal("an executor runs, and no journal tells what it has begun")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
             with _refusing():
                 units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -95,7 +96,7 @@ class FileJournal:
     """Implements JournalOnDisk. Use it as a context manager: it holds a lock until it is closed.
 
     A full disk must not strand a node without its kubelet. So space is reserved while the journal is open, and freed
-    when a record does not fit. A journal that somebody removes is back in its place, as a whole, with the next record.
+    when a record does not fit. If somebody removes or replaces the file, the next record puts it back as a whole.
 
     Args:
         path: the file; its directory must exist.
@@ -164,14 +165,14 @@ class FileJournal:
 
     def put_back(self) -> None:
         with suppress(OSError):
-            if self._whole and not exists(self._path, self._disk):
+            if self._whole and not self._is_in_place():
                 self._put_back()
 
     def scrub(self) -> None:
         scrub(self._path, disk=self._disk)
 
     def _write(self, line: bytes, *, deferred: bool) -> None:
-        if not exists(self._path, self._disk):
+        if not self._is_in_place():
             self._put_back()
         self._cut()
         try:
@@ -183,6 +184,14 @@ class FileJournal:
                 self._cut()
             raise
         self._whole += len(line)
+
+    def _is_in_place(self) -> bool:
+        """Report whether its path leads to it; true also of a directory there, which nothing can replace."""
+        try:
+            found, own = self._disk.lstat(self._path), self._disk.fstat(self._descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino) or stat.S_ISDIR(found.st_mode)
 
     def _put_back(self) -> None:
         """Make the file and its directory again from what the open descriptor still leads to."""

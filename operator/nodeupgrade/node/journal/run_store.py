@@ -83,7 +83,7 @@ class JournalOnDisk(JournalStore, Protocol):
         """Count only the first records from now on; the next append removes the others."""
 
     def put_back(self) -> None:
-        """Write it again if it has records and somebody has removed it; a failure is tried again later."""
+        """Write it again if it has records and somebody has removed or replaced it; a failure is tried again later."""
 
 
 class RunsView(Protocol):

@@ -161,6 +161,44 @@ def test_a_journal_whose_directory_was_removed_is_back_as_a_whole_with_its_reser
     assert [entry.name for entry in path.parent.iterdir()] == ["journal"]
 
 
+@pytest.mark.parametrize("by", ["record", "heartbeat"])
+@pytest.mark.parametrize("kind", ["older copy", "link"])
+def test_what_lies_in_place_of_a_journal_is_replaced_by_it(path: Path, tmp_path: Path, by: str, kind: str) -> None:
+    """A backup that was restored, for example. Whoever reads the journal would see an earlier state of the run."""
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+        other = tmp_path / "other"
+        other.write_bytes(b"")
+        if kind == "link":
+            path.unlink()
+            path.symlink_to(other)
+        else:
+            other.rename(path)
+
+        if by == "heartbeat":
+            journal.put_back()
+            assert read_journal(path) == Journal(RECORDS[:1])
+        journal.append(RECORDS[1])
+
+        assert read_journal(path) == Journal(RECORDS[:2])
+        with pytest.raises(BusyError):
+            FileJournal(path)
+    assert other.read_bytes() == b"" if kind == "link" else not other.exists()
+
+
+def test_a_journal_goes_on_although_its_place_is_taken_by_a_directory(path: Path) -> None:
+    """It cannot be replaced, and the run must not depend on it; once the place is free, the journal is there again."""
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+        path.unlink()
+        path.mkdir()
+        journal.append(RECORDS[1])
+        journal.put_back()
+        path.rmdir()
+        journal.put_back()
+        assert read_journal(path) == Journal(RECORDS[:2])
+
+
 def test_a_journal_without_a_record_is_not_made_again(path: Path) -> None:
     """Its run has not begun, and somebody may have meant it."""
     with FileJournal(path) as journal:
