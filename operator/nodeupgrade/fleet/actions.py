@@ -94,6 +94,8 @@ class FreeSlot(_NodeAction, logged="slot_freed"):
     """Free the node's slot (through the WriteStatus of the same plan)."""
 
     failure: NodeFailure | None = None  # what that write puts on record for a node without a task
+    # when its run was judged, unless as refused; Node and task may be gone by the time of that write
+    judged: datetime | None = None
 
 
 class Claim(_NodeAction, logged="node_claimed"):

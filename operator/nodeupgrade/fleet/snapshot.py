@@ -11,7 +11,8 @@ from nodeupgrade.api.task.run_id import RunKind, began_at
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
-from nodeupgrade.api.upgrade.status import NodeFailure, Slot, UpgradeStatus
+from nodeupgrade.api.upgrade.status import NodeFailure, Slot, UpgradeStatus, WaveStatus
+from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.descheduler_policy import Descheduler
@@ -179,11 +180,15 @@ class FleetSnapshot:
         return tuple(task for task in self.tasks.values() if task.spec.upgrade_ref.uid == self.upgrade.uid)
 
     def without_slots(self, freed: Collection[FreeSlot]) -> "FleetSnapshot":
-        """Return the snapshot as it will be once these slots are free."""
+        """Return the snapshot as it will be once these slots are free, and what is on record of their runs."""
         names, status = {action.node for action in freed}, self.upgrade.status
         lost = tuple(action.failure for action in freed if action.failure is not None)
         slots = tuple(slot for name, slot in self.slots.items() if name not in names)
-        return self._with_status(replace(status, in_flight=slots, failures=(*lost, *status.failures)))
+        judged = [(self.slots[each.node].wave or REMAINDER, each.judged) for each in freed if each.judged is not None]
+        waves = tuple(
+            _with_verdicts(each, [time for name, time in judged if name == each.name]) for each in status.waves
+        )
+        return self._with_status(replace(status, in_flight=slots, failures=(*lost, *status.failures), waves=waves))
 
     def after_retry(self) -> "FleetSnapshot":
         """Return the snapshot once a retry has cleared the failures that only the status records.
@@ -201,3 +206,8 @@ class FleetSnapshot:
 
     def _with_status(self, status: UpgradeStatus) -> "FleetSnapshot":
         return replace(self, upgrade=replace(self.upgrade, status=status))
+
+
+def _with_verdicts(wave: WaveStatus, judged: Iterable[datetime | None]) -> WaveStatus:
+    """Return the record of a wave whose nodes were judged at these times as well."""
+    return replace(wave, last_verdict_at=max(filter(None, (wave.last_verdict_at, *judged)), default=None))

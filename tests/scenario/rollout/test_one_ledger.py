@@ -578,18 +578,25 @@ async def test_a_canary_that_failed_and_is_in_the_next_wave_now_does_not_open_th
     assert (await scene.upgrade()).status.phase == "AwaitingApproval"
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["deleted", "replaced by one that runs the target"])
-async def test_a_soak_outlives_a_node_that_goes_before_its_slot_is_free(again: bool) -> None:
-    """Its wave was over without any verdict, and the next one began at once. What replaces it proves nothing."""
+@pytest.mark.parametrize("what", ["its Node", "its task", "both"])
+@pytest.mark.parametrize("again", [False, True], ids=["", "and comes back"])
+async def test_a_soak_outlives_what_is_deleted_before_a_slot_is_free(what: str, again: bool) -> None:
+    """The wave was over without any verdict, and the next one began at once. What replaces a Node proves nothing."""
     scene = await stage("node-0", "node-1")
     await scene.kube.merge(NODES, "node-0", {"metadata": {"labels": {"tier": "canary"}}})
     canary = {"name": "canary", "selector": {"matchLabels": {"tier": "canary"}}, "soak": "9h"}
     await scene.apply(waves=[canary, {"name": "production", "size": "100%"}], approvedWaves=["production"])
     while not [task for task in await scene.kube.list(TASKS) if task["spec"].get("verdict")]:
         await scene.step()
+    while not isinstance(scene.operator.snapshots.memory(NAME).waiting.get(NodeName("node-0")), FreeSlot):
+        scene.operator.renew(NAME)
+        await scene.operator.nodes.reconcile(NAME, NodeName("node-0"))
     assert (await scene.upgrade()).status.in_flight
-    await scene.kube.delete(NODES, "node-0")
-    if again:
+    if what != "its Node":
+        await scene.kube.delete(TASKS, "node-0")
+    if what != "its task":
+        await scene.kube.delete(NODES, "node-0")
+    if again and what != "its task":
         labels = {"metadata": {"labels": {"tier": "canary"}}}
         await scene.fleet.add_node("node-0", version="v1.33.13", overrides=labels)
 

@@ -4,6 +4,8 @@ A node whose Node object is gone is waited for: a kubelet that starts registers 
 be learned about the run, and the slot is kept.
 """
 
+from datetime import datetime
+
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
@@ -41,7 +43,7 @@ def end(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
         return tuple(remains)
     reason = Reason.ROLLBACK_FAILED if lost else Reason.PROGRESSING
     message = f"node {name} stays cordoned until it is repaired" if lost else f"node {name} is done"
-    return (FreeSlot(node=name, reason=reason, message=message),)
+    return (FreeSlot(node=name, reason=reason, message=message, judged=_judged(flight)),)
 
 
 def end_without_task(flight: InFlight, node: NodeView, failure: NodeFailure) -> NodeAction:
@@ -67,7 +69,7 @@ def clear_away(flight: InFlight, message: str, failure: NodeFailure | None = Non
         if task.open:
             return ReleaseTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
     reason = Reason.NODE_NOT_FOUND if failure is None else Reason.NODE_LOST
-    return FreeSlot(node=flight.name, reason=reason, message=message, failure=failure)
+    return FreeSlot(node=flight.name, reason=reason, message=message, failure=failure, judged=_judged(flight))
 
 
 def gone(flight: InFlight) -> NodeAction:
@@ -90,6 +92,14 @@ def gone(flight: InFlight) -> NodeAction:
         decided_at=flight.now,
     )
     return Judge(task=task, verdict=verdict, reason=verdict.reason, message=lost)
+
+
+def _judged(flight: InFlight) -> datetime | None:
+    """Return when the run of the slot was judged; None if it was not, or refused, which prolongs no soak."""
+    task = flight.known.task
+    if task is None or task.spec.upgrade_ref.uid != flight.upgrade.uid or task.verdict is None:
+        return None
+    return None if task.verdict.outcome is Verdict.REFUSED else task.verdict.decided_at
 
 
 def _is_given_up(flight: InFlight) -> bool:

@@ -19,12 +19,11 @@ from nodeupgrade.fleet.decide.node_state import NodeState, Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveRoster:
-    """A wave, the state of its nodes, and the failures and tasks of those that are gone or were replaced."""
+    """A wave, the state of its nodes, and the failures of those that are gone or were replaced."""
 
     terms: Wave
     members: tuple[NodeState, ...]
     departed: tuple[NodeFailure, ...] = ()
-    lost: tuple[Task, ...] = ()
     before: WaveStatus | None = None  # its status so far, which stays true when its nodes are gone
     unproven: str = ""  # name of the last wave with nodes before it if none of them runs the target; else empty
     approved_by: str | None = None  # what approved it: the field, the annotation's writer, or else the annotation
@@ -68,7 +67,7 @@ class WaveRoster:
     @property
     def last_touched(self) -> datetime | None:
         """The same without nodes that were refused. It is on record, since nodes and their tasks may be gone."""
-        done = (*(member.task for member in self.members if member.place is not Place.IN_FLIGHT), *self.lost)
+        done = (member.task for member in self.members if member.place is not Place.IN_FLIGHT)
         touched = (task for task in done if task and task.verdict and task.verdict.outcome is not Verdict.REFUSED)
         gone = (failure.time for failure in self.departed)
         before = None if self.before is None else self.before.last_verdict_at
@@ -91,9 +90,7 @@ def rosters(
 
     Failures of a wave that does not exist count for the remainder.
     """
-    upgrade, flying = ledger.upgrade, {name for name, state in members.items() if state.place is Place.IN_FLIGHT}
-    lost = [task for task in ledger.lost_tasks if task.name not in flying]
-    terms = {wave.name: wave for wave in waves}
+    upgrade, terms = ledger.upgrade, {wave.name: wave for wave in waves}
     by_wave: dict[str, list[NodeState]] = {wave.name: [] for wave in waves}
     gone: dict[str, list[NodeFailure]] = {}
     before = {wave.name: wave for wave in upgrade.status.waves}
@@ -109,7 +106,6 @@ def rosters(
             terms=terms.get(name) or Wave(name=name),
             members=tuple(states),
             departed=tuple(gone.get(name, ())),
-            lost=tuple(task for task in lost if (task.spec.wave or REMAINDER) == name),
             before=before.get(name),
             unproven=unproven,
             approved_by=_approved_by(upgrade, name),
