@@ -1,13 +1,14 @@
 """The ports through which a run, or an examination, accesses one node."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.failpoints.failpoints import Failpoint
 from nodeupgrade.node.host.clock import Clock
@@ -65,6 +66,8 @@ class Node:
     seconds: float = inf  # how long the current step may wait
     # the journal's payload of an earlier step
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
+    # containers of which this process has seen that they were over, and not by a kubelet
+    over: set[ContainerId] = field(default_factory=set)
 
 
 class ReadOnlyNode(Protocol):

@@ -108,3 +108,80 @@ def test_a_container_that_shares_its_process_is_protected_while_it_runs() -> Non
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
     assert it.node.kubelet.replaced == []
+
+
+def collect(it: Story, pod: str) -> None:
+    """Let a kubelet remove what a runtime keeps of a pod that is over and was deleted, as it does at once or later."""
+    runtime, gone = it.node.runtime, {s.id for s in it.node.inventory().sandboxes if s.pod.name == pod}
+    it.node.kubelet.pods = [each for each in it.node.kubelet.pods if each.ref.name != pod]
+    runtime.containers = {k: v for k, v in runtime.containers.items() if v.instance.sandbox_id not in gone}
+    runtime.sandboxes = {k: v for k, v in runtime.sandboxes.items() if k not in gone}
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_what_is_left_of_a_pod_that_is_over_may_be_removed(exit_code: int, shield: bool) -> None:
+    """A finished pod that is deleted: its end was seen, so that nothing is damaged once its containers are gone."""
+    it = story(shield=shield)
+
+    def ends() -> None:
+        it.node.runtime.end(it.container("work"), exit_code)
+        it.node.timeline.after(2.0, lambda: collect(it, "job"))
+
+    while_settling(it, ends, seconds=1.0)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report
+
+
+@pytest.mark.parametrize("exit_code", [0, 1])
+def test_control_what_is_gone_and_was_not_seen_to_end_is_damage(exit_code: int) -> None:
+    it = story()
+
+    def ends() -> None:
+        it.node.runtime.end(it.container("work"), exit_code)
+        collect(it, "job")
+
+    while_settling(it, ends, seconds=1.0)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 1), report
+
+
+def test_the_old_kubelet_may_remove_it_too() -> None:
+    """The last look at a node that was turned back comes seconds after the old kubelet runs again."""
+    it = story()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+
+    def ends() -> None:
+        it.node.runtime.end(it.container("work"), 0)
+        it.node.timeline.after(2.0, lambda: collect(it, "job"))
+
+    it.node.calls.failpoints[at(Step.STOP_KUBELET, When.UNDONE)] = lambda: it.node.timeline.after(1.0, ends)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0), report
+
+
+@pytest.mark.parametrize("begins", [False, True], ids=["turned back at once", "after the new kubelet"])
+def test_what_ends_by_itself_under_the_old_kubelet_is_no_damage_if_no_other_has_run(begins: bool) -> None:
+    """A runtime's log covers all that one kubelet has requested, and not what another one has before a restart."""
+    it = story()
+    if begins:
+        it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    else:
+        it.node.calls.failpoints[at(Step.CONFIRM_INVENTORY, When.ANNOUNCED)] = lambda: it.node.runtime.end(
+            it.container("log"), 1
+        )
+    it.node.calls.failpoints[at(Step.STOP_KUBELET, When.UNDONE)] = lambda: it.node.timeline.after(
+        1.0, lambda: it.node.runtime.end(it.container("work"), 1)
+    )
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert ("default/job/work" in report.listed) is begins
+    assert ("default/job/work" in report.ended) is not begins

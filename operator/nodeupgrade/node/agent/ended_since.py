@@ -39,7 +39,7 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
         if present is None or node.clock.awake() - present < node.clock.monotonic() - started.monotonic:
             return status
         in_effect, report = plan_in_effect(plan, journal), report_of(journal)
-        seen = last_look(node, in_effect, new_kubelet=True).seen
+        seen = last_look(node, in_effect, one_kubelet=True).seen
         changes = changes_by_owners(node, plan, in_effect)
     except NodeUpgradeError as error:
         log.info("ended_containers_unknown", error=str(error))

@@ -21,7 +21,7 @@ from nodeupgrade.node.run.shield_use import require_none_refused
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.verification.ended_containers import Departures, Evidence, divide, may_be_harmless
-from nodeupgrade.node.verification.verification import Difference, consistent, unplanned
+from nodeupgrade.node.verification.verification import Difference, completed, consistent, unplanned
 
 LOOK_SECONDS = 0.25
 EARLY_SECONDS = 10.0
@@ -113,11 +113,19 @@ class Watch:
         )
 
 
-def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
+def watch_quietly(node: Node, plan: RunPlan, seconds: float, *, one_kubelet: bool) -> None:
+    """Look now and then for so many seconds, so that what ends is seen before a kubelet removes what is left of it."""
+    end = node.clock.awake() + seconds
+    while (left := end - node.clock.awake()) > 0:
+        look(node, plan, one_kubelet=one_kubelet)
+        node.clock.sleep(min(left, LATER_LOOK_SECONDS))
+
+
+def last_look(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Look:
     """Look thoroughly, and wait for pending evidence. The result is only reported."""
     began = node.clock.awake()
     while True:
-        result = look(node, plan, thorough=True, new_kubelet=new_kubelet)
+        result = look(node, plan, thorough=True, one_kubelet=one_kubelet)
         seconds = node.clock.awake() - began
         damage = result.seen.damage
         waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < EXCUSE_SECONDS
@@ -126,12 +134,12 @@ def last_look(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Look:
         node.clock.sleep(LOOK_SECONDS)
 
 
-def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool = True) -> Look:
+def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool = True) -> Look:
     """Look once, and again if anything seems to have changed.
 
-    If ``thorough``, also read what costs a call per item, such as start times and addresses. Unless only the new
-    kubelet has run since the runtime was restarted, the runtime's log does not go back far enough, and nothing counts
-    as ended by itself.
+    If ``thorough``, also read what costs a call per item, such as start times and addresses. Unless ``one_kubelet``,
+    since only one has run since the run has restarted the runtime, if at all, the runtime's log does not go back far
+    enough, and nothing counts as ended by itself.
     """
     found: tuple[Difference, ...] = ()
     try:
@@ -141,16 +149,19 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, new_kubelet: bool
         second = node.runtime.inventory(full=True)
     except Transient:
         return Look(complete=False, suspected=found)
-    if not (found := consistent(found, unplanned(plan, second))):
-        return Look(inventory=second)
-    return Look(seen=divide(plan, second, found, _evidence(node, plan, new_kubelet=new_kubelet)), inventory=second)
+    seen = Departures(damage=())
+    if found := consistent(found, unplanned(plan, second)):
+        seen = divide(plan, second, found, _evidence(node, plan, one_kubelet=one_kubelet))
+    node.over.update(completed(plan, second), (each.container for each in seen.ended if each.container is not None))
+    return Look(seen=seen, inventory=second)
 
 
-def _evidence(node: Node, plan: RunPlan, *, new_kubelet: bool) -> Evidence:
-    log = read_log(node, plan.runtime_unit) if new_kubelet else ()
-    asked = node.runtime.asked_to_stop(log) if new_kubelet and _is_complete(node, plan) else None
+def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:
+    log = read_log(node, plan.runtime_unit) if one_kubelet else ()
+    asked = node.runtime.asked_to_stop(log) if one_kubelet and _is_complete(node, plan) else None
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
-    return Evidence(asked=asked, owners=owner_evidence(node, plan), with_runtime=ended)
+    owners = owner_evidence(node, plan)
+    return Evidence(asked=asked, owners=owners, with_runtime=ended, over=frozenset(node.over))
 
 
 def owner_evidence(node: Node, plan: RunPlan) -> owner_changes.Evidence:

@@ -35,13 +35,23 @@ def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inv
     return now, unplanned(plan, now)
 
 
+def _settled(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
+    """Compare, and give the runtime a moment to report how that ended whose process is gone."""
+    deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
+    now, found = _compare(node, plan, addresses=addresses)
+    while any(_is_pending(plan, each) for each in found) and node.clock.awake() < deadline:
+        node.clock.sleep(PENDING_LOOK_SECONDS)
+        now, found = _compare(node, plan, addresses=addresses)
+    return now, found
+
+
 def require_planned(node: Node, plan: RunPlan) -> None:
     """Require that exactly the planned containers run.
 
     Raises:
         StepFailed: something changed since planning.
     """
-    now, lost = _compare(node, plan)
+    now, lost = _settled(node, plan)
     if changes := (*lost, *appeared(plan.baseline, now, planned=plan.containers)):
         raise StepFailed(
             f"{len(changes)} containers changed since the run was planned, first: {changes[0]}",
@@ -52,11 +62,7 @@ def require_planned(node: Node, plan: RunPlan) -> None:
 
 def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, Departures]:
     """Compare the inventories while no kubelet runs, and divide the differences by their cause."""
-    deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
-    now, found = _compare(node, plan, addresses=addresses)
-    while any(_is_pending(plan, each) for each in found) and node.clock.awake() < deadline:
-        node.clock.sleep(PENDING_LOOK_SECONDS)
-        now, found = _compare(node, plan, addresses=addresses)
+    now, found = _settled(node, plan, addresses=addresses)
     if not any(may_end_with_runtime(plan, each) for each in found):
         return now, Departures(damage=found)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))

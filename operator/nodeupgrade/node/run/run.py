@@ -31,6 +31,7 @@ from nodeupgrade.node.run import (
     shield_use,
     shown_containers,
 )
+from nodeupgrade.node.run.container_watch import look
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import (
     Do,
@@ -45,7 +46,7 @@ from nodeupgrade.node.run.state_machine import (
     needs_runtime,
 )
 from nodeupgrade.node.run.steps.order import STEPS
-from nodeupgrade.node.run.summary import sum_up
+from nodeupgrade.node.run.summary import has_one_kubelet, sum_up
 from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 HELD_AGAIN_SECONDS = 60.0
@@ -96,7 +97,10 @@ class NodeRun:
         if needs_runtime(decision):
             decision = decide(journal, replace(seen, obstacle=self._runtime_obstacle(journal)), self.plan.limits)
         elif needs_quiet(decision):
-            obstacle = shield_use.find_obstacle(self.node, self._plan(journal))
+            plan, one_kubelet = self._plan(journal), has_one_kubelet(journal)
+            obstacle = shield_use.find_obstacle(
+                self.node, plan, meanwhile=lambda: look(self.node, plan, one_kubelet=one_kubelet)
+            )
             decision = decide(journal, replace(seen, obstacle=obstacle), self.plan.limits)
         match decision:
             case Do(step=step, seconds=seconds):

@@ -3,6 +3,7 @@
 Nothing here stops a rollback: an old kubelet without the shield is better than no kubelet.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 
 from nodeupgrade.api.reasons import Reason
@@ -74,8 +75,10 @@ def _is_gone(node: Node) -> bool:
         return False
 
 
-def find_obstacle(node: Node, plan: RunPlan) -> Obstacle | None:
+def find_obstacle(node: Node, plan: RunPlan, meanwhile: Callable[[], object]) -> Obstacle | None:
     """Return why the shield has to stay up for the old kubelet; ``None`` once that has been quiet for long enough.
+
+    ``meanwhile`` is called again and again until then.
 
     Wait for a kubelet that just started and has done no harm so far; not for one that keeps restarting. A kubelet that
     evicts pods is let through: each pod is over in the API as soon as it is chosen, and while none of them can end, the
@@ -96,6 +99,7 @@ def find_obstacle(node: Node, plan: RunPlan) -> Obstacle | None:
             return None
         if now >= deadline + WAITS_SECONDS:
             return Obstacle(reason=Reason.SHIELD_REFUSED_CALL, why=CALL_WAITS)
+        meanwhile()
         node.clock.sleep(LOOK_SECONDS)
     return None
 

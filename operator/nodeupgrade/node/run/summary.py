@@ -15,7 +15,7 @@ from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import shield_use
-from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Look, last_look, owner_evidence
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Look, last_look, owner_evidence, watch_quietly
 from nodeupgrade.node.run.inventory_comparison import recorded_ended
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import Finish
@@ -36,7 +36,8 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     """
     plan = plan_in_effect(written, journal)
     calls = _let_through(node, plan, journal)
-    final = _last_look(node, plan, finish.outcome, after_calls=bool(calls))
+    one_kubelet = finish.outcome is Outcome.UPGRADED or has_one_kubelet(journal)
+    final = _last_look(node, plan, finish.outcome, after_calls=bool(calls), one_kubelet=one_kubelet)
     labels = affected(each.label for each in final.seen.damage)
     ended = affected(each.label for each in final.seen.ended)
     changed = affected(each.label for each in final.seen.changed)
@@ -64,6 +65,11 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
+
+
+def has_one_kubelet(journal: Journal) -> bool:
+    """Report whether the runtime runs on that ran before, and no other kubelet was started than the old one."""
+    return journal.mark(Step.RESTART_RUNTIME) is None and journal.mark(Step.START_KUBELET) is None
 
 
 def changes_by_owners(node: Node, written: RunPlan, plan: RunPlan) -> tuple[OwnedChange, ...]:
@@ -104,14 +110,14 @@ def _may_run(node: Node, processes: list[Process]) -> bool:
         return True
 
 
-def _last_look(node: Node, plan: RunPlan, outcome: Outcome, *, after_calls: bool) -> Look:
-    if after_calls:
-        node.clock.sleep(EXCUSE_SECONDS)  # what was ended may be about to be started again
+def _last_look(node: Node, plan: RunPlan, outcome: Outcome, *, after_calls: bool, one_kubelet: bool) -> Look:
+    if after_calls:  # what was ended may be about to be started again
+        watch_quietly(node, plan, EXCUSE_SECONDS, one_kubelet=one_kubelet)
     if outcome is Outcome.ROLLED_BACK:
         running = node.services.status(plan.swap.unit).started
         watched = 0.0 if running is None else node.clock.awake() - running
-        node.clock.sleep(max(0.0, plan.limits.rollback_settle - watched))
-    return last_look(node, plan, new_kubelet=outcome is Outcome.UPGRADED)
+        watch_quietly(node, plan, plan.limits.rollback_settle - watched, one_kubelet=one_kubelet)
+    return last_look(node, plan, one_kubelet=one_kubelet)
 
 
 def _runtime_restarts(node: Node, plan: RunPlan) -> str:

@@ -44,6 +44,8 @@ class Evidence:
     owners: owner_changes.Evidence = owner_changes.Evidence()
     # containers that ended with the runtime, as recorded before the new kubelet was started
     with_runtime: frozenset[ContainerId] = frozenset()
+    # containers that were seen to be over before; a kubelet may have removed what was left of them since
+    over: frozenset[ContainerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
         (each for each, changed in judged if not changed),
         lambda difference: (
             difference.container in evidence.with_runtime
+            or _was_over(plan, difference, evidence.over)
             or _ended_by_itself(plan, now, difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
         ),
@@ -186,6 +189,16 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
         return False
     regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
     return all(_fell(c, evidence, shielded=plan.shield is not None) for c in regular)
+
+
+def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId]) -> bool:
+    """Report whether this is only gone by now: a container that was over, or the sandbox of such containers."""
+    if difference.kind is not DifferenceKind.GONE:
+        return False
+    if difference.container is not None:
+        return difference.container in over
+    ran = {c.id for c in plan.baseline.running() if c.pod == difference.pod}
+    return bool(ran) and ran <= over
 
 
 def _fell(container: ContainerInstance, evidence: Evidence, *, shielded: bool) -> bool:

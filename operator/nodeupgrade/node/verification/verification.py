@@ -145,6 +145,12 @@ def _completed_pods(
     return frozenset(sandbox for sandbox, completed in alive.items() if all(completed))
 
 
+def completed(plan: RunPlan, now: Inventory) -> frozenset[ContainerId]:
+    """Return the containers that have exited with code 0, and may."""
+    free = frozenset(c.id for c in plan.containers if c.may_complete)
+    return frozenset(c.id for c in plan.watched().running() if _completed(c, now.container(c.id), free))
+
+
 def _completed(before: ContainerInstance, after: ContainerInstance | None, free: frozenset[ContainerId]) -> bool:
     return before.id in free and after is not None and after.state is ContainerState.EXITED and after.exit_code == 0
 
