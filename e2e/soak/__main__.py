@@ -152,7 +152,7 @@ def _soaked(
                     f"{'; '.join(line.complaints)}. The lab {name} stays; `{again}` repeats this swap"
                 )
 
-        if naive:
+        if naive and not drawn.pair.flags:  # people would have to edit the flags, too
             yield _swap_naively(cluster, drawn)
 
 
