@@ -19,7 +19,7 @@ from nodeupgrade.fleet.controllers import node_controller
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.decide import candidate, flight, gates, membership
 from nodeupgrade.fleet.decide import holder as holders
-from nodeupgrade.fleet.decide.holder import HeldBy, Holder, holder
+from nodeupgrade.fleet.decide.holder import Holder, holder
 from nodeupgrade.fleet.decide.in_flight import InFlight
 from nodeupgrade.fleet.decide.membership import Unassigned
 from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
@@ -73,7 +73,7 @@ def h3(patch: Patch) -> None:
 def m1(patch: Patch) -> None:
     """Neither slots and cordons of other rollouts hold a node, nor their tasks once the Node has registered anew."""
 
-    def blind(fleet: FleetSnapshot, name: NodeName) -> Holder:
+    def blind(fleet: FleetSnapshot, name: NodeName) -> Holder | None:
         node, task = fleet.nodes.get(name), fleet.tasks.get(name)
         known = {} if task is None or (node is not None and task.spec.node_uid != node.uid) else {name: task}
         return holder(replace(fleet, rivals=(), tasks=known), name)
@@ -84,11 +84,11 @@ def m1(patch: Patch) -> None:
 def m2(patch: Patch) -> None:
     """A claim that was given back holds its node as long as its rollout is active."""
 
-    def strict(fleet: FleetSnapshot, name: NodeName) -> Holder:
+    def strict(fleet: FleetSnapshot, name: NodeName) -> Holder | None:
         task: Task | None = fleet.tasks.get(name)
         if task is not None and task.released and task.spec.upgrade_ref.uid in fleet.active_upgrades:
             ref = task.spec.upgrade_ref
-            return Holder(by=HeldBy.OURS if ref.uid == fleet.upgrade.uid else HeldBy.RIVAL, upgrade=ref.name)
+            return None if ref.uid == fleet.upgrade.uid else Holder(upgrade=ref.name)
         return holder(fleet, name)
 
     _answer(patch, strict)

@@ -30,7 +30,7 @@ def node_is_not_at_target(candidate: Candidate) -> Found | None:
 def _is_being_changed(candidate: Candidate) -> bool:
     """Report whether a run of another rollout may be in progress on the node."""
     task = candidate.task
-    return task is not None and task.open and candidate.holder.other
+    return task is not None and task.open and candidate.holder is not None
 
 
 @check(Reason.SOURCE_VERSION_NOT_LISTED, acceptable=False)
