@@ -38,7 +38,7 @@ class RolloutController:
     snapshots: Snapshots
     recorder: EventRecorder
     # called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written
-    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
     _sweep: Sweep = field(init=False)
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
 
