@@ -149,7 +149,7 @@ class Passes:
 
     async def sweep(self) -> tuple[NodeAction, ...]:
         """Remove what no rollout is responsible for."""
-        return await self.rollouts.sweep()
+        return await self._operator.sweep.run()
 
     def renew(self, name: str) -> None:
         """Let everything be read again."""

@@ -143,7 +143,7 @@ class Operator:
 
     def sweep(self) -> None:
         """Remove what is left behind."""
-        self._step(self._controllers.rollouts.sweep())
+        self._step(self._controllers.sweep.run())
 
     def _step(self, call: Any) -> None:
         try:

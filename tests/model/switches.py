@@ -63,11 +63,11 @@ def h2(patch: Patch) -> None:
 def h3(patch: Patch) -> None:
     """The task of a rollout that is gone holds its node as long as it is open, and nobody releases it."""
 
-    async def never(_self: LeftoverTasks, _name: NodeName, *_others: object) -> bool:
+    async def never(_self: LeftoverTasks, _name: NodeName) -> bool:
         return False
 
     patch.setattr(holders, "is_over", lambda task: not task.open)
-    patch.setattr(LeftoverTasks, "_release", never)
+    patch.setattr(LeftoverTasks, "release", never)
 
 
 def m1(patch: Patch) -> None:

@@ -242,7 +242,7 @@ class Trial:
         assert upgrade.status.in_flight == ()
         nodes = await self.kube.list(NODES)
         assert not any(node["spec"].get("unschedulable") for node in nodes)
-        await operators[0].operator.rollouts.sweep()
+        await operators[0].operator.sweep.run()
         assert not (await self.kube.get(GUARD, GUARD_NAME)).get("data"), "a guard's entry is left behind"
 
 

@@ -12,16 +12,13 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, Event, NotFoundError
-from nodeupgrade.fleet.actions import NodeAction, WriteStatus
-from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
+from nodeupgrade.fleet.actions import WriteStatus
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
-from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.controllers.plan_writer import carry_out_plan
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.controllers.snapshots import Snapshots
-from nodeupgrade.fleet.controllers.sweep import Sweep
 from nodeupgrade.fleet.decide.conditions import of_internal_error
 from nodeupgrade.fleet.decide.planner import plan
 from nodeupgrade.fleet.setbacks import FailureHistory
@@ -39,26 +36,12 @@ class RolloutController:
     recorder: EventRecorder
     # called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written
     on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
-    _sweep: Sweep = field(init=False)
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        own = self.snapshots
-        self._sweep = Sweep(own.kube, own.source, own.agents.namespace)
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
         known = await self.snapshots.source.list_upgrades()
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
-
-    async def sweep(self) -> tuple[NodeAction, ...]:
-        """Remove what is left behind: tasks, cordons, entries of the readiness guard, and agents that serve no run."""
-        own = self.snapshots
-        await LeftoverTasks(own.kube, own.source, own.agents.namespace).clean()
-        removed = await self._sweep.clean_nodes()
-        await self._sweep.remove_guard_entries()
-        await remove_stale_agents(own.kube, own.agents.namespace, own.kube.utcnow())
-        return removed
 
     async def reconcile(self, name: str) -> Result:
         """Plan a rollout once, and carry the plan out; if it does not exist, there is nothing to do.
