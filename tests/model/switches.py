@@ -63,8 +63,8 @@ def h2(patch: Patch) -> None:
 def h3(patch: Patch) -> None:
     """The task of a rollout that is gone holds its node as long as it is open, and nobody releases it."""
 
-    async def never(_self: LeftoverTasks, _name: NodeName) -> bool:
-        return False
+    async def never(_self: LeftoverTasks, _name: NodeName) -> None:
+        pass
 
     patch.setattr(holders, "is_over", lambda task: not task.open)
     patch.setattr(LeftoverTasks, "release", never)

@@ -23,8 +23,8 @@ from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, nodes_in_flight
 from nodeupgrade.fleet.failures import records_failure
 
 
-async def clean_leftover_tasks(kube: TypedKube, source: FleetSource, namespace: str) -> tuple[NodeName, ...]:
-    """Delete the tasks without a Node or a record, release those without a run in progress, and return their nodes.
+async def clean_leftover_tasks(kube: TypedKube, source: FleetSource, namespace: str) -> None:
+    """Delete the tasks without a Node or a record, and release those without a run in progress.
 
     The other tasks whose run never began are marked. Tasks are read before NodeUpgrades: the owner of a task is then in
     the list, unless it is gone.
@@ -33,7 +33,7 @@ async def clean_leftover_tasks(kube: TypedKube, source: FleetSource, namespace: 
     tasks = tuple((await source.get_tasks()).values())
     suspects = [task for task in tasks if task.open or _never_began(task) or task.name not in nodes]
     if not suspects:
-        return ()
+        return
     known = {each.uid: each for each in (await source.list_upgrades()).values()}
     left = LeftoverTasks(kube, known, nodes_in_flight(known.values()))
     idle = [task for task in suspects if left.includes(task)]
@@ -43,15 +43,17 @@ async def clean_leftover_tasks(kube: TypedKube, source: FleetSource, namespace: 
     over = [task.name for task in ownerless if _is_over(task, nodes[task.name])]
     kept = [task.name for task in ownerless if _is_pending(task) and not left.is_empty(task)]
     if not gone and not empty and not over and not kept:
-        return ()
+        return
     pods = map(view_agent, await kube.list(PODS.within(namespace), labels=AGENT_LABELS))
     agents = frozenset(pod.node for pod in pods if not pod.over)
-    deleted = [name for name in (*gone, *empty) if await left.delete(name, agents)]
-    released = [name for name in over if name not in agents and await left.release(name)]
+    for name in (*gone, *empty):
+        await left.delete(name, agents)
+    for name in over:
+        if name not in agents:
+            await left.release(name)
     for name in kept:
         if name not in agents:
             await left.mark(name)
-    return (*deleted, *released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,31 +78,26 @@ class LeftoverTasks:
         """Report whether a task records a failure of a rollout that can be retried."""
         return records_failure(task) and task.spec.upgrade_ref.uid in self.known
 
-    async def delete(self, name: NodeName, agents: frozenset[NodeName]) -> bool:
+    async def delete(self, name: NodeName, agents: frozenset[NodeName]) -> None:
         """Delete a task after another look at it and at its Node."""
         task = await self._seen_again(name)
         if task is None or self.is_counted(task):
-            return False
+            return
         if not self.is_empty(task) or name in agents:
             with contextlib.suppress(NotFoundError):
                 await self.kube.get(NODES, name)
-                return False
+                return
         with contextlib.suppress(ConflictError, RejectedError):  # the next sweep tries again
             await self.kube.delete(TASKS, name, uid=task.uid, resource_version=task.resource_version)
-            return True
-        return False
 
-    async def release(self, name: NodeName) -> bool:
+    async def release(self, name: NodeName) -> None:
         """Release a task that has no agent; the agent of a late write finds it released."""
         task = await self._seen_again(name)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             node = view_node(await self.kube.get(NODES, name))
-            if task is None or not _is_over(task, node):
-                return False
-            released = {"spec": {"action": TaskAction.RELEASE.value}}
-            await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
-            return True
-        return False
+            if task is not None and _is_over(task, node):
+                released = {"spec": {"action": TaskAction.RELEASE.value}}
+                await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
 
     async def mark(self, name: NodeName) -> None:
         """Show that the run of a task, which stays for its history, does not wait any more."""
