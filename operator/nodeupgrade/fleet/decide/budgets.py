@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
@@ -291,17 +291,5 @@ def grown(rule: Growth, limit: int, outcomes: Iterable[bool]) -> int:
     width = 1
     while width < ceiling and successes >= width:
         successes -= width
-        width = _next(rule, width)
+        width = width + rule.factor if rule.type is GrowthType.LINEAR else width * max(2, rule.factor)
     return min(width, ceiling)
-
-
-def _next(rule: Growth, width: int) -> int:
-    match rule.type:
-        case GrowthType.LINEAR:
-            return width + rule.factor
-        case GrowthType.EXPONENTIAL:
-            return width * max(2, rule.factor)
-        case GrowthType.FIXED:
-            return width
-        case never:
-            assert_never(never)
