@@ -44,11 +44,6 @@ class UndatedCondition:
     reason: Reason | str  # a string if an operator of another version has reported it, and this one only keeps it
     message: str
 
-    @property
-    def stored_message(self) -> str:
-        """The message as the API stores it."""
-        return stored(self.message, CONDITION_MESSAGE_LENGTH)
-
 
 _true = partial(UndatedCondition, ConditionStatus.TRUE)
 _false = partial(UndatedCondition, ConditionStatus.FALSE)
@@ -255,7 +250,7 @@ def _dated(kind: ConditionType, undated: UndatedCondition, since: datetime, gene
         type=kind.value,
         status=undated.status,
         reason=str(undated.reason),
-        message=undated.stored_message,
+        message=stored(undated.message, CONDITION_MESSAGE_LENGTH),
         last_transition_time=since,
         observed_generation=generation,
     )
