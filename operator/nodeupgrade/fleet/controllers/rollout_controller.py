@@ -65,7 +65,7 @@ class RolloutController:
             self.snapshots.forget(name)
             self.snapshots.health.forget(name)
             return Result(over=True)
-        upgrade, flying = fleet.upgrade, frozenset(fleet.in_flight)
+        upgrade, flying = fleet.upgrade, fleet.slots
         memory.waiting = {node: action for node, action in memory.waiting.items() if node in flying}
         fleet = replace(fleet, waiting=dict(memory.waiting))
         if await self._taken_over(memory, fleet):
@@ -83,7 +83,7 @@ class RolloutController:
         memory.remember_pods(fleet, now)
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
-        slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
+        slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), tuple(fleet.slots))
         return Result(
             actions=planned.actions,
             applied=tuple(applied),
@@ -128,7 +128,7 @@ class RolloutController:
         upgrade = fleet.upgrade
         if self.snapshots.term is None or fleet.epoch == upgrade.status.leader:
             return False
-        if not (_needs_work(upgrade) or fleet.in_flight):
+        if not (_needs_work(upgrade) or fleet.slots):
             return False
         memory.recent, status = None, to_json(replace(upgrade.status, leader=fleet.epoch))
         with contextlib.suppress(ConflictError, NotFoundError):
