@@ -152,7 +152,7 @@ async def resync(queues: Queues, controllers: Controllers) -> None:
     while True:
         try:
             for name in await controllers.rollouts.unfinished():
-                queues.rollout_changed(name)
+                queues.rollouts.add(name)
             _log_actions("", await controllers.sweep.run())
         except NodeUpgradeError as error:
             _log.warning("resync_failed", error=str(error))

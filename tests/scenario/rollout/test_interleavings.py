@@ -193,7 +193,7 @@ async def test_nodes_in_flight_go_on_although_the_status_cannot_be_written() -> 
     await kube.merge(UPGRADES, NAME, {"spec": {"strategy": {"maxConcurrent": 3}}})
     kube.refuses_status, queues = True, Queues()
 
-    new = Controllers(snapshots_of(kube, AGENTS), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    new = Controllers(snapshots_of(kube, AGENTS), on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight)
     working = asyncio.create_task(workers.reconcile_for_ever(queues, new, Metrics(), lambda _upgrade: None))
     try:
         async with asyncio.timeout(60):

@@ -59,7 +59,7 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
     queues = event_keys.Queues()
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
     operator = Controllers(
-        snapshots_of(scene.kube, agents), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight
+        snapshots_of(scene.kube, agents), on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight
     )
     working = [
         asyncio.create_task(workers.reconcile_for_ever(queues, operator, Metrics(), lambda _upgrade: None)),

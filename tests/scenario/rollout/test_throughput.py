@@ -108,7 +108,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
     writing, agents = WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     guard = GuardWriter(writing, NAMESPACE, GATHERING_SECONDS)
     snapshots = Snapshots(writing, agents, fleet, guard, NoHealth(), recent_seconds=RECENT_SECONDS, clock=loop.time)
-    operator = Controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    operator = Controllers(snapshots, on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight)
 
     async def vanish(_pod: str) -> None:
         """It is gone as soon as it is deleted."""
