@@ -38,7 +38,7 @@ def reject(before: UpgradeStatus, ledger: Ledger, objection: Finding) -> tuple[N
     upgrade = ledger.upgrade
     if not upgrade.finished:
         status = _rejected(ledger, objection)
-        news = _impeded(before, status)
+        news = _news(before, status, ConditionType.IMPEDED, ConditionStatus.TRUE)
     else:
         status = _retry_refused(ledger, objection) if upgrade.retry_requested else upgrade.status
         news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
@@ -144,17 +144,13 @@ def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus
         *_skips(rollout, before, after),
         *(_waves(before, after) if rollout.spec.waves else ()),
         *_unknown(rollout),
-        *_impeded(before, after),
+        *_news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE),
         *_retries(before, after),
     )
 
 
-def _impeded(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
-    """Report what keeps nodes from making progress, whenever that changes."""
-    return _news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE)
-
-
 def _news(before: UpgradeStatus, after: UpgradeStatus, kind: ConditionType, bad: ConditionStatus) -> tuple[Report, ...]:
+    """Report a condition that says what keeps the rollout or its nodes from making progress, whenever that changes."""
     now, known = (each.condition(kind) for each in (after, before))
     if now.status is not bad or now.message == known.message:
         return ()
