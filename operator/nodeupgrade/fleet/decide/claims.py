@@ -140,7 +140,7 @@ def _reopen(rollout: RolloutView, found: Reopening) -> Reopen:
         deadline=None,
         guard=GuardGrant(),
         verdict=None,
-        history=found.history,
+        history=found.task.past_runs(rollout.upgrade.status.last_handled_retry),
     )
     message = f"node {found.task.name} waits for its turn again: {found.because}"
     return Reopen(task=found.task, spec=spec, reason=Reason.REOPENED, message=message)
