@@ -21,8 +21,8 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
-from nodeupgrade.fleet.decide.budgets import StartDecision
-from nodeupgrade.fleet.decide.conditions import QUEUED, ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
+from nodeupgrade.fleet.decide.budgets import QUEUED, StartDecision
+from nodeupgrade.fleet.decide.conditions import ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
 from nodeupgrade.fleet.decide.counting import ADMISSION, tally
 from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
