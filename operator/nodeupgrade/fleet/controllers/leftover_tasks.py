@@ -70,7 +70,7 @@ class LeftoverTasks:
         return (owner is None or not owner.active) and self.slots is not None and task.name not in self.slots
 
     def is_empty(self, task: Task) -> bool:
-        """Report whether a task says nothing: its run never began, and no rollout that exists has had one on the node."""
+        """Report whether a task says nothing: its run never began, and no rollout that exists has had one here."""
         rollouts = {task.spec.upgrade_ref.uid, *(run.upgrade_uid for run in task.spec.history)}
         return _never_began(task) and rollouts.isdisjoint(self.known)
 
