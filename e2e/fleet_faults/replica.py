@@ -14,7 +14,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
 from nodeupgrade.fleet.caches.write_through import WriteThrough
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
@@ -45,7 +45,7 @@ async def live(proxy: Proxy, identity: str) -> None:
     snapshots = Snapshots(
         writing, agents, fleet, guard, NoHealth(), term=elector, recent_seconds=RECENT_SECONDS, clock=loop_time
     )
-    operator = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    operator = Controllers(snapshots, on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight)
 
     async def leading() -> None:
         try:

@@ -18,7 +18,7 @@ from nodeupgrade.fleet.actions import FreeSlot, NodeAction, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.snapshots import Snapshots, Term
@@ -100,7 +100,7 @@ class Passes:
             term=term,
             recent_seconds=float("inf"),
         )
-        self._operator = build_controllers(snapshots)
+        self._operator = Controllers(snapshots)
         self.rollouts, self.nodes = self._operator.rollouts, self._operator.nodes
         self.snapshots, self.recorder = self._operator.snapshots, self._operator.recorder
 
@@ -149,7 +149,7 @@ class Passes:
 
     async def sweep(self) -> tuple[NodeAction, ...]:
         """Remove what no rollout is responsible for."""
-        return await self.rollouts.sweep()
+        return await self._operator.sweep.run()
 
     def renew(self, name: str) -> None:
         """Let everything be read again."""

@@ -24,7 +24,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings, view_agent
 from nodeupgrade.fleet.caches.fleet_source import FleetObjects, FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, known_upgrade
 from nodeupgrade.fleet.controllers import rollout_controller
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.rollout_memory import PODS_RECENT, RolloutMemory
 from tests.doubles.passes import snapshots_of
 from tests.model.canonical import LEADER, PRESENT, UPGRADE, Key, settled_value
@@ -121,7 +121,7 @@ class Operator:
         self._snapshots = snapshots_of(
             self.store, settings, source=Sharing(self.store), term=FixedTerm(TERM), clock=lambda: float(next(ticks))
         )
-        self._controllers = build_controllers(self._snapshots)
+        self._controllers = Controllers(self._snapshots)
         self.told: list[str] = []
         self.failed = ""  # what the step raised that a worker would have to catch
 
@@ -143,7 +143,7 @@ class Operator:
 
     def sweep(self) -> None:
         """Remove what is left behind."""
-        self._step(self._controllers.rollouts.sweep())
+        self._step(self._controllers.sweep.run())
 
     def _step(self, call: Any) -> None:
         try:

@@ -19,7 +19,7 @@ from nodeupgrade.fleet.controllers import node_controller
 from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.decide import candidate, flight, gates, membership
 from nodeupgrade.fleet.decide import holder as holders
-from nodeupgrade.fleet.decide.holder import HeldBy, Holder, holder
+from nodeupgrade.fleet.decide.holder import Holder, holder
 from nodeupgrade.fleet.decide.in_flight import InFlight
 from nodeupgrade.fleet.decide.membership import Unassigned
 from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
@@ -47,9 +47,9 @@ def h2(patch: Patch) -> None:
         node = fleet.nodes.get(name)
         return needs(fleet, name, now) and (node is None or node.unschedulable)
 
-    def cordon_first(fleet: FleetSnapshot, it: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
-        actions = begin(fleet, it, node, task)
-        unread = isinstance(actions[0], Wait) and it.pods is None and not node.unschedulable
+    def cordon_first(it: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
+        actions = begin(it, node, task)
+        unread = isinstance(actions[0], Wait) and it.name not in it.fleet.pods and not node.unschedulable
         return (flight._cordon(it, node, "it is cordoned before its pods are read"),) if unread else actions
 
     def turn_back(it: InFlight, node: NodeView, obstacle: Finding) -> tuple[NodeAction, ...]:
@@ -63,17 +63,17 @@ def h2(patch: Patch) -> None:
 def h3(patch: Patch) -> None:
     """The task of a rollout that is gone holds its node as long as it is open, and nobody releases it."""
 
-    async def never(_self: LeftoverTasks, _name: NodeName, *_others: object) -> bool:
-        return False
+    async def never(_self: LeftoverTasks, _name: NodeName) -> None:
+        pass
 
     patch.setattr(holders, "is_over", lambda task: not task.open)
-    patch.setattr(LeftoverTasks, "_release", never)
+    patch.setattr(LeftoverTasks, "release", never)
 
 
 def m1(patch: Patch) -> None:
     """Neither slots and cordons of other rollouts hold a node, nor their tasks once the Node has registered anew."""
 
-    def blind(fleet: FleetSnapshot, name: NodeName) -> Holder:
+    def blind(fleet: FleetSnapshot, name: NodeName) -> Holder | None:
         node, task = fleet.nodes.get(name), fleet.tasks.get(name)
         known = {} if task is None or (node is not None and task.spec.node_uid != node.uid) else {name: task}
         return holder(replace(fleet, rivals=(), tasks=known), name)
@@ -84,11 +84,11 @@ def m1(patch: Patch) -> None:
 def m2(patch: Patch) -> None:
     """A claim that was given back holds its node as long as its rollout is active."""
 
-    def strict(fleet: FleetSnapshot, name: NodeName) -> Holder:
+    def strict(fleet: FleetSnapshot, name: NodeName) -> Holder | None:
         task: Task | None = fleet.tasks.get(name)
         if task is not None and task.released and task.spec.upgrade_ref.uid in fleet.active_upgrades:
             ref = task.spec.upgrade_ref
-            return Holder(by=HeldBy.OURS if ref.uid == fleet.upgrade.uid else HeldBy.RIVAL, upgrade=ref.name)
+            return None if ref.uid == fleet.upgrade.uid else Holder(upgrade=ref.name)
         return holder(fleet, name)
 
     _answer(patch, strict)

@@ -15,7 +15,6 @@ from nodeupgrade.findings.check import Check, ask
 from nodeupgrade.fleet.decide import request_checks as request
 from nodeupgrade.fleet.decide import state_checks as state
 from nodeupgrade.fleet.decide.candidate import Candidate
-from nodeupgrade.fleet.decide.holder import HeldBy, Holder
 from nodeupgrade.kubelet.supported import unsupported_version
 from nodeupgrade.kubelet.version_skew import is_newer_than_server
 from nodeupgrade.kubelethash import KubeletVersion
@@ -76,7 +75,7 @@ def _candidate(node: NodeView, spec: UpgradeSpec, server: KubeletVersion, now: d
         task=None,
         problem=None,
         pods=None,
-        holder=Holder(by=HeldBy.NOBODY),
+        holder=None,
         setbacks={},
         server=server,
         api_servers=(),

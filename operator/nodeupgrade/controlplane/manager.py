@@ -83,7 +83,7 @@ class Manager:
                 known.forget(name, uid)
             else:
                 known.learn(body)
-        self._queues.rollout_changed(name)
+        self._queues.rollouts.add(name)
 
     async def _work(self, plane: ControlPlane) -> None:
         """Do what only the leader does, until cancelled; nothing of it goes on afterwards."""

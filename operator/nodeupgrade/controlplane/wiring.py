@@ -21,7 +21,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
-from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
@@ -130,7 +130,7 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
         elector = Elector(electing, agents.namespace, identity, on_standby=_log_election)
         kube.only_while(elector.may_write)
         probe = ClusterProbe(as_reader, settings.configuration.prometheus, kube.utcnow)
-        health = HealthMonitor(probe, kube.utcnow, queues.rollout_changed)
+        health = HealthMonitor(probe, kube.utcnow, queues.rollouts.add)
         fleet = InformedFleet(
             kube, agents.namespace, read_upgrade, on_change=queues.node_changed, on_error=_log_watch_problem
         )
@@ -149,7 +149,7 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             cluster_budget=settings.cluster_budget,
             recent_seconds=RECENT_SECONDS,
         )
-        controllers = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+        controllers = Controllers(snapshots, on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight)
         with serve_metrics(metrics, settings.metrics_host, settings.metrics_port):
             yield ControlPlane(
                 kube=kube,

@@ -17,7 +17,6 @@ from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS, NodeKey, Queues
 from nodeupgrade.fleet.controllers.queue import WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
-from nodeupgrade.fleet.controllers.rollout_controller import RolloutController
 
 ROLLOUTS_AT_ONCE, NODES_AT_ONCE = 4, 256
 """How many are reconciled at the same time; each mostly waits for the API server. Nodes of several rollouts fit in."""
@@ -74,7 +73,7 @@ async def reconcile_for_ever(
         return 0.0, requeue_after(done)
 
     async with asyncio.TaskGroup() as group:
-        group.create_task(resync(queues, rollouts))
+        group.create_task(resync(queues, controllers))
         group.create_task(work(queues.rollouts, reconcile_rollout, rollouts.crashed, metrics, ROLLOUTS_AT_ONCE))
         group.create_task(work(queues.nodes, reconcile_node, nodes.crashed, metrics, NODES_AT_ONCE))
 
@@ -145,16 +144,16 @@ def _place_of(error: Exception) -> str:
     return f"the operator failed with {type(error).__name__} in {place}, line {line}"
 
 
-async def resync(queues: Queues, rollouts: RolloutController) -> None:
+async def resync(queues: Queues, controllers: Controllers) -> None:
     """Requeue every unfinished rollout periodically, so that progress does not depend on events.
 
     Also clean up what rollouts that no longer exist have left behind.
     """
     while True:
         try:
-            for name in await rollouts.unfinished():
-                queues.rollout_changed(name)
-            _log_actions("", await rollouts.sweep())
+            for name in await controllers.rollouts.unfinished():
+                queues.rollouts.add(name)
+            _log_actions("", await controllers.sweep.run())
         except NodeUpgradeError as error:
             _log.warning("resync_failed", error=str(error))
         except Exception:  # noqa: BLE001 - rollouts do not depend on it

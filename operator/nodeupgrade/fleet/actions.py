@@ -206,23 +206,28 @@ class RecordHook(_OnTask, logged="hook_recorded"):
 class RaiseGuard(_OnGuard, logged="guard_raised"):
     """Keep the node's pods Ready until its kubelet has probed them."""
 
+    reason: Reason = Reason.READINESS_GUARD_RAISED
     grant: GuardGrant
 
 
 class NarrowGuard(_OnGuard, logged="guard_narrowed"):
     """Shorten the guard to the time that the kubelet, which now runs, needs to probe its pods."""
 
+    reason: Reason = Reason.READINESS_GUARD_RAISED
     grant: GuardGrant
 
 
 class DeclineGuard(_OnTask, logged="guard_declined"):
     """Answer that the node cannot be guarded."""
 
+    reason: Reason = Reason.READINESS_GUARD_UNAVAILABLE
     grant: GuardGrant
 
 
 class LiftGuard(_OnGuard, logged="guard_lifted"):
     """Remove the guard of the node."""
+
+    reason: Reason = Reason.READINESS_GUARD_LIFTED
 
 
 class Abort(_OnTask, logged="run_aborted"):

@@ -105,8 +105,8 @@ def _shown_by(task: Task, retry: str) -> Iterator[NodeFailure]:
         passing = past.result is Verdict.REFUSED and known_reason(past.reason) in PASSING
         if uid != task.spec.node_uid and past.retry == retry and past.result in RECORDED and not passing:
             yield _of_earlier_node(task, past)
-    if records_failure(task):
-        yield failure_of(task)
+    if task.verdict is not None and records_failure(task):
+        yield _of_verdict(task, task.verdict)
 
 
 def _of_earlier_node(task: Task, past: PastRun) -> NodeFailure:
@@ -129,11 +129,7 @@ def records_failure(task: Task) -> bool:
     return task.kind is RunKind.UPGRADE and task.verdict is not None and task.verdict.outcome in RECORDED
 
 
-def failure_of(task: Task) -> NodeFailure:
-    """Return the failure of a task whose verdict is one of ``RECORDED``."""
-    verdict = task.verdict
-    if verdict is None:
-        raise ValueError(f"the task of {task.name} has no verdict")
+def _of_verdict(task: Task, verdict: RunVerdict) -> NodeFailure:
     unknown = task.reported.containers.unknown and not verdict.restarted
     return NodeFailure(
         node=task.name,

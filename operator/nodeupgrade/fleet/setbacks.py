@@ -88,10 +88,8 @@ class LostAgents:
         """Return why the last agent of the task's run ended if it gave a reason and reported nothing, else None."""
         if not (task.open and not task.has_reported and self.why and self.run_id == task.spec.run_id):
             return None
-        reason, detail = (
-            Reason.AGENT_UNAVAILABLE,
-            f"the agent on node {task.name} ended and reported nothing: {self.why}",
-        )
+        reason = Reason.AGENT_UNAVAILABLE
+        detail = f"the agent on node {task.name} ended and reported nothing: {self.why}"
         remedy = "apply manifests/agent-rbac.yaml, or upgrade the chart" if _NO_RIGHTS in self.why else reason.remedy
         return Finding(reason=reason, subject=task.name, detail=detail, remedy=remedy)
 

@@ -111,11 +111,6 @@ class FleetSnapshot:
         return dict(sorted(slots.items()))
 
     @property
-    def in_flight(self) -> tuple[NodeName, ...]:
-        """The nodes that hold a slot, sorted by name."""
-        return tuple(self.slots)
-
-    @property
     def busy(self) -> Iterator[NodeName]:
         """The nodes in flight, of any rollout."""
         yield from self.slots

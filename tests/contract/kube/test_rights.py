@@ -82,9 +82,9 @@ async def test_the_operator_may_run_hooks(admin: KubeClient, api_server: ApiServ
     async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
         await start_hook(operator, NAMESPACE, task, hook)
         await start_hook(operator, NAMESPACE, task, hook)  # an operator that does not know that it is there
-        [job] = (await read_hook_jobs(operator, NAMESPACE, task, [hook])).jobs
+        [(found, job)] = (await read_hook_jobs(operator, NAMESPACE, task, [hook])).jobs.items()
 
-    assert (job.template, job.result) == ("rights", None)
+    assert (found, job.result) == ((HookPhase.BEFORE, "rights"), None)
 
 
 @pytest.mark.parametrize("how", [(), ("--server-side", "--force-conflicts")], ids=["kubectl apply", "on the server"])

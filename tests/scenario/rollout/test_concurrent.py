@@ -24,7 +24,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
 from nodeupgrade.fleet.caches.write_through import WriteThrough
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import FleetSimulator, Part
@@ -92,7 +92,7 @@ class Operator:
             recent_seconds=self.dice.choice([0.0, 3.0, 1e6]),
             clock=clock,
         )
-        self.operator = build_controllers(snapshots)
+        self.operator = Controllers(snapshots)
         self.following = asyncio.ensure_future(fleet.run())
         self.telling = asyncio.ensure_future(self.operator.recorder.run())
         self.working: dict[NodeName | None, asyncio.Future[Any]] = {}
@@ -242,7 +242,7 @@ class Trial:
         assert upgrade.status.in_flight == ()
         nodes = await self.kube.list(NODES)
         assert not any(node["spec"].get("unschedulable") for node in nodes)
-        await operators[0].operator.rollouts.sweep()
+        await operators[0].operator.sweep.run()
         assert not (await self.kube.get(GUARD, GUARD_NAME)).get("data"), "a guard's entry is left behind"
 
 

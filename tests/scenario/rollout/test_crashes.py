@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.actuator import Actuator
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from tests.doubles.kube_fleet import Part
 from tests.doubles.passes import decisions, snapshots_of
@@ -136,7 +136,7 @@ async def test_a_second_operator_with_stale_eyes_does_no_harm(name: str, slept: 
     """After each pass, somebody carries out what an earlier pass had seen: a leader that slept and woke up."""
     plot = PLOTS[name]
     scene = await stage(plot)
-    own = build_controllers(snapshots_of(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")))
+    own = Controllers(snapshots_of(scene.kube, AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")))
     seen, conflicts = [], 0
     for edit in (*plot.then, None):
         while scene.idle < plot.patience:

@@ -27,7 +27,7 @@ from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.fleet.actions import GuardParameters
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers import plan_writer
-from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.event_keys import NodeKey, Queues
 from nodeupgrade.fleet.controllers.event_recorder import MOST_WAITING
 from nodeupgrade.fleet.guard.parameters import GuardWriter
@@ -104,7 +104,7 @@ async def stage(nodes: int = 2, **spec: Any) -> tuple[Scene, Gated, Controllers]
     def clock() -> float:
         return (scene.now - START).total_seconds()
 
-    return scene, kube, build_controllers(snapshots_of(kube, AGENTS, recent_seconds=1.0, clock=clock))
+    return scene, kube, Controllers(snapshots_of(kube, AGENTS, recent_seconds=1.0, clock=clock))
 
 
 async def admitted(scene: Scene, own: Controllers, count: int = 1) -> None:
@@ -193,9 +193,7 @@ async def test_nodes_in_flight_go_on_although_the_status_cannot_be_written() -> 
     await kube.merge(UPGRADES, NAME, {"spec": {"strategy": {"maxConcurrent": 3}}})
     kube.refuses_status, queues = True, Queues()
 
-    new = build_controllers(
-        snapshots_of(kube, AGENTS), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight
-    )
+    new = Controllers(snapshots_of(kube, AGENTS), on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight)
     working = asyncio.create_task(workers.reconcile_for_ever(queues, new, Metrics(), lambda _upgrade: None))
     try:
         async with asyncio.timeout(60):
@@ -275,7 +273,7 @@ async def test_the_guard_is_not_written_for_one_who_has_been_cancelled() -> None
 async def test_who_was_admitted_is_told_at_once() -> None:
     scene, kube, _ = await stage(2, strategy={"maxConcurrent": 1})
     told = list[tuple[NodeName, ...]]()
-    own = build_controllers(snapshots_of(kube, AGENTS), on_slots=lambda _upgrade, nodes: told.append(nodes))
+    own = Controllers(snapshots_of(kube, AGENTS), on_slots=lambda _upgrade, nodes: told.append(nodes))
     await admitted(scene, own)
     assert told[-2:] == [(), (FIRST,)], "as it was read, and as it was written"
 
@@ -283,7 +281,7 @@ async def test_who_was_admitted_is_told_at_once() -> None:
 async def test_a_leader_touches_no_node_before_it_has_taken_over() -> None:
     scene, kube, old = await stage(1)
     await admitted(scene, old)
-    new, before = build_controllers(snapshots_of(kube, AGENTS, term=FixedTerm("2-b"))), kube._revision
+    new, before = Controllers(snapshots_of(kube, AGENTS, term=FixedTerm("2-b"))), kube._revision
     assert (await new.nodes.reconcile(NAME, FIRST)).over
     assert kube._revision == before
     while (await scene.upgrade(NAME)).status.leader != "2-b":
@@ -311,7 +309,7 @@ async def claiming(nodes: int) -> tuple[SlowClaims, Controllers]:
     for name in names:
         await scene.fleet.add_node(name)
     await scene.apply(nodes={"names": names})
-    own = build_controllers(snapshots_of(kube, AGENTS))
+    own = Controllers(snapshots_of(kube, AGENTS))
     for _ in range(2):
         await own.rollouts.reconcile(NAME)
     return kube, own
@@ -340,7 +338,7 @@ async def test_a_claim_that_is_not_answered_is_broken_off(monkeypatch: pytest.Mo
 
 async def test_events_of_a_former_term_are_dropped_and_so_are_those_that_nobody_could_catch_up_with() -> None:
     kube = InMemoryKube()
-    own = build_controllers(snapshots_of(kube, AGENTS))
+    own = Controllers(snapshots_of(kube, AGENTS))
 
     def event(number: int) -> Event:
         about = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "u"}}

@@ -13,7 +13,7 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs.live_fleet import LiveFleet
 from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.fleet.actions import RestoreCordon
-from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
+from nodeupgrade.fleet.controllers.leftover_tasks import clean_leftover_tasks
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
@@ -419,6 +419,6 @@ async def test_agents_are_listed_once_however_many_tasks_go() -> None:
         return await original(resource, **how)
 
     scene.kube.list = counting  # type: ignore[method-assign]
-    await LeftoverTasks(scene.kube, LiveFleet(scene.kube, None, read_upgrade), NAMESPACE).clean()
+    await clean_leftover_tasks(scene.kube, LiveFleet(scene.kube, None, read_upgrade), NAMESPACE)
     assert listed.count("pods") == 1
     assert await shown(scene) == {}

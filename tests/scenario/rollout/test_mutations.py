@@ -128,7 +128,10 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
     "a guard that is required": (without_required_guard, "guard_required_and_not_there"),
     "a guard that is wanted": (with_function(probe_delay, "is_guarded", lambda _verify, _target: False), "guarded_run"),
     "a guard narrowed": (with_function(lifecycle, "_kubelet_runs", lambda _status: False), "guarded_run"),
-    "pods that flap": (with_function(verdict, "_readiness", lambda _task, _pods, _now: ""), "guard_not_installed"),
+    "pods that flap": (
+        with_function(verdict, "_readiness", lambda _task, _before, _pods, _seen: ""),
+        "guard_not_installed",
+    ),
     "a guard lifted": (with_function(lifecycle, "lift", lambda _fleet, _task, _now: None), "guarded_run"),
     "a guard for the way back": (
         with_function(lifecycle, "_kubelet_runs", lambda _status: True),

@@ -17,7 +17,7 @@ from nodeupgrade.controlplane import workers
 from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers import event_keys, node_controller, queue, rollout_controller
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.decide import flight, planner
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import merged
@@ -58,8 +58,8 @@ async def operate(scene: Scene, monkeypatch: pytest.MonkeyPatch, until: Callable
         monkeypatch.setattr(module, pause, 0.01)
     queues = event_keys.Queues()
     agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev", allowed=ALLOWED)
-    operator = build_controllers(
-        snapshots_of(scene.kube, agents), on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight
+    operator = Controllers(
+        snapshots_of(scene.kube, agents), on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight
     )
     working = [
         asyncio.create_task(workers.reconcile_for_ever(queues, operator, Metrics(), lambda _upgrade: None)),

@@ -12,7 +12,7 @@ from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ConflictError, 
 from nodeupgrade.fleet.actions import FreeSlot, NodeAction, StartTask, WriteStatus
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.controllers.actuator import Actuator
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.decide.flight import advance
 from nodeupgrade.fleet.leadership.lease import term_of
@@ -30,7 +30,7 @@ async def held_back(scene: Scene, kind: type[NodeAction]) -> tuple[Actuator, Nod
         fleet = await scene.operator.gather("to-1-33")
         for action in decisions(fleet, scene.now):
             if isinstance(action, kind):
-                own = build_controllers(snapshots_of(scene.kube, AGENTS))
+                own = Controllers(snapshots_of(scene.kube, AGENTS))
                 return Actuator(own.snapshots, fleet, RolloutMemory(), own.recorder), action
         await scene.step()
 

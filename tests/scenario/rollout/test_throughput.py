@@ -22,7 +22,7 @@ from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.informer import Timing
 from nodeupgrade.fleet.caches.write_through import WriteThrough
-from nodeupgrade.fleet.controllers.controllers import build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from nodeupgrade.fleet.controllers.event_keys import Queues
 from nodeupgrade.fleet.controllers.snapshots import GATHERING_SECONDS, RECENT_SECONDS, Snapshots
 from nodeupgrade.fleet.guard.parameters import GuardWriter
@@ -108,7 +108,7 @@ async def rollout(round_trip: float) -> tuple[float, float, Counter[str], Counte
     writing, agents = WriteThrough(kube, fleet), AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
     guard = GuardWriter(writing, NAMESPACE, GATHERING_SECONDS)
     snapshots = Snapshots(writing, agents, fleet, guard, NoHealth(), recent_seconds=RECENT_SECONDS, clock=loop.time)
-    operator = build_controllers(snapshots, on_slot_unused=queues.rollout_changed, on_slots=queues.in_flight)
+    operator = Controllers(snapshots, on_slot_unused=queues.rollouts.add, on_slots=queues.in_flight)
 
     async def vanish(_pod: str) -> None:
         """It is gone as soon as it is deleted."""

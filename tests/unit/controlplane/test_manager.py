@@ -13,7 +13,7 @@ from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.wiring import OperatorSettings
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
-from nodeupgrade.fleet.controllers.controllers import Controllers, build_controllers
+from nodeupgrade.fleet.controllers.controllers import Controllers
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import snapshots_of
 
@@ -72,9 +72,7 @@ class Plane:
     fleet: Fleet = field(default_factory=Fleet)
     health: Endless = field(default_factory=Endless)
     notifier: Endless = field(default_factory=Endless)
-    controllers: Controllers = field(
-        default_factory=lambda: build_controllers(snapshots_of(InMemoryKube(), SETTINGS.agents))
-    )
+    controllers: Controllers = field(default_factory=lambda: Controllers(snapshots_of(InMemoryKube(), SETTINGS.agents)))
     metrics: Metrics = field(default_factory=Metrics)
     elector: Leader = field(default_factory=Leader)
     kube: Login = field(default_factory=Login)

@@ -32,7 +32,7 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
     try:
         guard, own = GuardWriter(kube, INSTALLED_IN), await operator_node(kube)
         found = await read_deschedulers(kube)
-        fleet = await gather(kube, upgrade, source, guard=guard, operator_node=own, deschedulers=found)
+        fleet = replace(await gather(kube, upgrade, source, guard), operator_node=own, deschedulers=found)
     except NotFoundError:
         raise cluster_objects.not_installed(UPGRADES) from None
     return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})

@@ -47,11 +47,6 @@ class Agents:
     lost: LostAgents = field(default_factory=LostAgents)  # the agents that ended early
     refused: Setback | None = None  # the failed attempts to create one; None if there are none
 
-    @property
-    def unavailable(self) -> bool:
-        """Whether starting an agent was tried without success."""
-        return self.lost.count > 0 or self.refused is not None
-
 
 def next_agent_action(task: Task, agents: Agents, called_off: Finding | None, now: datetime) -> NodeAction:
     """Return the next action for a run that is not over; ``called_off`` says why it must stop, if it must."""
@@ -78,7 +73,8 @@ def next_agent_action(task: Task, agents: Agents, called_off: Finding | None, no
 def _without_pod(task: Task, agents: Agents, now: datetime) -> NodeAction:
     """Create an agent, unless the node is known to be untouched and the run is to stop anyway."""
     if task.spec.action not in _WANTED:
-        safe = task.untouched and (not task.has_reported or agents.unavailable)
+        tried = agents.lost.count > 0 or agents.refused is not None
+        safe = task.untouched and (not task.has_reported or tried)
         return _give_up(task, agents) if safe else _create(task, agents)
     if not task.has_reported and agents.refused is not None and now > agents.refused.since + AGENT_MAY_TAKE:
         reason = _unstarted(agents.lost.count)

@@ -126,7 +126,6 @@ def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = 
             made from did not, so somebody has written the task since.
     """
     _require_allowed(task, settings)
-    precheck = _is_precheck(task)
     return _pod(
         task,
         settings,
@@ -136,10 +135,10 @@ def agent_pod(task: Task, settings: AgentPodSettings, artifact: PodUid | None = 
         hostNetwork=True,
         dnsPolicy="Default",
         securityContext={"seccompProfile": {"type": "RuntimeDefault"}},
-        containers=[_agent_container(task, settings, artifact, staging=precheck)],
+        containers=[_agent_container(task, settings, artifact)],
         volumes=[
             {"name": "host", "hostPath": {"path": "/", "type": "Directory"}},
-            *([{"name": STAGING, "emptyDir": {}}] if precheck else []),
+            *([{"name": STAGING, "emptyDir": {}}] if _is_precheck(task) else []),
             *(_file_volume(index, file) for index, file in _carried(task)),
         ],
     )
@@ -244,7 +243,7 @@ def _is_precheck(task: Task) -> bool:
     return task.spec.action is TaskAction.PRECHECK
 
 
-def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | None, *, staging: bool) -> Json:
+def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | None) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
     environment |= {"APPROVED": approval(task.spec), "ALLOWED": json.dumps(to_json(settings.allowed))}
     environment |= {"ARTIFACT_POD": artifact} if artifact else {}
@@ -265,7 +264,7 @@ def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | 
                 "mountPropagation": "HostToContainer",
                 **({"readOnly": True} if _is_precheck(task) else {}),
             },
-            *([_STAGED] if staging else []),
+            *([_STAGED] if _is_precheck(task) else []),
             *(
                 {"name": f"file-{index}", "mountPath": file_from_object(index), "readOnly": True}
                 for index, _ in _carried(task)

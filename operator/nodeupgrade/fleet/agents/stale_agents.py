@@ -13,15 +13,15 @@ UNDOUBTED = timedelta(minutes=10)
 """Age up to which an agent that has not ended is left alone: usually, its rollout deletes it."""
 
 
-async def remove_stale_agents(kube: KubeApi, namespace: str, now: datetime) -> tuple[AgentPodView, ...]:
-    """Delete the agent pods whose runs are not requested, and return them.
+async def remove_stale_agents(kube: KubeApi, namespace: str, now: datetime) -> None:
+    """Delete the agent pods whose runs are not requested.
 
     What an agent has started on its node is not affected; if that matters, its task is open and requests the run.
 
     Raises:
         UnavailableError: They cannot be listed or deleted at the moment.
     """
-    agents, removed = PODS.within(namespace), list[AgentPodView]()
+    agents = PODS.within(namespace)
     for body in await kube.list(agents, labels=AGENT_LABELS):
         pod = view_agent(body)
         aged = now > pod.created_at + UNDOUBTED
@@ -34,8 +34,6 @@ async def remove_stale_agents(kube: KubeApi, namespace: str, now: datetime) -> t
             await kube.delete(agents, pod.name, uid=pod.uid)
         except (ConflictError, NotFoundError, RejectedError):
             continue  # it is another one already, or the next look tries again
-        removed.append(pod)
-    return tuple(removed)
 
 
 async def _is_spoken_for(kube: KubeApi, pod: AgentPodView, *, aged: bool) -> bool:

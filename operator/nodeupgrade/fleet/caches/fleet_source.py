@@ -17,7 +17,6 @@ from nodeupgrade.fleet.caches.informer import Informer, Timing
 from nodeupgrade.fleet.caches.object_cache import Delta
 from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, ReadUpgrade, UpgradeCache
 
-T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 

@@ -38,10 +38,6 @@ class Queues:
         """Return the number of queued keys, due or not."""
         return len(self.rollouts) + len(self.nodes)
 
-    def rollout_changed(self, name: str) -> None:
-        """Requeue a NodeUpgrade that has changed, may need work, or has a slot to free."""
-        self.rollouts.add(name)
-
     def node_changed(self, name: NodeName) -> None:
         """Requeue a node whose objects have changed, if it is in flight."""
         if (rollout := self._in_flight.get(name)) is not None:

@@ -23,101 +23,98 @@ from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade, nodes_in_flight
 from nodeupgrade.fleet.failures import records_failure
 
 
+async def clean_leftover_tasks(kube: TypedKube, source: FleetSource, namespace: str) -> None:
+    """Delete the tasks without a Node or a record, and release those without a run in progress.
+
+    The other tasks whose run never began are marked. Tasks are read before NodeUpgrades: the owner of a task is then in
+    the list, unless it is gone.
+    """
+    nodes = await source.get_nodes()
+    tasks = tuple((await source.get_tasks()).values())
+    suspects = [task for task in tasks if task.open or _never_began(task) or task.name not in nodes]
+    if not suspects:
+        return
+    known = {each.uid: each for each in (await source.list_upgrades()).values()}
+    left = LeftoverTasks(kube, known, nodes_in_flight(known.values()))
+    idle = [task for task in suspects if left.includes(task)]
+    gone = [task.name for task in idle if task.name not in nodes and not left.is_counted(task)]
+    empty = [task.name for task in idle if task.name in nodes and left.is_empty(task)]
+    ownerless = [task for task in idle if task.spec.upgrade_ref.uid not in known and task.name in nodes]
+    over = [task.name for task in ownerless if _is_over(task, nodes[task.name])]
+    kept = [task.name for task in ownerless if _is_pending(task) and not left.is_empty(task)]
+    if not gone and not empty and not over and not kept:
+        return
+    pods = map(view_agent, await kube.list(PODS.within(namespace), labels=AGENT_LABELS))
+    agents = frozenset(pod.node for pod in pods if not pod.over)
+    for name in (*gone, *empty):
+        await left.delete(name, agents)
+    for name in over:
+        if name not in agents:
+            await left.release(name)
+    for name in kept:
+        if name not in agents:
+            await left.mark(name)
+
+
 @dataclass(frozen=True, slots=True)
 class LeftoverTasks:
-    """Deletes or releases such tasks."""
+    """The tasks that no rollout manages, given all rollouts."""
 
     kube: TypedKube
-    source: FleetSource
-    namespace: str
+    known: Mapping[str, KnownUpgrade]  # all NodeUpgrades by UID
+    slots: frozenset[NodeName] | None  # the nodes in flight of all; None if that is not known
 
-    async def clean(self) -> tuple[NodeName, ...]:
-        """Delete the tasks without a Node or a record, release those without a run in progress, and return their nodes.
+    def includes(self, task: Task) -> bool:
+        """Report whether no rollout may still act on a task's node: its own is over or gone, no other has a slot."""
+        owner = self.known.get(task.spec.upgrade_ref.uid)
+        return (owner is None or not owner.active) and self.slots is not None and task.name not in self.slots
 
-        The other tasks whose run never began are marked. Tasks are read before NodeUpgrades: the owner of a task is
-        then in the list, unless it is gone.
-        """
-        nodes = await self.source.get_nodes()
-        tasks = tuple((await self.source.get_tasks()).values())
-        suspects = [task for task in tasks if task.open or _never_began(task) or task.name not in nodes]
-        if not suspects:
-            return ()
-        known = {each.uid: each for each in (await self.source.list_upgrades()).values()}
-        slots = nodes_in_flight(known.values())
-        idle = [task for task in suspects if _is_left(task, known, slots)]
-        gone = [task.name for task in idle if task.name not in nodes and not _is_counted(task, known)]
-        empty = [task.name for task in idle if task.name in nodes and _is_empty(task, known)]
-        ownerless = [task for task in idle if task.spec.upgrade_ref.uid not in known and task.name in nodes]
-        over = [task.name for task in ownerless if _is_over(task, nodes[task.name])]
-        kept = [task.name for task in ownerless if _is_pending(task) and not _is_empty(task, known)]
-        if not gone and not empty and not over and not kept:
-            return ()
-        agents = await self._nodes_with_agents()
-        deleted = [name for name in (*gone, *empty) if await self._delete(name, known, slots, agents)]
-        released = [name for name in over if name not in agents and await self._release(name, known, slots)]
-        for name in kept:
-            if name not in agents:
-                await self._mark(name, known, slots)
-        return (*deleted, *released)
+    def is_empty(self, task: Task) -> bool:
+        """Report whether a task says nothing: its run never began, and no rollout that exists has had one here."""
+        rollouts = {task.spec.upgrade_ref.uid, *(run.upgrade_uid for run in task.spec.history)}
+        return _never_began(task) and rollouts.isdisjoint(self.known)
 
-    async def _delete(
-        self,
-        name: NodeName,
-        known: Mapping[str, KnownUpgrade],
-        slots: frozenset[NodeName] | None,
-        agents: frozenset[NodeName],
-    ) -> bool:
+    def is_counted(self, task: Task) -> bool:
+        """Report whether a task records a failure of a rollout that can be retried."""
+        return records_failure(task) and task.spec.upgrade_ref.uid in self.known
+
+    async def delete(self, name: NodeName, agents: frozenset[NodeName]) -> None:
         """Delete a task after another look at it and at its Node."""
-        task = await self._task(name)
-        if task is None or not _is_left(task, known, slots) or _is_counted(task, known):
-            return False
-        if not _is_empty(task, known) or name in agents:
+        task = await self._seen_again(name)
+        if task is None or self.is_counted(task):
+            return
+        if not self.is_empty(task) or name in agents:
             with contextlib.suppress(NotFoundError):
                 await self.kube.get(NODES, name)
-                return False
+                return
         with contextlib.suppress(ConflictError, RejectedError):  # the next sweep tries again
             await self.kube.delete(TASKS, name, uid=task.uid, resource_version=task.resource_version)
-            return True
-        return False
 
-    async def _release(
-        self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None
-    ) -> bool:
+    async def release(self, name: NodeName) -> None:
         """Release a task that has no agent; the agent of a late write finds it released."""
-        task = await self._task(name)
+        task = await self._seen_again(name)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             node = view_node(await self.kube.get(NODES, name))
-            if task is None or not (_is_left(task, known, slots) and _is_over(task, node)):
-                return False
-            released = {"spec": {"action": TaskAction.RELEASE.value}}
-            await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
-            return True
-        return False
+            if task is not None and _is_over(task, node):
+                released = {"spec": {"action": TaskAction.RELEASE.value}}
+                await self.kube.merge(TASKS, name, released, resource_version=task.resource_version)
 
-    async def _mark(self, name: NodeName, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None) -> None:
+    async def mark(self, name: NodeName) -> None:
         """Show that the run of a task, which stays for its history, does not wait any more."""
-        task = await self._task(name)
-        if task is None or not (_is_left(task, known, slots) and _is_pending(task)):
+        task = await self._seen_again(name)
+        if task is None or not _is_pending(task):
             return
         message = f"NodeUpgrade {task.spec.upgrade_ref.name} is gone, and its run on this node never began"
         status = TaskStatus(observed_generation=task.generation, phase=TaskPhase.RELEASED, message=message)
         with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
             await self.kube.replace_status(TASKS, name, to_json(status), resource_version=task.resource_version)
 
-    async def _nodes_with_agents(self) -> frozenset[NodeName]:
-        agents = await self.kube.list(PODS.within(self.namespace), labels=AGENT_LABELS)
-        return frozenset(pod.node for pod in map(view_agent, agents) if not pod.over)
-
-    async def _task(self, name: NodeName) -> Task | None:
+    async def _seen_again(self, name: NodeName) -> Task | None:
+        """Return a task as it is now; None if it is not one of these any more."""
         with contextlib.suppress(NotFoundError, MalformedObjectError):
-            return parse_task(await self.kube.get(TASKS, name))
+            task = parse_task(await self.kube.get(TASKS, name))
+            return task if self.includes(task) else None
         return None
-
-
-def _is_left(task: Task, known: Mapping[str, KnownUpgrade], slots: frozenset[NodeName] | None) -> bool:
-    """Report whether no rollout may still act on the task's node: its own has ended or is gone, no other has a slot."""
-    owner = known.get(task.spec.upgrade_ref.uid)
-    return (owner is None or not owner.active) and slots is not None and task.name not in slots
 
 
 def _never_began(task: Task) -> bool:
@@ -134,12 +131,6 @@ def _is_pending(task: Task) -> bool:
     )
 
 
-def _is_empty(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
-    """Report whether a task has nothing to say: its run never began, and no rollout that exists has had one here."""
-    rollouts = {task.spec.upgrade_ref.uid, *(run.upgrade_uid for run in task.spec.history)}
-    return _never_began(task) and rollouts.isdisjoint(known)
-
-
 def _is_over(task: Task, node: NodeView) -> bool:
     """Report whether an open run of a rollout that is gone is over.
 
@@ -147,8 +138,3 @@ def _is_over(task: Task, node: NodeView) -> bool:
     """
     ours = node.unschedulable and node.cordoned_by == task.spec.upgrade_ref.uid
     return task.open and (task.untouched or (task.spec.cordon.by_us and not ours))
-
-
-def _is_counted(task: Task, known: Mapping[str, KnownUpgrade]) -> bool:
-    """Report whether the task records a failure of a rollout that can be retried."""
-    return records_failure(task) and task.spec.upgrade_ref.uid in known

@@ -28,7 +28,7 @@ class NodeController:
     snapshots: Snapshots
     recorder: EventRecorder
     # called with the name of a NodeUpgrade when one of its slots can be freed
-    on_slot_unused: Callable[[str], None] = lambda _name: None
+    on_slot_unused: Callable[[str], None]
 
     async def reconcile(self, rollout: str, name: NodeName) -> Result:
         """Decide once what comes next for a node, and do it.

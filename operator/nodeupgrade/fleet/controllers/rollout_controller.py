@@ -12,16 +12,13 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, Event, NotFoundError
-from nodeupgrade.fleet.actions import NodeAction, WriteStatus
-from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
+from nodeupgrade.fleet.actions import WriteStatus
 from nodeupgrade.fleet.controllers.actuator import Actuator
 from nodeupgrade.fleet.controllers.event_recorder import EventRecorder
-from nodeupgrade.fleet.controllers.leftover_tasks import LeftoverTasks
 from nodeupgrade.fleet.controllers.plan_writer import carry_out_plan
 from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.controllers.snapshots import Snapshots
-from nodeupgrade.fleet.controllers.sweep import Sweep
 from nodeupgrade.fleet.decide.conditions import of_internal_error
 from nodeupgrade.fleet.decide.planner import plan
 from nodeupgrade.fleet.setbacks import FailureHistory
@@ -38,27 +35,13 @@ class RolloutController:
     snapshots: Snapshots
     recorder: EventRecorder
     # called with a NodeUpgrade and the nodes that hold its slots: as it was read, and as it was written
-    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None] = lambda _upgrade, _nodes: None
-    _sweep: Sweep = field(init=False)
+    on_slots: Callable[[Upgrade, tuple[NodeName, ...]], None]
     _alone: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def __post_init__(self) -> None:
-        own = self.snapshots
-        self._sweep = Sweep(own.kube, own.source, own.agents.namespace)
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
         known = await self.snapshots.source.list_upgrades()
         return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
-
-    async def sweep(self) -> tuple[NodeAction, ...]:
-        """Remove what is left behind: tasks, cordons, entries of the readiness guard, and agents that serve no run."""
-        own = self.snapshots
-        await LeftoverTasks(own.kube, own.source, own.agents.namespace).clean()
-        removed = await self._sweep.clean_nodes()
-        await self._sweep.remove_guard_entries()
-        await remove_stale_agents(own.kube, own.agents.namespace, own.kube.utcnow())
-        return removed
 
     async def reconcile(self, name: str) -> Result:
         """Plan a rollout once, and carry the plan out; if it does not exist, there is nothing to do.
@@ -82,25 +65,25 @@ class RolloutController:
             self.snapshots.forget(name)
             self.snapshots.health.forget(name)
             return Result(over=True)
-        upgrade, flying = fleet.upgrade, frozenset(fleet.in_flight)
+        upgrade, flying = fleet.upgrade, fleet.slots
         memory.waiting = {node: action for node, action in memory.waiting.items() if node in flying}
         fleet = replace(fleet, waiting=dict(memory.waiting))
         if await self._taken_over(memory, fleet):
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.flying)
         # Whatever becomes of the plan, they go on.
         self.on_slots(upgrade, upgrade.status.flying)
-        began = time.thread_time()
-        planned = plan(fleet, now := kube.utcnow())
-        cost = time.thread_time() - began
-        while planned.unread:
-            fleet = await self.snapshots.with_pods(fleet, planned.unread)
+        cost = 0.0
+        while True:
             began = time.thread_time()
             planned = plan(fleet, now := kube.utcnow())
             cost += time.thread_time() - began
+            if not planned.unread:
+                break
+            fleet = await self.snapshots.with_pods(fleet, planned.unread)
         memory.remember_pods(fleet, now)
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
-        slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), fleet.in_flight)
+        slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), tuple(fleet.slots))
         return Result(
             actions=planned.actions,
             applied=tuple(applied),
@@ -145,7 +128,7 @@ class RolloutController:
         upgrade = fleet.upgrade
         if self.snapshots.term is None or fleet.epoch == upgrade.status.leader:
             return False
-        if not (_needs_work(upgrade) or fleet.in_flight):
+        if not (_needs_work(upgrade) or fleet.slots):
             return False
         memory.recent, status = None, to_json(replace(upgrade.status, leader=fleet.epoch))
         with contextlib.suppress(ConflictError, NotFoundError):

@@ -10,7 +10,6 @@ from typing import Protocol
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.api_servers import read_api_servers
-from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.deschedulers import KnownDeschedulers
 from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi, NotFoundError, NotLeadingError
 from nodeupgrade.cluster.nodes import NodeView, view_node
@@ -22,14 +21,12 @@ from nodeupgrade.fleet.caches.upgrade_cache import KnownUpgrade
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.guard.parameters import GuardWriter
-from nodeupgrade.fleet.health.checks import HealthReading
 from nodeupgrade.fleet.health.evaluation import HealthSource
 from nodeupgrade.fleet.hooks.hooks import may_have_begun
 from nodeupgrade.fleet.hooks.jobs import read_hook_jobs
 from nodeupgrade.fleet.leadership.lease import supersedes, term_of
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
-from nodeupgrade.sources.allowlist import Allowed
 
 RECENT_SECONDS, GATHERING_SECONDS = 1.0, 0.2
 """What saves requests in a cluster: see ``Snapshots`` and ``GuardWriter``."""
@@ -100,17 +97,16 @@ class Snapshots:
         memory, began = self.memory(name), self.clock()
         epoch, writes = "" if self.term is None else self.term.epoch, memory.status_writes
         upgrade = self.source.read_upgrade(await self.kube.get(UPGRADES, name))
-        fleet = await gather(
-            self.kube,
-            upgrade,
-            self.source,
-            guard=self.guard,
+        health, deschedulers = self.health.readings(upgrade), await self._deschedulers.read(self.kube, began)
+        fleet = replace(
+            await gather(self.kube, upgrade, self.source, self.guard),
             operator_node=self.operator_node,
-            health=self.health.readings(upgrade),
+            health=health,
             allowed=self.agents.allowed,
-            deschedulers=await self._deschedulers.read(self.kube, began),
+            deschedulers=deschedulers,
+            epoch=epoch,
+            cluster_budget=self.cluster_budget,
         )
-        fleet = replace(fleet, epoch=epoch, cluster_budget=self.cluster_budget)
         self._require_term(fleet)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
@@ -204,23 +200,13 @@ class Snapshots:
         )
 
 
-async def gather(
-    kube: KubeApi,
-    upgrade: Upgrade,
-    source: FleetSource,
-    *,
-    guard: GuardWriter,
-    operator_node: NodeName | None,
-    health: Mapping[str, HealthReading] | None = None,
-    allowed: Allowed | None = None,
-    deschedulers: tuple[Descheduler, ...] = (),
-) -> FleetSnapshot:
-    """Read everything a plan depends on, except the pods on the nodes and the Jobs of hooks.
+async def gather(kube: KubeApi, upgrade: Upgrade, source: FleetSource, guard: GuardWriter) -> FleetSnapshot:
+    """Read the objects that a plan depends on, except the pods on the nodes and the Jobs of hooks.
 
     An unreadable Node or task excludes only its own node; an unreadable NodeUpgrade counts as one that is active.
 
     The NodeUpgrade is read before anything else: its resourceVersion is the precondition of the status write, so
-    everything that the slots are counted from is at least as new. For other arguments, see ``FleetSnapshot``.
+    everything that the slots are counted from is at least as new.
     """
     objects, version, api_servers = await asyncio.gather(
         source.read(upgrade), kube.server_version(), read_api_servers(kube)
@@ -236,11 +222,7 @@ async def gather(
         unreadable=objects.unreadable,
         active_upgrades=active,
         rivals=rivals,
-        operator_node=operator_node,
         api_servers=api_servers,
-        health=health or {},
-        allowed=allowed,
-        deschedulers=deschedulers,
     )
     return replace(fleet, guard=await guard.read()) if fleet.needs_guard else fleet
 

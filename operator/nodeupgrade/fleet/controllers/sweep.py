@@ -1,4 +1,4 @@
-"""The sweep removes what is left behind: orphaned cordons, our conditions on Nodes, and entries of the readiness guard.
+"""The sweep removes what is left behind: tasks, orphaned cordons, conditions on Nodes, entries of the guard, agents.
 
 A cordon is orphaned when its NodeUpgrade was abandoned or deleted without its finalizer; an entry is left behind when
 its Node was deleted during the run.
@@ -17,8 +17,10 @@ from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.fleet.agents.manifests import view_agent
+from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
 from nodeupgrade.fleet.caches.upgrade_cache import nodes_in_flight
+from nodeupgrade.fleet.controllers.leftover_tasks import clean_leftover_tasks
 from nodeupgrade.fleet.cordons.cordons import cordon_patch, uncordon, withdraw
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned, restore_or_wait
 from nodeupgrade.fleet.guard.parameters import GuardWriter
@@ -26,7 +28,7 @@ from nodeupgrade.fleet.guard.requirement import unused_keys
 
 
 class Sweep:
-    """Examines all Nodes, whether or not they belong to a rollout."""
+    """Examines all Nodes and tasks, whether or not they belong to a rollout."""
 
     def __init__(self, kube: TypedKube, fleet: FleetSource, namespace: str) -> None:
         self._kube = kube
@@ -35,7 +37,15 @@ class Sweep:
         self._agents = PODS.within(namespace)
         self._reported: set[str] = set()
 
-    async def clean_nodes(self) -> tuple[NodeAction, ...]:
+    async def run(self) -> tuple[NodeAction, ...]:
+        """Remove tasks, cordons, entries of the guard and agents; return what was decided about cordons."""
+        await clean_leftover_tasks(self._kube, self._fleet, self._namespace)
+        removed = await self._clean_nodes()
+        await self._remove_guard_entries()
+        await remove_stale_agents(self._kube, self._namespace, self._kube.utcnow())
+        return removed
+
+    async def _clean_nodes(self) -> tuple[NodeAction, ...]:
         """Remove the orphaned cordons that can be removed, and return what was decided.
 
         Nodes are read before NodeUpgrades: the owner of a cordon is then in the list, unless it is gone.
@@ -55,8 +65,8 @@ class Sweep:
                 await self._unmark(node)
         return tuple([await self._examine(node) for node in suspects if is_orphaned(node, active)])
 
-    async def remove_guard_entries(self) -> tuple[str, ...]:
-        """Remove the guard's entries that no run needs, and return their keys.
+    async def _remove_guard_entries(self) -> None:
+        """Remove the guard's entries that no run needs.
 
         The ConfigMap is read first, and written as it was read: an entry that is made meanwhile stays.
 
@@ -67,17 +77,14 @@ class Sweep:
         guard = GuardWriter(self._kube, self._namespace)
         parameters = await guard.read()
         if parameters is None or not parameters.data:
-            return ()
+            return
         slots = nodes_in_flight((await self._fleet.list_upgrades()).values())
         if slots is None or not unused_keys(parameters, slots, (), self._kube.utcnow()):
-            return ()
+            return
         opened = await self._fleet.get_open_tasks(int(parameters.resource_version))
         if keys := unused_keys(parameters, slots, opened, self._kube.utcnow()):
-            try:
+            with contextlib.suppress(ConflictError, NotFoundError):
                 await guard.write(parameters, dict.fromkeys(keys))
-            except (ConflictError, NotFoundError):
-                return ()
-        return keys
 
     async def _examine(self, node: NodeView) -> NodeAction:
         task, problem = await self._task(node)

@@ -25,7 +25,9 @@ async def cordon(kube: TypedKube, node: NodeView, upgrade: Upgrade, *, announces
     """
     await _set_schedulable(kube, node, upgrade, node.resource_version)
     if announces:
-        await announce(kube, node, upgrade.name, kube.utcnow())
+        with contextlib.suppress(ConflictError, NotFoundError, RejectedError, UnavailableError):
+            announced = condition(upgrade.name, kube.utcnow())
+            await kube.set_condition(NODES, node.name, MAINTENANCE_IN_PROGRESS, announced)
 
 
 async def uncordon(kube: KubeApi, node: NodeView) -> None:
@@ -50,12 +52,6 @@ def cordon_patch(by: Upgrade | None) -> Json:
         },
         "spec": {"unschedulable": None if by is None else True},
     }
-
-
-async def announce(kube: KubeApi, node: NodeView, upgrade: str, now: datetime) -> None:
-    """Set the condition, if the API server accepts that."""
-    with contextlib.suppress(ConflictError, NotFoundError, RejectedError, UnavailableError):
-        await kube.set_condition(NODES, node.name, MAINTENANCE_IN_PROGRESS, condition(upgrade, now))
 
 
 async def withdraw(kube: KubeApi, node: NodeView) -> str:

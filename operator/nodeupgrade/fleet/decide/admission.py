@@ -17,8 +17,9 @@ from nodeupgrade.findings.check import ask
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.admission_checks import BEFORE_PODS, WARNINGS, WITH_PODS
 from nodeupgrade.fleet.decide.candidate import Candidate
+from nodeupgrade.fleet.decide.request_checks import unsupported_skew
 from nodeupgrade.kubelet.supported import unsupported_version
-from nodeupgrade.kubelet.version_skew import is_newer_than_server, is_too_old_for_server, supported_minors_behind
+from nodeupgrade.kubelet.version_skew import is_newer_than_server
 from nodeupgrade.sources.allowlist import Allowed, forbidden
 
 
@@ -111,11 +112,8 @@ def warnings(candidate: Candidate) -> tuple[Finding, ...]:
 
 
 def _of_skew(candidate: Candidate) -> tuple[Finding, ...]:
-    target, server = candidate.target, candidate.server
-    if is_newer_than_server(target, server):
-        newer = f"{target} is newer than the API server {server}"
-        return (Finding(reason=Reason.VERSION_SKEW, detail=newer, severity=Severity.WARN),)
-    if is_too_old_for_server(target, server):
-        far = f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
-        return (Finding(reason=Reason.VERSION_SKEW_REMAINS, detail=far),)
-    return ()
+    if (detail := unsupported_skew(candidate)) is None:
+        return ()
+    if is_newer_than_server(candidate.target, candidate.server):
+        return (Finding(reason=Reason.VERSION_SKEW, detail=detail, severity=Severity.WARN),)
+    return (Finding(reason=Reason.VERSION_SKEW_REMAINS, detail=detail),)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from nodeupgrade.api.int_or_percent import IntOrPercent
 from nodeupgrade.api.json import timestamp
@@ -55,6 +55,9 @@ class StartDecision:
         """Whether a person is needed before the rollout can continue."""
         return self.reason in _STALLING
 
+
+QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
+"""Reasons why a rollout waits for another one, or cannot continue because of it."""
 
 DEFAULT_UNAVAILABLE = IntOrPercent(10, percent=True)
 PRECHECKED_AT_ONCE = IntOrPercent(10, percent=True)
@@ -110,7 +113,7 @@ def _age(upgrade: Upgrade) -> tuple[datetime, str]:
 
 def max_concurrent(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Apply ``strategy.maxConcurrent``: limit the nodes in flight, never more than there are slots."""
-    return _as_many(nodes, concurrency(rollout), len(rollout.flying))
+    return _as_many(rollout, nodes, concurrency(rollout))
 
 
 def wave_concurrency(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -172,7 +175,7 @@ def growth(rollout: RolloutView, nodes: Nodes) -> StartDecision:
         own = wave.terms.max_concurrent
         limit = limit if own is None else min(limit, own.of(len(wave.members)))
         limit = grown(rule, limit, _successes(wave))
-    return _as_many(nodes, limit, len(rollout.flying), " now, by strategy.growth")
+    return _as_many(rollout, nodes, limit, " now, by strategy.growth")
 
 
 def node_interval(rollout: RolloutView, nodes: Nodes) -> StartDecision:
@@ -214,7 +217,7 @@ BUDGETS: tuple[Budget, ...] = (
 def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
     limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(len(rollout.members))))
-    return _as_many(nodes, limit, len(rollout.flying))
+    return _as_many(rollout, nodes, limit)
 
 
 PRECHECK_BUDGETS: tuple[Budget, ...] = (precheck_slots,)
@@ -239,7 +242,8 @@ def is_unavailable(member: NodeState) -> bool:
     return member.place is Place.IN_FLIGHT or (node is not None and (node.unschedulable or not node.ready))
 
 
-def _as_many(nodes: Nodes, limit: int, taken: int, why: str = "") -> StartDecision:
+def _as_many(rollout: RolloutView, nodes: Nodes, limit: int, why: str = "") -> StartDecision:
+    taken = len(rollout.flying)
     message = f"{counted(taken, 'node')} in flight and {limit} may be{why}"
     return StartDecision(nodes=nodes[: max(0, limit - taken)], message=message)
 
@@ -291,17 +295,5 @@ def grown(rule: Growth, limit: int, outcomes: Iterable[bool]) -> int:
     width = 1
     while width < ceiling and successes >= width:
         successes -= width
-        width = _next(rule, width)
+        width = width + rule.factor if rule.type is GrowthType.LINEAR else width * max(2, rule.factor)
     return min(width, ceiling)
-
-
-def _next(rule: Growth, width: int) -> int:
-    match rule.type:
-        case GrowthType.LINEAR:
-            return width + rule.factor
-        case GrowthType.EXPONENTIAL:
-            return width * max(2, rule.factor)
-        case GrowthType.FIXED:
-            return width
-        case never:
-            assert_never(never)

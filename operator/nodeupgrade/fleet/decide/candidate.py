@@ -29,7 +29,7 @@ class Candidate:
     task: Task | None  # the node's task, whoever has claimed it
     problem: str | None  # why this version cannot parse the task
     pods: tuple[Pod, ...] | None  # the node's pods; None if they have not been read
-    holder: Holder  # which rollout holds the node
+    holder: Holder | None  # which other rollout holds the node; None if none does
     setbacks: Setbacks  # writes that failed lately
     server: KubeletVersion  # version of the API server
     api_servers: tuple[KubeletVersion, ...]  # versions of the API servers that run as visible pods

@@ -121,7 +121,7 @@ def clear_stale(rollout: RolloutView) -> tuple[ClearTaskStatus, ...]:
 def _claims(rollout: RolloutView) -> Iterable[NodeAction]:
     order = {name: index for index, name in enumerate(rollout.members)}
     for member in rollout.unclaimed[:WRITES_AT_ONCE]:
-        if (candidate := member.candidate) is None or candidate.holder.other or member.node in rollout.freed:
+        if (candidate := member.candidate) is None or candidate.holder is not None or member.node in rollout.freed:
             continue
         message = f"node {member.node} belongs to {f'wave {member.wave}' if rollout.spec.waves else 'the rollout'}"
         spec = replace(candidate.task_spec, wave=member.wave, order=order[member.node])
@@ -140,7 +140,7 @@ def _reopen(rollout: RolloutView, found: Reopening) -> Reopen:
         deadline=None,
         guard=GuardGrant(),
         verdict=None,
-        history=found.history,
+        history=found.task.past_runs(rollout.upgrade.status.last_handled_retry),
     )
     message = f"node {found.task.name} waits for its turn again: {found.because}"
     return Reopen(task=found.task, spec=spec, reason=Reason.REOPENED, message=message)

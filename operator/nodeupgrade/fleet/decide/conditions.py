@@ -18,15 +18,13 @@ from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import Condition, ConditionStatus, ConditionType, RolloutPhase, UpgradeStatus
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.fleet.decide.budgets import QUEUED
 from nodeupgrade.fleet.decide.counting import Tally
 from nodeupgrade.fleet.decide.phase import RolloutState
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.health.checks import HealthState, status_of
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
-
-QUEUED = frozenset({Reason.QUEUED, Reason.OVERLAP_CONFLICT})
-"""Reasons why a rollout waits for another one, or cannot continue because of it."""
 
 _UNHEALTHY = {
     HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
@@ -43,11 +41,6 @@ class UndatedCondition:
     status: ConditionStatus
     reason: Reason | str  # a string if an operator of another version has reported it, and this one only keeps it
     message: str
-
-    @property
-    def stored_message(self) -> str:
-        """The message as the API stores it."""
-        return stored(self.message, CONDITION_MESSAGE_LENGTH)
 
 
 _true = partial(UndatedCondition, ConditionStatus.TRUE)
@@ -255,7 +248,7 @@ def _dated(kind: ConditionType, undated: UndatedCondition, since: datetime, gene
         type=kind.value,
         status=undated.status,
         reason=str(undated.reason),
-        message=undated.stored_message,
+        message=stored(undated.message, CONDITION_MESSAGE_LENGTH),
         last_transition_time=since,
         observed_generation=generation,
     )

@@ -159,12 +159,9 @@ def not_paused(at: GateInput) -> Finding | None:
 def in_time(at: GateInput) -> Finding | None:
     """Start nothing once the rollout or the current wave has exceeded ``spec.timeouts``."""
     timeouts, status = at.spec.timeouts, at.upgrade.status
-    if _is_late(status.started_at, timeouts.total, at.now):
-        return _late("the rollout", timeouts.total)
     began = next((wave.started_at for wave in status.waves if wave.name == at.current), None)
-    if _is_late(began, timeouts.wave, at.now):
-        return _late(f"wave {at.current}", timeouts.wave)
-    return None
+    late = _late("the rollout", status.started_at, timeouts.total, at.now)
+    return late or _late(f"wave {at.current}", began, timeouts.wave, at.now)
 
 
 def no_health_check_fails(at: GateInput) -> Finding | None:
@@ -218,10 +215,7 @@ def closed(gates: Iterable[Gate], at: GateInput) -> Finding | None:
     return next((finding for gate in gates if (finding := gate(at)) is not None), None)
 
 
-def _is_late(since: datetime | None, limit: timedelta | None, now: datetime) -> bool:
-    return since is not None and limit is not None and now > since + limit
-
-
-def _late(what: str, limit: timedelta | None) -> Finding:
-    detail = f"{what} has taken longer than {render_duration(limit or timedelta())}"
-    return Finding(reason=Reason.TIMED_OUT, detail=detail)
+def _late(what: str, since: datetime | None, limit: timedelta | None, now: datetime) -> Finding | None:
+    if since is None or limit is None or now <= since + limit:
+        return None
+    return Finding(reason=Reason.TIMED_OUT, detail=f"{what} has taken longer than {render_duration(limit)}")

@@ -5,7 +5,6 @@ is gone holds a node only while its run may be in progress there, or could not b
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.status import TaskPhase
@@ -14,51 +13,32 @@ from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 
-class HeldBy(StrEnum):
-    """Who holds a node."""
-
-    NOBODY = "Nobody"
-    """Any rollout may claim it."""
-    OURS = "Ours"
-    """This rollout, possibly for an earlier Node of the same name."""
-    RIVAL = "Rival"
-    """Another rollout that has not ended."""
-    GONE = "Gone"
-    """A rollout that has ended or is gone, and whose run is not over."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """The holder of a node."""
+    """Another rollout that holds a node."""
 
-    by: HeldBy
-    upgrade: str = ""  # name of the NodeUpgrade; empty if nobody holds the node
-
-    @property
-    def other(self) -> bool:
-        """Whether another rollout holds the node."""
-        return self.by in {HeldBy.RIVAL, HeldBy.GONE}
+    upgrade: str  # name of the NodeUpgrade
+    gone: bool = False  # whether it has ended or is gone, although its run is not over
 
 
-def holder(fleet: FleetSnapshot, name: NodeName) -> Holder:
-    """Return which rollout holds a node."""
+def holder(fleet: FleetSnapshot, name: NodeName) -> Holder | None:
+    """Return which other rollout holds a node; None if this one does, or if any may claim it."""
     upgrade, task = fleet.upgrade, fleet.tasks.get(name)
     if upgrade.status.slot(name) is not None:
-        return Holder(by=HeldBy.OURS, upgrade=upgrade.name)
+        return None
     if (rival := next((each for each in fleet.rivals if each.status.slot(name) is not None), None)) is not None:
-        return Holder(by=HeldBy.RIVAL, upgrade=rival.name)
+        return Holder(upgrade=rival.name)
     if (rival := _cordoned_by(fleet, name)) is not None:
-        return Holder(by=HeldBy.RIVAL, upgrade=rival.name)
+        return Holder(upgrade=rival.name)
     marked = task is not None and _has_left_its_cordon(fleet, task)
     if task is None or (task.released and not marked):
-        return Holder(by=HeldBy.NOBODY)
+        return None
     ref = task.spec.upgrade_ref
     if ref.uid == upgrade.uid:
-        return Holder(by=HeldBy.OURS, upgrade=ref.name)
+        return None
     if ref.uid in fleet.active_upgrades:
-        return Holder(by=HeldBy.RIVAL, upgrade=ref.name)
-    over = is_over(task) and not marked
-    return Holder(by=HeldBy.NOBODY) if over else Holder(by=HeldBy.GONE, upgrade=ref.name)
+        return Holder(upgrade=ref.name)
+    return None if is_over(task) and not marked else Holder(upgrade=ref.name, gone=True)
 
 
 def _cordoned_by(fleet: FleetSnapshot, name: NodeName) -> Upgrade | None:

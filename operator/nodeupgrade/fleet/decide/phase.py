@@ -12,7 +12,7 @@ from nodeupgrade.api.upgrade.strategy import OnFailure
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.decide.budgets import StartDecision
+from nodeupgrade.fleet.decide.budgets import QUEUED, StartDecision
 from nodeupgrade.fleet.decide.counting import Tally
 from nodeupgrade.fleet.decide.ledger import overdue
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -96,7 +96,7 @@ def _state(rollout: RolloutView, decision: StartDecision, tally: Tally, done: st
     if not counts.total:
         message = sentence(Reason.NO_MATCHING_NODES, "no node matches spec.nodes")
         return RolloutState(phase=RolloutPhase.STALLED, reason=Reason.NO_MATCHING_NODES, message=message, stalled=True)
-    if decision.reason in {Reason.QUEUED, Reason.OVERLAP_CONFLICT}:
+    if decision.reason in QUEUED:
         return _held_back(decision)
     if not rollout.planned and rollout.may_claim:
         message = f"{counted(counts.total, 'node')} selected, {len(rollout.unclaimed)} of them still to be claimed"

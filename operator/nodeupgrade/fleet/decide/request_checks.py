@@ -30,7 +30,7 @@ def node_is_not_at_target(candidate: Candidate) -> Found | None:
 def _is_being_changed(candidate: Candidate) -> bool:
     """Report whether a run of another rollout may be in progress on the node."""
     task = candidate.task
-    return task is not None and task.open and candidate.holder.other
+    return task is not None and task.open and candidate.holder is not None
 
 
 @check(Reason.SOURCE_VERSION_NOT_LISTED, acceptable=False)
@@ -59,14 +59,19 @@ def downgrade_is_allowed(candidate: Candidate) -> Found | None:
 )
 def skew_is_supported(candidate: Candidate) -> Found | None:
     """The API server supports the target, unless the upgrade brings a node that is too old closer to it."""
-    if candidate.spec.skew_policy is SkewPolicy.WARN:
+    newer = is_newer_than_server(candidate.target, candidate.server)
+    if candidate.spec.skew_policy is SkewPolicy.WARN or not (newer or candidate.target < candidate.current):
         return None
+    return unsupported_skew(candidate)
+
+
+def unsupported_skew(candidate: Candidate) -> str | None:
+    """Return why the API server does not support the target; None if it does."""
     target, server = candidate.target, candidate.server
     if is_newer_than_server(target, server):
         return f"{target} is newer than the API server {server}"
-    if is_too_old_for_server(target, server) and target < candidate.current:
-        allowed = supported_minors_behind(target)
-        return f"{target} is more than {allowed} minors older than the API server {server}"
+    if is_too_old_for_server(target, server):
+        return f"{target} is more than {supported_minors_behind(target)} minors older than the API server {server}"
     return None
 
 

@@ -8,7 +8,6 @@ from typing import Self
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import RunKind
-from nodeupgrade.api.task.spec import PastRun
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure
@@ -31,7 +30,6 @@ class Reopening:
 
     task: Task
     retry: str  # the retry to record in its task
-    history: tuple[PastRun, ...]  # its runs so far
     because: str
     automatic: bool = False  # whether its time has come, without a request
 
@@ -164,13 +162,12 @@ def _reopening(member: NodeState, upgrade: Upgrade, spec: UpgradeSpec, now: date
     task, wanted = member.task, upgrade.retry
     if task is None or (verdict := task.verdict) is None:
         return None
-    history, retry = task.past_runs(upgrade.status.last_handled_retry), task.spec.retry
+    retry = task.spec.retry
     if member.view is not None:
         if task.kind is RunKind.PRECHECK and spec.action is RolloutAction.RUN:
-            return Reopening(task=task, retry=retry, history=history, because="its plan was made")
+            return Reopening(task=task, retry=retry, because="its plan was made")
         if upgrade.retry_requested and wanted != retry and verdict.outcome in RETRIED:
-            return Reopening(task=task, retry=wanted, history=history, because=f"retry {wanted} is requested")
+            return Reopening(task=task, retry=wanted, because=f"retry {wanted} is requested")
     if member.again is None or member.again > now:
         return None
-    because = f"{verdict.reason} may have passed"
-    return Reopening(task=task, retry=retry, history=history, because=because, automatic=True)
+    return Reopening(task=task, retry=retry, because=f"{verdict.reason} may have passed", automatic=True)

@@ -16,7 +16,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.fleet.actions import Claim, Cordon, NodeAction, StartTask
 from nodeupgrade.fleet.cordons.orphaned import is_orphaned
 from nodeupgrade.fleet.decide.candidate import Candidate, named
-from nodeupgrade.fleet.decide.holder import HeldBy, could_not_roll_back
+from nodeupgrade.fleet.decide.holder import could_not_roll_back
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.probe_delay import keeps_probes
 
@@ -55,10 +55,11 @@ def task_is_readable(candidate: Candidate) -> Found | None:
 @check(Reason.OVERLAP_CONFLICT, acceptable=False)
 def node_is_free(candidate: Candidate) -> Found | None:
     """No other rollout holds the node."""
-    held = candidate.holder
-    if held.by is HeldBy.GONE:
-        return _left_behind(candidate, held.upgrade)
-    return f"{named(candidate)} is held by NodeUpgrade {held.upgrade}" if held.other else None
+    if (holder := candidate.holder) is None:
+        return None
+    if holder.gone:
+        return _left_behind(candidate, holder.upgrade)
+    return f"{named(candidate)} is held by NodeUpgrade {holder.upgrade}"
 
 
 def _left_behind(candidate: Candidate, upgrade: str) -> Finding:

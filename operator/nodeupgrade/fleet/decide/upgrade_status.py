@@ -21,8 +21,8 @@ from nodeupgrade.api.upgrade.windows import is_open, next_opening
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
-from nodeupgrade.fleet.decide.budgets import StartDecision
-from nodeupgrade.fleet.decide.conditions import QUEUED, ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
+from nodeupgrade.fleet.decide.budgets import QUEUED, StartDecision
+from nodeupgrade.fleet.decide.conditions import ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
 from nodeupgrade.fleet.decide.counting import ADMISSION, tally
 from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -38,7 +38,7 @@ def reject(before: UpgradeStatus, ledger: Ledger, objection: Finding) -> tuple[N
     upgrade = ledger.upgrade
     if not upgrade.finished:
         status = _rejected(ledger, objection)
-        news = _impeded(before, status)
+        news = _news(before, status, ConditionType.IMPEDED, ConditionStatus.TRUE)
     else:
         status = _retry_refused(ledger, objection) if upgrade.retry_requested else upgrade.status
         news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
@@ -144,17 +144,13 @@ def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus
         *_skips(rollout, before, after),
         *(_waves(before, after) if rollout.spec.waves else ()),
         *_unknown(rollout),
-        *_impeded(before, after),
+        *_news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE),
         *_retries(before, after),
     )
 
 
-def _impeded(before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
-    """Report what keeps nodes from making progress, whenever that changes."""
-    return _news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE)
-
-
 def _news(before: UpgradeStatus, after: UpgradeStatus, kind: ConditionType, bad: ConditionStatus) -> tuple[Report, ...]:
+    """Report a condition that says what keeps the rollout or its nodes from making progress, whenever that changes."""
     now, known = (each.condition(kind) for each in (after, before))
     if now.status is not bad or now.message == known.message:
         return ()

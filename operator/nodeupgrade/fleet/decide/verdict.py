@@ -44,11 +44,12 @@ def decide_verdict(node: NodeView, task: Task, pods: tuple[Pod, ...] | None, now
         return _not_yet("its pods have not been read yet")
     if touched and (unready := _unready(node, task)) and _may_still_become_ready(task, now):
         return _not_yet(unready)
-    seen = _restarts(task, pods or (), now)
+    before = Baseline.parse(task.baseline) or Baseline({})
+    seen = _restarts(task, before, pods or (), now)
     listed = tuple(sorted(seen.caused)) if touched else status.containers.restarted_list
     count = max(len(listed), status.containers.restarted)
     outcome, reason, because = _outcome(node, task, listed, count)
-    noted = _readiness(task, pods or (), seen)
+    noted = _readiness(task, before, pods or (), seen)
     return RunVerdict(
         run_id=task.spec.run_id,
         outcome=outcome,
@@ -91,15 +92,15 @@ def _outcome(node: NodeView, task: Task, listed: tuple[str, ...], count: int) ->
     return Verdict.SUCCEEDED, Reason.SUCCEEDED, sentence(Reason.SUCCEEDED, done)
 
 
-def _readiness(task: Task, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
+def _readiness(task: Task, before: Baseline, pods: tuple[Pod, ...], seen: "_Restarts") -> str:
     """Describe what clients of the pods may have noticed, and restarts that only the node side excuses.
 
     It does not fail a run that restarted nothing.
     """
-    flaps, before = task.reported.containers.readiness_flaps, Baseline.parse(task.baseline)
+    flaps = task.reported.containers.readiness_flaps
     notes = (
         (flaps, "pod", "reported unready meanwhile"),
-        (() if before is None else before.no_longer_ready(pods), "pod", "Ready before and not now"),
+        (before.no_longer_ready(pods), "pod", "Ready before and not now"),
         (sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
         (sorted(seen.changed), "container", "changed by their owners"),
         (sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
@@ -142,17 +143,12 @@ class _Restarts:
     changed: frozenset[str] = frozenset()
 
 
-def _restarts(task: Task, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
-    before, stopped = Baseline.parse(task.baseline), _stopped_at(task, now)
+def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
     recreated = task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE  # static pods restart on request
     compared = tuple(pod for pod in pods if not (recreated and pod.mirror))
-
-    def seen(since: datetime | None) -> frozenset[str]:
-        return frozenset() if before is None else frozenset(before.restarted(compared, since))
-
-    every, since_stop = seen(None), seen(stopped)
+    every, since_stop = (frozenset(before.restarted(compared, since)) for since in (None, _stopped_at(task, now)))
     ended, restarted = _ended(task, pods, every), frozenset(task.reported.containers.restarted_list)
-    changed = frozenset() if before is None else _changed(task, before, pods, since_stop) - restarted - ended
+    changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(
         caused=(since_stop | restarted) - ended - changed,
         earlier=every - since_stop,

@@ -4,12 +4,11 @@ The parameters are written before the task, so an operator that dies in between 
 within minutes, so a guard that is never lifted ends all the same.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
-from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import GuardGrant, TaskAction
 from nodeupgrade.api.task.status import StepResult, TaskPhase, TaskStatus
@@ -65,7 +64,11 @@ def next_guard_action(
     if _kubelet_runs(task.reported):
         running = _running_since(task.reported, runs_by, now)
         return _narrowed(parameters, task, running) if running < runs_by else _ended_early(parameters, task, node, now)
-    return _prolonged(parameters, task, whole_seconds(now) + _budget(task), now) if runs_by <= now else None
+    return (
+        _prolonged(parameters, task, whole_seconds(now) + task.spec.verify.kubelet_down_budget, now)
+        if runs_by <= now
+        else None
+    )
 
 
 def is_asked_for(task: Task) -> bool:
@@ -79,7 +82,6 @@ def decline(task: Task, problem: str) -> DeclineGuard:
     return DeclineGuard(
         task=task,
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask),
-        reason=Reason.READINESS_GUARD_UNAVAILABLE,
         message=f"node {task.name} cannot be guarded: {problem}",
     )
 
@@ -94,7 +96,8 @@ def lift(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftG
     decided = None if task.verdict is None else task.verdict.decided_at
     if decided is None or now > decided + LIFTING:
         return None
-    return _lifted(parameters, task, dict.fromkeys(keys), f"node {task.name} is not guarded any more")
+    message = f"node {task.name} is not guarded any more"
+    return LiftGuard(task=task, parameters=parameters, changes=dict.fromkeys(keys), message=message)
 
 
 def end(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftGuard | None:
@@ -111,7 +114,7 @@ def end(parameters: GuardParameters | None, task: Task, now: datetime) -> LiftGu
     if not again and (ends is None or now >= ends + STATUS_REPORT):
         return None
     message = f"the guard of node {task.name} ends, and its kubelet's reports are awaited before the node is judged"
-    return _lifted(parameters, task, ended(task.name, now), message)
+    return LiftGuard(task=task, parameters=parameters, changes=ended(task.name, now), message=message)
 
 
 def _ended_early(parameters: GuardParameters, task: Task, node: NodeView, now: datetime) -> LiftGuard | None:
@@ -129,17 +132,12 @@ def _ended_early(parameters: GuardParameters, task: Task, node: NodeView, now: d
     if not shown or not changes or task.reported.phase is not TaskPhase.VERIFYING:
         return None
     message = f"the new kubelet of node {task.name} has reported and probed; the node's guard ends"
-    return _lifted(parameters, task, changes, message)
+    return LiftGuard(task=task, parameters=parameters, changes=changes, message=message)
 
 
 def _has_ended(parameters: GuardParameters, task: Task) -> bool:
     """Report whether the guard of the Node has ended before its time."""
     return LIFTED_KEY + task.name in parameters.data
-
-
-def _lifted(parameters: GuardParameters, task: Task, changes: Mapping[str, str | None], message: str) -> LiftGuard:
-    reason = Reason.READINESS_GUARD_LIFTED
-    return LiftGuard(task=task, parameters=parameters, changes=changes, reason=reason, message=message)
 
 
 def reports_by(parameters: GuardParameters | None, task: Task) -> datetime | None:
@@ -160,14 +158,13 @@ def _answer(
 ) -> NodeAction:
     if obstacle is not None or parameters is None:
         return decline(task, str(obstacle))
-    runs_by = whole_seconds(now) + HANDOVER + _budget(task)
+    runs_by = whole_seconds(now) + HANDOVER + task.spec.verify.kubelet_down_budget
     stale = dict.fromkeys(_stale(parameters, busy, now))
     return RaiseGuard(
         task=task,
         parameters=parameters,
         changes={**stale, **entries(task.name, runs_by, task.spec.verify)},
         grant=GuardGrant(wanted=True, answers=task.reported.guard.ask, kubelet_runs_by=runs_by),
-        reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} is ready to exchange its kubelet; {_until(runs_by)}",
     )
 
@@ -183,7 +180,6 @@ def _restored(parameters: GuardParameters, task: Task, runs_by: datetime, now: d
         parameters=parameters,
         changes=written,
         grant=task.spec.guard,
-        reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} is guarded again: another client had removed its entries from the readiness guard",
     )
 
@@ -214,7 +210,6 @@ def _prolonged(parameters: GuardParameters, task: Task, runs_by: datetime, now: 
         parameters=parameters,
         changes=changes,
         grant=replace(task.spec.guard, kubelet_runs_by=runs_by),
-        reason=Reason.READINESS_GUARD_RAISED,
         message=f"node {task.name} {because}; {_until(runs_by)}",
     )
 
@@ -225,7 +220,6 @@ def _narrowed(parameters: GuardParameters, task: Task, running: datetime) -> Nar
         parameters=parameters,
         changes=entries(task.name, running, task.spec.verify),
         grant=replace(task.spec.guard, kubelet_runs_by=running),
-        reason=Reason.READINESS_GUARD_RAISED,
         message=f"the kubelet of node {task.name} runs; each pod stays guarded only until it can have been probed",
     )
 
@@ -238,10 +232,6 @@ def _stale(parameters: GuardParameters, busy: Iterable[NodeName], now: datetime)
 
 def _until(runs_by: datetime) -> str:
     return f"its pods stay Ready until the kubelet has probed them, if it runs by {timestamp(runs_by)}"
-
-
-def _budget(task: Task) -> timedelta:
-    return task.spec.verify.kubelet_down_budget
 
 
 def _kubelet_runs(status: TaskStatus) -> bool:

@@ -27,6 +27,7 @@ GRACE = timedelta(seconds=120)
 class _Watched:
     """One check of one NodeUpgrade: when it is due, by the event loop's clock, and what is known of it."""
 
+    uid: str  # of the NodeUpgrade
     check: HealthCheck
     due: float
     running: bool = False
@@ -52,32 +53,26 @@ class HealthMonitor(HealthSource):
     ) -> None:
         self._probe, self._utcnow, self._on_change, self._grace = probe, utcnow, on_change, grace
         self._watched: dict[str, dict[str, _Watched]] = {}
-        self._uids: dict[str, str] = {}
         self._changed = asyncio.Event()
         self._slots = defaultdict[str, asyncio.Semaphore](lambda: asyncio.Semaphore(AT_ONCE))
 
     def readings(self, upgrade: Upgrade) -> Mapping[str, HealthReading]:
         """Return what is known of the checks of a rollout; a check that is new or was edited is evaluated at once."""
         checks = () if upgrade.spec is None or upgrade.finished else upgrade.spec.health_checks
-        known = self._watched.get(upgrade.name, {}) if self._uids.get(upgrade.name) == upgrade.uid else {}
+        known = self._watched.get(upgrade.name, {})
         if not checks:
             self.forget(upgrade.name)
             return {}
-        wanted = {
-            check.name: known[check.name]
-            if check.name in known and known[check.name].check == check
-            else _Watched(check, due=0.0)
-            for check in checks
-        }
+        kept = {name: each for name, each in known.items() if each.uid == upgrade.uid and each.check in checks}
+        wanted = {check.name: kept.get(check.name) or _Watched(upgrade.uid, check, due=0.0) for check in checks}
         if wanted != known:
             self._changed.set()
-        self._watched[upgrade.name], self._uids[upgrade.name] = wanted, upgrade.uid
+        self._watched[upgrade.name] = wanted
         return {name: each.reading for name, each in wanted.items() if each.reading is not None}
 
     def forget(self, name: str) -> None:
         """Stop evaluating the checks of a NodeUpgrade."""
         self._watched.pop(name, None)
-        self._uids.pop(name, None)
         self._slots.pop(name, None)
 
     async def run(self) -> None:
@@ -86,7 +81,6 @@ class HealthMonitor(HealthSource):
             await self._evaluate_when_due()
         finally:
             self._watched.clear()
-            self._uids.clear()
             self._slots.clear()
 
     async def _evaluate_when_due(self) -> None:

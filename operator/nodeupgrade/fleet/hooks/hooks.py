@@ -4,8 +4,8 @@ A run carries its hooks in its task, so an edit of the NodeUpgrade does not chan
 a restarted operator finds it; a deleted Job is created again.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason
@@ -13,7 +13,6 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun, TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.hooks import Hooks
-from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.fleet.actions import Abort, GiveUp, NodeAction, RecordHook, StartHook, Wait
 from nodeupgrade.fleet.setbacks import Setback
@@ -33,10 +32,6 @@ class HookJob:
     """The Job of a hook."""
 
     name: str
-    node: NodeName
-    run_id: RunId
-    phase: HookPhase
-    template: str
     created_at: datetime
     result: HookResult | None = None  # how it ended; None as long as it has not
     message: str = ""  # why it failed
@@ -44,15 +39,14 @@ class HookJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookJobs:
-    """The Jobs of a rollout's hooks."""
+    """The Jobs of the hooks of one run."""
 
-    jobs: tuple[HookJob, ...] = ()
-    unknown: str = ""  # why they cannot be listed; empty if they can
+    jobs: Mapping[tuple[HookPhase, str], HookJob] = field(default_factory=dict)  # by phase and template of the hook
+    unknown: str = ""  # why they cannot be read; empty if they can
 
-    def of(self, task: Task, hook: HookRun) -> HookJob | None:
-        """Return the Job of a hook of the task's run."""
-        wanted = task.name, task.spec.run_id, hook.phase, hook.template
-        return next((j for j in self.jobs if (j.node, j.run_id, j.phase, j.template) == wanted), None)
+    def of(self, hook: HookRun) -> HookJob | None:
+        """Return the Job of a hook."""
+        return self.jobs.get((hook.phase, hook.template))
 
 
 def of_run(hooks: Hooks) -> tuple[HookRun, ...]:
@@ -95,7 +89,7 @@ def after(task: Task, jobs: HookJobs, refused: Setback | None, now: datetime) ->
     If the run was called off while a hook before it runs, that hook is waited for: its effects must not come last.
     """
     for hook in task.spec.hooks:
-        if hook.result is None and (hook.phase is HookPhase.AFTER or jobs.of(task, hook) is not None):
+        if hook.result is None and (hook.phase is HookPhase.AFTER or jobs.of(hook) is not None):
             return _carry_out(task, hook, jobs, refused, now)
     return None
 
@@ -115,7 +109,7 @@ def _carry_out(task: Task, hook: HookRun, jobs: HookJobs, refused: Setback | Non
     if jobs.unknown:
         message = f"{name} waits: {jobs.unknown}"
         return Wait(node=node, reason=Reason.WRITE_REFUSED, message=message)
-    job = jobs.of(task, hook)
+    job = jobs.of(hook)
     if job is None:
         if refused is not None and now > refused.since + CREATED_WITHIN:
             return _record(task, hook, HookResult.FAILED, refused.problem)

@@ -14,8 +14,7 @@ from typing import Any
 
 from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task
-from nodeupgrade.api.task.spec import HookPhase, HookResult, HookRun
-from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.task.spec import HookResult, HookRun
 from nodeupgrade.cluster.agent_pods import COMPONENT_LABEL
 from nodeupgrade.cluster.kube_api import (
     CRON_JOBS,
@@ -31,7 +30,6 @@ from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.hooks.hooks import HookJob, HookJobs
 
 LABELS = {COMPONENT_LABEL: "hook", "app.kubernetes.io/part-of": "nodeupgrade"}
-_NODE, _RUN, _PHASE, _TEMPLATE = (f"nodeupgrade.dev/{name}" for name in ("node", "run", "hook", "template"))
 
 _KEPT_SECONDS = 3600
 """How long a finished Job is kept for inspection, unless its template says otherwise."""
@@ -62,7 +60,7 @@ async def start_hook(kube: TypedKube, namespace: str, task: Task, hook: HookRun)
         await kube.create(JOBS.within(namespace), body)
     except ConflictError:  # an interrupted pass created it; the next pass reads what exists
         existing = (await kube.get(JOBS.within(namespace), body["metadata"]["name"]))["metadata"]
-        if not _marks(task, hook).items() <= (existing.get("annotations") or {}).items():
+        if not _is_marked(existing, task, hook):
             raise RejectedError(f"Job {existing['name']} exists, and was made for something else; delete it") from None
 
 
@@ -72,17 +70,18 @@ async def read_hook_jobs(kube: KubeApi, namespace: str, task: Task, hooks: Itera
     They are read one by one, by their names: Jobs that have ended stay for a while, thousands in a large fleet.
     """
 
-    async def read(name: str) -> HookJob | None:
+    async def read(hook: HookRun) -> HookJob | None:
         with contextlib.suppress(NotFoundError):
-            return view_hook_job(await kube.get(JOBS.within(namespace), name))
+            body = await kube.get(JOBS.within(namespace), _name(task, hook))
+            return view_hook_job(body) if _is_marked(body["metadata"], task, hook) else None
         return None
 
-    names = [_name(task, hook) for hook in hooks]
+    wanted = tuple(hooks)
     try:
-        found = await asyncio.gather(*map(read, names))
+        found = zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True)
     except ForbiddenError as error:
         return HookJobs(unknown=str(error))
-    return HookJobs(jobs=tuple(filter(None, found)))
+    return HookJobs(jobs={(hook.phase, hook.template): job for hook, job in found if job is not None})
 
 
 def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
@@ -108,28 +107,23 @@ def hook_job(template: Json, task: Task, hook: HookRun) -> Json:
     }
 
 
-def view_hook_job(body: Json) -> HookJob | None:
-    """Return the view of a hook's Job; None if somebody else made it."""
+def view_hook_job(body: Json) -> HookJob:
+    """Return the view of a hook's Job."""
     metadata, status = body["metadata"], body.get("status") or {}
-    marks = metadata.get("annotations") or {}
-    if not marks.keys() >= {_NODE, _RUN, _PHASE, _TEMPLATE} or marks[_PHASE] not in set(HookPhase):
-        return None
     result, message = _ended(status.get("conditions") or [])
-    return HookJob(
-        name=metadata["name"],
-        node=NodeName(marks[_NODE]),
-        run_id=RunId(marks[_RUN]),
-        phase=HookPhase(marks[_PHASE]),
-        template=marks[_TEMPLATE],
-        created_at=from_json(datetime, metadata["creationTimestamp"]),
-        result=result,
-        message=message,
-    )
+    created_at = from_json(datetime, metadata["creationTimestamp"])
+    return HookJob(name=metadata["name"], created_at=created_at, result=result, message=message)
 
 
 def _marks(task: Task, hook: HookRun) -> Mapping[str, str]:
     """Return the annotations by which a hook's Job is known."""
-    return {_NODE: task.name, _RUN: task.spec.run_id, _PHASE: hook.phase.value, _TEMPLATE: hook.template}
+    marks = {"node": task.name, "run": task.spec.run_id, "hook": hook.phase.value, "template": hook.template}
+    return {f"nodeupgrade.dev/{name}": value for name, value in marks.items()}
+
+
+def _is_marked(metadata: Json, task: Task, hook: HookRun) -> bool:
+    """Report whether a Job was made for a hook, and not by somebody else."""
+    return _marks(task, hook).items() <= (metadata.get("annotations") or {}).items()
 
 
 def _ended(conditions: list[Any]) -> tuple[HookResult | None, str]:
