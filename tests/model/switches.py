@@ -47,9 +47,9 @@ def h2(patch: Patch) -> None:
         node = fleet.nodes.get(name)
         return needs(fleet, name, now) and (node is None or node.unschedulable)
 
-    def cordon_first(it: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
-        actions = begin(it, node, task)
-        unread = isinstance(actions[0], Wait) and it.name not in it.fleet.pods and not node.unschedulable
+    def cordon_first(fleet: FleetSnapshot, it: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
+        actions = begin(fleet, it, node, task)
+        unread = isinstance(actions[0], Wait) and it.pods is None and not node.unschedulable
         return (flight._cordon(it, node, "it is cordoned before its pods are read"),) if unread else actions
 
     def turn_back(it: InFlight, node: NodeView, obstacle: Finding) -> tuple[NodeAction, ...]:

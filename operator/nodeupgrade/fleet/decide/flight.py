@@ -29,7 +29,7 @@ from nodeupgrade.fleet.decide.verdict import decide_verdict, was_touched
 from nodeupgrade.fleet.guard import lifecycle
 from nodeupgrade.fleet.hooks import hooks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
-from nodeupgrade.kubelet import history, probe_delay
+from nodeupgrade.kubelet import probe_delay
 
 
 def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAction, ...]:
@@ -46,7 +46,7 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
     if isinstance(spec, UpgradeSpec) and not upgrade.has_finalizer:
         return ()
     flight = InFlight.of(fleet, slot, None if isinstance(spec, Finding) else spec, now)
-    due = _marked(flight, _remaining(flight))
+    due = _marked(flight, _remaining(fleet, flight))
     for index, action in enumerate(due):
         if (setback := fleet.setback_of(action)) is not None and now < setback.again:
             return (*due[:index], Wait(node=name, reason=setback.reason, message=setback.finding(name).message))
@@ -56,14 +56,14 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
 def _marked(flight: InFlight, due: tuple[NodeAction, ...]) -> tuple[NodeAction, ...]:
     """Mark the task of a node that was not started, before its slot is freed: a former leader's start is void then."""
     task, last = flight.known.task, due[-1]
-    if not isinstance(last, FreeSlot) or task is None or task.spec.upgrade_ref.uid != flight.fleet.upgrade.uid:
+    if not isinstance(last, FreeSlot) or task is None or task.spec.upgrade_ref.uid != flight.upgrade.uid:
         return due
-    if task.verdict is not None or flight.fleet.epoch in {"", task.epoch}:
+    if task.verdict is not None or flight.epoch in {"", task.epoch}:
         return due
     return (MarkTask(task=task, reason=last.reason, message=last.message), *due)
 
 
-def _remaining(flight: InFlight) -> tuple[NodeAction, ...]:
+def _remaining(fleet: FleetSnapshot, flight: InFlight) -> tuple[NodeAction, ...]:
     """Return what remains to be done."""
     name, known = flight.name, flight.known
     node, task = known.view, known.task
@@ -75,17 +75,17 @@ def _remaining(flight: InFlight) -> tuple[NodeAction, ...]:
         return (gone(flight),)
     if task is None:
         return (_resume(flight, node),)
-    if task.spec.upgrade_ref.uid != flight.fleet.upgrade.uid:
+    if task.spec.upgrade_ref.uid != flight.upgrade.uid:
         return (clear_away(flight, f"node {name} is held by another NodeUpgrade"),)
     if task.spec.node_uid != node.uid:
         return _replaced(flight, node, task)
     if task.verdict is not None:
         return end(flight, node, task)
     if not task.open:
-        return _begin(flight, node, task)
+        return _begin(fleet, flight, node, task)
     if task.reported.phase.terminal:
         return (_verify(flight, node, task),)
-    return (_accompany(flight, node, task),)
+    return (_accompany(fleet, flight, node, task),)
 
 
 def needs_pods(fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
@@ -112,17 +112,16 @@ def called_off(upgrade: Upgrade) -> Finding | None:
     return None
 
 
-def _accompany(flight: InFlight, node: NodeView, task: Task) -> NodeAction:
+def _accompany(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -> NodeAction:
     """Return the next action for a run that is not over: for its hooks, its agent or its guard."""
-    fleet, now = flight.fleet, flight.now
-    stop = called_off(fleet.upgrade)
+    stop, now = called_off(flight.upgrade), flight.now
     may_begin = stop is None and not task.is_late(now)
-    if may_begin and (hook := hooks.before(task, fleet.hook_jobs, flight.hook_refused, now)) is not None:
+    if may_begin and (hook := hooks.before(task, flight.hook_jobs, flight.hook_refused, now)) is not None:
         return hook
     action = next_agent_action(task, flight.agents, stop, now)
     if not isinstance(action, Wait):
         return action
-    guard, obstacle = fleet.guard, fleet.guard_obstacle
+    guard, obstacle = flight.guard, flight.guard_obstacle
     return lifecycle.next_guard_action(task, node, guard, obstacle, busy=fleet.busy, now=now) or action
 
 
@@ -136,28 +135,29 @@ def _replaced(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction,
     return (_resume(flight, node),)
 
 
-def _begin(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
+def _begin(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
     """Cordon the node, if it is to be, and start its run; turn back if an obstacle appears before that."""
     name, ours, candidate = node.name, flight.cordoned_by_us, flight.candidate
-    if name in flight.fleet.starts_unanswered:
+    if flight.unanswered:
         message = f"the API server did not answer the start of node {name}, so it is unknown whether it was started"
         return (MarkTask(task=task, reason=Reason.PROGRESSING, message=message),)
     if candidate is None:
         detail = f"the spec is not accepted and node {name} is untouched"
         return _turn_back(flight, node, Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=detail, remedy=""))
-    if (obstacle := _obstacle(flight, candidate)) is not None:
+    if (obstacle := _obstacle(fleet, flight, candidate)) is not None:
         return _turn_back(flight, node, obstacle)
-    if (pods := flight.fleet.pods.get(name)) is None:
+    if flight.pods is None:
         return (Wait(node=name, reason=Reason.PROGRESSING, message="its pods have not been read yet"),)
     version = candidate.spec.version
     if candidate.spec.action is RolloutAction.PLAN:  # a precheck neither cordons the node nor needs a baseline
-        run = _run(flight, candidate, TaskAction.PRECHECK)
+        run = _run(flight, candidate, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable))
         return (_start(flight, run, "", f"node {name} is examined for {version}"),)
     if candidate.spec.nodes.cordon and not node.unschedulable and not ours:
         return (_cordon(flight, node, f"node {name} is cordoned for its upgrade"),)
-    run = _run(flight, candidate, TaskAction.UPGRADE)
+    cordon = CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours)
+    run = _run(flight, candidate, TaskAction.UPGRADE, cordon)
     message = f"node {name} is to go from {node.kubelet_version} to {version}"
-    return (_start(flight, run, Baseline.capture(pods).render(), message),)
+    return (_start(flight, run, Baseline.capture(flight.pods).render(), message),)
 
 
 def _start(flight: InFlight, run: TaskSpec, baseline: str, message: str) -> StartTask:
@@ -168,7 +168,7 @@ def _start(flight: InFlight, run: TaskSpec, baseline: str, message: str) -> Star
 
 
 def _cordon(flight: InFlight, node: NodeView, message: str) -> Cordon:
-    announces = history.NODE_LIFECYCLE_CONDITIONS.applies_to(flight.fleet.server) and not node.maintenance
+    announces = flight.announces and not node.maintenance
     return Cordon(view=node, announces=announces, reason=Reason.CORDONED, message=message)
 
 
@@ -189,8 +189,13 @@ def _resume(flight: InFlight, node: NodeView) -> NodeAction:
         return Wait(node=name, reason=Reason.TASK_LOST, message=message)
     if candidate.spec.nodes.cordon and not node.unschedulable:
         return _cordon(flight, node, f"node {name} is cordoned: {what}, and its run may continue")
-    run = _run(flight, candidate, TaskAction.UPGRADE)
-    run = replace(run, run_id=new_run_id(flight.fleet.upgrade.uid, flight.now), resumes=True)
+    run = _run(
+        flight,
+        candidate,
+        TaskAction.UPGRADE,
+        CordonRecord(was_unschedulable=node.unschedulable and not ours, by_us=ours),
+    )
+    run = replace(run, run_id=new_run_id(flight.upgrade.uid, flight.now), resumes=True)
     if not _is_selected(candidate):
         because = f"node {name} is not selected any more"
         run = replace(run, action=TaskAction.ABORT, action_reason=Reason.TASK_LOST.value, action_message=because)
@@ -206,10 +211,10 @@ def _turn_back(flight: InFlight, node: NodeView, obstacle: Finding) -> tuple[Nod
     )
 
 
-def _obstacle(flight: InFlight, candidate: Candidate) -> Finding | None:
+def _obstacle(fleet: FleetSnapshot, flight: InFlight, candidate: Candidate) -> Finding | None:
     """Return why a node that was admitted but not touched must not be started after all, or None."""
     name, action = flight.name, candidate.spec.action
-    if flight.fleet.upgrade.deleting:
+    if flight.upgrade.deleting:
         detail = f"the NodeUpgrade is being deleted and node {name} is untouched"
         return Finding(reason=Reason.DELETING, detail=detail, remedy="")
     if action is RolloutAction.ABORT:
@@ -218,17 +223,17 @@ def _obstacle(flight: InFlight, candidate: Candidate) -> Finding | None:
     if not _is_selected(candidate):
         return Finding(reason=Reason.NOT_SELECTED, detail=f"node {name} is not selected any more", remedy="")
     due = gates.PRECHECK_GATES if action is RolloutAction.PLAN else gates.GATES
-    return gates.closed(due, gates.of_slot(flight.fleet, candidate.spec, flight.slot, flight.now)) or judge(candidate)
+    return gates.closed(due, gates.of_slot(fleet, candidate.spec, flight.slot, flight.now)) or judge(candidate)
 
 
 def _is_selected(candidate: Candidate) -> bool:
     return candidate.spec.nodes.selects(candidate.node.name, candidate.node.labels)
 
 
-def _run(flight: InFlight, candidate: Candidate, action: TaskAction) -> TaskSpec:
+def _run(flight: InFlight, candidate: Candidate, action: TaskAction, cordon: CordonRecord) -> TaskSpec:
     """Return the spec of the run of a slot, resolved again because mutable fields may have been edited."""
     spec, fresh, own, precheck = candidate.spec, candidate.task_spec, flight.known.own, action is TaskAction.PRECHECK
-    wanted, ours = probe_delay.is_guarded(spec.verify, candidate.target), flight.cordoned_by_us and not precheck
+    wanted = probe_delay.is_guarded(spec.verify, candidate.target)
     return replace(
         fresh,
         run_id=of_kind(RunId(flight.slot.run) or fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
@@ -238,20 +243,20 @@ def _run(flight: InFlight, candidate: Candidate, action: TaskAction) -> TaskSpec
         action=action,
         deadline=flight.now + spec.timeouts.node + (timedelta() if precheck else hooks.time_before(spec.hooks)),
         hooks=() if precheck else hooks.of_run(spec.hooks),
-        guard=GuardGrant(wanted=wanted and flight.fleet.guard_obstacle is None),
-        cordon=CordonRecord(was_unschedulable=candidate.node.unschedulable and not ours, by_us=ours),
+        guard=GuardGrant(wanted=wanted and flight.guard_obstacle is None),
+        cordon=cordon,
     )
 
 
 def _verify(flight: InFlight, node: NodeView, task: Task) -> NodeAction:
     """Decide the verdict on a finished run, once the guard no longer keeps the kubelet from reporting not Ready."""
     if was_touched(task.reported):
-        if (ending := lifecycle.end(flight.fleet.guard, task, flight.now)) is not None:
+        if (ending := lifecycle.end(flight.guard, task, flight.now)) is not None:
             return ending
-        if (heard := lifecycle.reports_by(flight.fleet.guard, task)) is not None and flight.now < heard:
+        if (heard := lifecycle.reports_by(flight.guard, task)) is not None and flight.now < heard:
             message = f"the kubelet of node {node.name} was guarded until now and may not have reported yet"
             return Wait(node=node.name, reason=Reason.NOT_YET_VERIFIED, message=message, until=heard)
-    verdict = decide_verdict(node, task, flight.fleet.pods.get(node.name), flight.now)
+    verdict = decide_verdict(node, task, flight.pods, flight.now)
     if isinstance(verdict, Finding):
         return Wait(node=node.name, reason=verdict.reason, message=verdict.message)
     return Judge(task=task, verdict=verdict, reason=verdict.reason, message=verdict.message)

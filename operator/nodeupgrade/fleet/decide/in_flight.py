@@ -3,28 +3,40 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.agent_pods import AgentPodView
-from nodeupgrade.fleet.actions import CreateAgent, StartHook
+from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.fleet.actions import CreateAgent, GuardParameters, StartHook
 from nodeupgrade.fleet.agents.lifecycle import Agents
 from nodeupgrade.fleet.decide.candidate import Candidate
+from nodeupgrade.fleet.hooks.hooks import HookJobs
 from nodeupgrade.fleet.setbacks import LostAgents, Setback
 from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
+from nodeupgrade.kubelet import history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
     """A node that holds a slot."""
 
-    fleet: FleetSnapshot
     slot: Slot
     now: datetime  # wall-clock time, UTC
+    upgrade: Upgrade
     known: KnownNode
     candidate: Candidate | None  # None if there is no Node, or the spec is not accepted, so that no run may begin
+    missing: bool  # whether there is no Node and there may be a run without a verdict
+    pods: tuple[Pod, ...] | None  # the node's pods; None if they have not been read
     agents: Agents
+    guard: GuardParameters | None  # see ``FleetSnapshot``, as the next three
+    guard_obstacle: str | None
+    hook_jobs: HookJobs
+    epoch: str
     hook_refused: Setback | None  # the failed attempts to create a Job
+    unanswered: bool  # whether its start was not answered, so that it may take effect any time later
+    announces: bool  # whether a cordon is announced by a condition of the Node
 
     @classmethod
     def of(cls, fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec | None, now: datetime) -> "InFlight":
@@ -38,13 +50,21 @@ class InFlight:
             refused=fleet.setbacks.get((name, CreateAgent)),
         )
         return cls(
-            fleet=fleet,
             slot=slot,
             now=now,
+            upgrade=fleet.upgrade,
             known=known,
             candidate=None if spec is None or known.view is None else Candidate.of(fleet, spec, known.view, now),
+            missing=fleet.is_missing(name),
+            pods=fleet.pods.get(name),
             agents=agents,
+            guard=fleet.guard,
+            guard_obstacle=fleet.guard_obstacle,
+            hook_jobs=fleet.hook_jobs,
+            epoch=fleet.epoch,
             hook_refused=fleet.setbacks.get((name, StartHook)),
+            unanswered=name in fleet.starts_unanswered,
+            announces=history.NODE_LIFECYCLE_CONDITIONS.applies_to(fleet.server),
         )
 
     @property
@@ -55,7 +75,7 @@ class InFlight:
     @property
     def cordoned_by_us(self) -> bool:
         """Whether the cordon of the node is this rollout's."""
-        return self.known.view is not None and self.known.view.cordoned_by == self.fleet.upgrade.uid
+        return self.known.view is not None and self.known.view.cordoned_by == self.upgrade.uid
 
     @property
     def leftover_pods(self) -> tuple[AgentPodView, ...]:

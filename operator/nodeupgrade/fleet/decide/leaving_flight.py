@@ -27,14 +27,14 @@ def end(flight: InFlight, node: NodeView, task: Task) -> tuple[NodeAction, ...]:
     name, verdict = node.name, task.verdict
     lost = verdict is not None and verdict.outcome is Verdict.ROLLBACK_FAILED
     remains = list[NodeAction]()
-    if (lifting := lifecycle.lift(flight.fleet.guard, task, flight.now)) is not None:
+    if (lifting := lifecycle.lift(flight.guard, task, flight.now)) is not None:
         remains.append(lifting)
     if not lost and flight.cordoned_by_us:
         message = f"node {name} is schedulable again"
         remains.append(RestoreCordon(view=node, reason=Reason.UNCORDONED, message=message))
     message = f"the run on node {name} is over"
     remains += [DeleteAgent(pod=pod, reason=Reason.PROGRESSING, message=message) for pod in flight.leftover_pods]
-    if (hook := hooks.after(task, flight.fleet.hook_jobs, flight.hook_refused, flight.now)) is not None:
+    if (hook := hooks.after(task, flight.hook_jobs, flight.hook_refused, flight.now)) is not None:
         return (*remains, hook)
     if not lost and task.kind is RunKind.UPGRADE and task.spec.action is not TaskAction.RELEASE:
         message = f"node {name} is accounted for"
@@ -64,7 +64,7 @@ def clear_away(flight: InFlight, message: str, failure: NodeFailure | None = Non
     if pods := flight.leftover_pods:
         return DeleteAgent(pod=pods[0], reason=Reason.NODE_NOT_FOUND, message=message)
     if (task := flight.known.own) is not None:
-        if (hook := hooks.after(task, flight.fleet.hook_jobs, flight.hook_refused, flight.now)) is not None:
+        if (hook := hooks.after(task, flight.hook_jobs, flight.hook_refused, flight.now)) is not None:
             return hook
         if task.open:
             return ReleaseTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
@@ -76,7 +76,7 @@ def gone(flight: InFlight) -> NodeAction:
     """Handle a missing Node: after a run may have begun, wait, since a starting kubelet registers its Node again."""
     name, task = flight.name, flight.known.own
     message = f"node {name} does not exist any more"
-    if not flight.fleet.is_missing(name):
+    if not flight.missing:
         return clear_away(flight, message)
     if not _is_given_up(flight):
         message = f"{message}, but its run may continue and its kubelet may register it again"
@@ -106,7 +106,7 @@ def _is_given_up(flight: InFlight) -> bool:
     """Report whether a missing node has been waited for long enough: ``timeouts.node``, and its own deadline."""
     if flight.slot.missing_since is None:
         return False  # it is not on record yet since when
-    spec, task = flight.fleet.upgrade.spec, flight.known.own
+    spec, task = flight.upgrade.spec, flight.known.own
     ends = [flight.slot.missing_since + (Timeouts() if spec is None else spec.timeouts).node]
     ends += [task.spec.deadline] if task is not None and task.spec.deadline is not None else []
     return flight.now > max(ends)
