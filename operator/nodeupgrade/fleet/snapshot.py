@@ -179,7 +179,7 @@ class FleetSnapshot:
         names, status = {action.node for action in freed}, self.upgrade.status
         lost = tuple(action.failure for action in freed if action.failure is not None)
         slots = tuple(slot for name, slot in self.slots.items() if name not in names)
-        judged = [(self.slots[each.node].wave or REMAINDER, each.judged) for each in freed if each.judged is not None]
+        judged = [(self.slots[each.node].wave or REMAINDER, each.judged) for each in freed]
         waves = tuple(
             _with_verdicts(each, [time for name, time in judged if name == each.name]) for each in status.waves
         )

@@ -6,6 +6,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import CORDON_ANNOTATION
+from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.status import ConditionType
@@ -13,7 +14,10 @@ from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs.live_fleet import LiveFleet
 from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, TASKS, UPGRADES, RejectedError, Resource, UnavailableError
 from nodeupgrade.fleet.actions import RestoreCordon
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod
 from nodeupgrade.fleet.controllers.leftover_tasks import clean_leftover_tasks
+from nodeupgrade.fleet.controllers.sweep import Sweep
+from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
 
@@ -422,3 +426,32 @@ async def test_agents_are_listed_once_however_many_tasks_go() -> None:
     await clean_leftover_tasks(scene.kube, LiveFleet(scene.kube, None, read_upgrade), NAMESPACE)
     assert listed.count("pods") == 1
     assert await shown(scene) == {}
+
+
+class Unlisted(InMemoryKube):
+    """Lists no objects of one kind."""
+
+    hidden: Resource | None = None
+
+    async def list(self, resource: Resource, **options: Any) -> list[Json]:
+        if resource == self.hidden:
+            raise UnavailableError("not now")
+        return await super().list(resource, **options)
+
+
+async def test_what_cannot_be_removed_keeps_nothing_else_from_being_removed() -> None:
+    scene = Scene(kube_type=Unlisted)
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    await scene.finish()
+    task, agents = parse_task(await scene.kube.get(TASKS, "node-0")), PODS.within(NAMESPACE)
+    settings = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
+    await scene.kube.create(agents, agent_pod(task, settings))
+    await scene.kube.replace_status(agents, "nodeupgrade-agent-node-0", {"phase": "Succeeded"})
+
+    scene.kube.hidden = TASKS  # type: ignore[attr-defined]
+
+    with pytest.raises(UnavailableError):
+        await Sweep(scene.kube, LiveFleet(scene.kube, NAMESPACE, read_upgrade), NAMESPACE).run()
+
+    assert await scene.kube.list(agents) == []

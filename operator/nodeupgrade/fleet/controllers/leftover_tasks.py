@@ -93,7 +93,8 @@ class LeftoverTasks:
     async def release(self, name: NodeName) -> None:
         """Release a task that has no agent; the agent of a late write finds it released."""
         task = await self._seen_again(name)
-        with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
+        again = ConflictError, NotFoundError, RejectedError, MalformedObjectError  # the next sweep tries again
+        with contextlib.suppress(*again):
             node = view_node(await self.kube.get(NODES, name))
             if task is not None and _is_over(task, node):
                 released = {"spec": {"action": TaskAction.RELEASE.value}}

@@ -5,7 +5,7 @@ its Node was deleted during the run.
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from nodeupgrade.api.json import MalformedObjectError
 from nodeupgrade.api.reasons import Reason
@@ -15,6 +15,7 @@ from nodeupgrade.cluster.agent_pods import AGENT_LABELS, AgentPodView, PodRole
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, ConflictError, Event, NotFoundError, RejectedError
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.typed_objects import TypedKube
+from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.fleet.actions import NodeAction, RestoreCordon, Wait
 from nodeupgrade.fleet.agents.manifests import view_agent
 from nodeupgrade.fleet.agents.stale_agents import remove_stale_agents
@@ -38,12 +39,26 @@ class Sweep:
         self._reported: set[str] = set()
 
     async def run(self) -> tuple[NodeAction, ...]:
-        """Remove tasks, cordons, entries of the guard and agents; return what was decided about cordons."""
-        await clean_leftover_tasks(self._kube, self._fleet, self._namespace)
-        removed = await self._clean_nodes()
-        await self._remove_guard_entries()
-        await remove_stale_agents(self._kube, self._namespace, self._kube.utcnow())
-        return removed
+        """Remove tasks, cordons, entries of the guard and agents; return what was decided about cordons.
+
+        Raises:
+            NodeUpgradeError: One of these could not be done; the others were.
+        """
+        decided, problem = tuple[NodeAction, ...](), None
+        parts: tuple[Callable[[], Awaitable[tuple[NodeAction, ...] | None]], ...] = (
+            lambda: clean_leftover_tasks(self._kube, self._fleet, self._namespace),
+            self._clean_nodes,
+            self._remove_guard_entries,
+            lambda: remove_stale_agents(self._kube, self._namespace, self._kube.utcnow()),
+        )
+        for part in parts:
+            try:
+                decided += await part() or ()
+            except NodeUpgradeError as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+        return decided
 
     async def _clean_nodes(self) -> tuple[NodeAction, ...]:
         """Remove the orphaned cordons that can be removed, and return what was decided.
@@ -112,7 +127,7 @@ class Sweep:
         """Remove our condition from nodes that have lost our cordon and are not in flight any more."""
         for node in announced:
             if slots is not None and node.name not in slots:
-                with contextlib.suppress(ConflictError, NotFoundError):  # the next sweep tries again
+                with contextlib.suppress(ConflictError, NotFoundError, RejectedError):  # the next sweep tries again
                     await withdraw(self._kube, node)
 
     async def _unmark(self, node: NodeView) -> None:
