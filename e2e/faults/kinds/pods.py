@@ -57,6 +57,26 @@ def job(run: FaultRun) -> Iterator[None]:
     yield from noisy("job", pods.container("job", "sleep 14"), wait=1, spec=_NEVER)(run)
 
 
+def over_and_deleted(run: FaultRun) -> Iterator[None]:
+    """Have a pod that ends by itself while the new kubelet settles, and is deleted, so that the kubelet forgets it."""
+    lab, name = run.cluster.lab, "over"
+    run.free.add(f"{NAMESPACE}/{name}")
+    waits = "until [ -e /go/on ]; do sleep 0.1; done"
+    main = pods.container("main", waits, volumeMounts=[{"name": "go", "mountPath": "/go"}])
+    lab.apply(_pod(run, name, main, volumes=[{"name": "go", "emptyDir": {}}], **_NEVER))
+    pods.wait_ready(run.cluster, name)
+    uid = lab.kubectl("get", "pod", "-n", NAMESPACE, name, "-o", "jsonpath={.metadata.uid}").stdout
+    yield
+    run.wait_record(Step.VERIFY, Mark.DOING)
+    run.cluster.node.exec("touch", f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/go/on")
+    wait_until("the end of the pod", lambda: "Completed" in _said(run, name), timeout=60, interval=0.2)
+    lab.kubectl("delete", "pod", "-n", NAMESPACE, name, "--wait=false")
+    gone = lambda: not any(c.pod == f"{NAMESPACE}/{name}" for c in run.cluster.node.snapshot().containers)  # noqa: E731
+    wait_until("the removal of its container", gone, timeout=90, interval=0.5)
+    run.notes.append(f"removed while the task was {run.phase()}")
+    yield
+
+
 def streaming(every: float) -> Harm:
     """Have a pod come every so many seconds that lives for 6 s, as CI runners and Spark make them, during the run.
 
@@ -239,6 +259,8 @@ def rollout(run: FaultRun) -> Iterator[None]:
 
 _SHORT, _SHORT_SECONDS = "app=short", 6
 _NEVER: Object = {"restartPolicy": "Never"}
+_SETTLES: Object = {"verify": {"settle": "30s"}}
+_SETTLES_ALONE: Object = {"verify": {"settle": "30s", "shield": "Off"}}
 _INIT: Object = {"initContainers": [pods.container("init-container", "sleep 3600")]}
 _PULL: Object = {"name": "main", "image": "nodeupgrade.test/absent:1", "imagePullPolicy": "Never"}
 _MOUNT: Object = {"volumes": [{"name": "none", "configMap": {"name": "absent"}}]}
@@ -251,6 +273,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("noise/job", job, ANY),
     Fault("noise/completed", noisy("done", pods.container("main", "exit 0"), spec=_NEVER), UP),
     Fault("noise/failed", noisy("failed", pods.container("main", "exit 1"), spec=_NEVER), UP),
+    Fault("noise/over-and-deleted", over_and_deleted, UP, spec=_SETTLES),
+    Fault("noise/over-and-deleted-unshielded", over_and_deleted, UP, spec=_SETTLES_ALONE),
     Fault("noise/stream", streaming(1.5), UP),
     Fault("noise/terminating", terminating, ANY),
     Fault("noise/terminating-long", terminating_long, UP),
