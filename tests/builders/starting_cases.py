@@ -151,7 +151,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a full disk": (
         Reason.EVICTION_THRESHOLD_MET,
         {"host": disks(nodefs=DiskUsage(size=1000, free=99, inodes=0, free_inodes=0))},
-        "99 bytes are free on the filesystem of /var/lib/kubelet, and kubelet v1.33.13 evicts pods below 100 (no",
+        "99 bytes would be free on the filesystem of /var/lib/kubelet during the run, and kubelet v1.33.13 evicts p",
     ),
     "no inodes, which older kubelets did not mind": (
         Reason.EVICTION_THRESHOLD_MET,
@@ -159,7 +159,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
             "host": disks(imagefs=DiskUsage(size=1000, free=500, inodes=1000, free_inodes=49)),
             "current": V("v1.29.0"), "target": V("v1.30.0"),
         },
-        "49 inodes are free on the filesystem of /var/lib/images, and kubelet v1.30.0 evicts pods below 50 (im",
+        "49 inodes would be free on the filesystem of /var/lib/images during the run, and kubelet v1.30.0 evicts",
     ),
     "a threshold in bytes": (
         Reason.EVICTION_THRESHOLD_MET,

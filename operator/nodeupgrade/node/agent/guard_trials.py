@@ -30,7 +30,7 @@ TRIED_PODS = 3
 """At most this many pods are tried at a time, in case some are gone or have just become unready."""
 
 _UNREADY = {"type": "Ready", "status": "False"}
-_DENIAL = re.compile(r"\S+ \"[^\"]*\" is forbidden: ValidatingAdmissionPolicy '([^']*)' ")
+_DENIAL = re.compile(r"\S+ \"[^\"]*\" is forbidden: ValidatingAdmissionPolicy '([^']*)' ", re.ASCII)
 """How a policy's denial begins. Its name alone says nothing: a pod may have it, too, and many answers name the pod."""
 
 log = structlog.get_logger()

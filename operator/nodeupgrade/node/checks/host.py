@@ -141,7 +141,7 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Found]:
     history.IMAGE_INODES,
 )
 def disks_have_room(facts: Readiness) -> Iterator[Found]:
-    """The filesystems of the kubelet and of the runtime are above the eviction thresholds of the new kubelet."""
+    """The filesystems of kubelet and runtime stay above its eviction thresholds, with all that the run stores there."""
     try:
         thresholds = _thresholds(facts)
     except ValueError as error:
@@ -162,8 +162,8 @@ def disks_have_room(facts: Readiness) -> Iterator[Found]:
                 continue
             if free < least:
                 yield (
-                    f"{free} {unit} are free on the filesystem of {path}, and kubelet {facts.target} evicts pods below "
-                    f"{trunc(least)} ({signal} of evictionHard)"
+                    f"{free} {unit} would be free on the filesystem of {path} during the run, and kubelet "
+                    f"{facts.target} evicts pods below {trunc(least)} ({signal} of evictionHard)"
                 )
 
 
