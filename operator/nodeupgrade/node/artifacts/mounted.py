@@ -10,7 +10,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, chunks_of
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
@@ -35,7 +35,7 @@ class NodeArtifacts:
     def digest(self, source: PurePosixPath) -> Digest:
         digest = hashlib.sha256()
         with self._reading(source) as file:
-            for chunk in chunks_of(file, LARGEST_PROGRAM):
+            for chunk in chunks_of(file, LARGEST_KUBELET):
                 digest.update(chunk)
         return Digest(digest.hexdigest())
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -19,7 +20,7 @@ from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -173,14 +174,14 @@ def test_a_file_too_large_for_a_program_is_neither_copied_nor_read(
     host: Host, artifact: TaskArtifact, path: PurePosixPath
 ) -> None:
     host.put(path, b"")
-    os.truncate(host.settings.on_host(path), LARGEST_PROGRAM + 1)
+    os.truncate(host.settings.on_host(path), LARGEST_KUBELET + 1)
 
     with pytest.raises(Refused) as looked_at:
         staging.fetch_for_examination(host.settings, host.artifacts, host, artifact)
 
     for refusal in (host.refusal(artifact), looked_at.value):
         assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
-        assert f"it is larger than {LARGEST_PROGRAM} bytes" in refusal.finding.detail
+        assert f"it is larger than {LARGEST_KUBELET} bytes" in refusal.finding.detail
 
 
 def chained(number: int) -> StepFailed:
@@ -279,12 +280,17 @@ def test_what_cannot_be_had_cannot_be_looked_at(host: Host, artifact: TaskArtifa
     assert refusal.value.finding.reason is reason
 
 
-def test_fetching_is_never_what_fills_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", [Host.fetch, Host.stage], ids=["to look at it", "to run it"])
+def test_fetching_is_never_what_fills_the_disk(
+    host: Host, monkeypatch: pytest.MonkeyPatch, way: Callable[[Host, TaskArtifact], object]
+) -> None:
     fetched(monkeypatch, AssertionError("nothing may be fetched"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=staging.ROOM_TO_FETCH - 1))
+    left = SimpleNamespace(free=LARGEST_KUBELET - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: left)
+    monkeypatch.setattr(HostFiles, "usage", lambda _files, _path: left)
 
     with pytest.raises(Refused, match="255 MiB are free") as refusal:
-        host.fetch(URL)
+        way(host, URL)
 
     assert refusal.value.finding.reason is Reason.INSUFFICIENT_SPACE
 
