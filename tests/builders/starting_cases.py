@@ -10,7 +10,7 @@ from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import cgroups, changed_settings, credentials, host, startup
-from nodeupgrade.node.checks.host import PROTECTED
+from nodeupgrade.node.checks.host import PROCESS_BYTES, PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
 from nodeupgrade.node.host.files.files import DiskUsage
 from tests.builders.sound import unit
@@ -173,18 +173,22 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     ),
     "little memory": (
         Reason.EVICTION_THRESHOLD_MET,
-        {"host": memory(available=99 * MIB)},
-        f"{99 * MIB} bytes of memory are available, and kubelet v1.33.13 evicts pods below {100 * MIB} (memory.avail",
+        {"host": memory(available=PROCESS_BYTES + 99 * MIB)},
+        f"{99 * MIB} bytes of memory would be available during the run, and kubelet v1.33.13 evicts pods below",
     ),
     "memory that huge pages have": (
         Reason.EVICTION_THRESHOLD_MET,
-        {"host": memory(available=99 * MIB, pages=512), "current": V("v1.36.3"), "target": V("v1.37.2")},
+        {
+            "host": memory(available=PROCESS_BYTES + 99 * MIB, pages=512),
+            "current": V("v1.36.3"), "target": V("v1.37.2"),
+        },
         f"{1024 * MIB} bytes are set aside for huge pages, which no longer count (kubernetes #138127)",
     ),
     "memory that huge pages of another size have": (
         Reason.EVICTION_THRESHOLD_MET,
         {
-            "host": memory(available=99 * MIB, Hugetlb=1024 * MIB), "current": V("v1.36.3"), "target": V("v1.37.2"),
+            "host": memory(available=PROCESS_BYTES + 99 * MIB, Hugetlb=1024 * MIB),
+            "current": V("v1.36.3"), "target": V("v1.37.2"),
         },
         f"{1024 * MIB} bytes are set aside for huge pages, which no longer count",
     ),
