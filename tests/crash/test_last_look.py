@@ -123,6 +123,28 @@ def test_a_configuration_that_was_changed_before_the_kubelet_is_stopped_leaves_i
     assert f"services.stop {KUBELET_UNIT}" not in after.effects
 
 
+@pytest.mark.parametrize("change", [another_program, thief, unread, variables])
+@pytest.mark.parametrize("step", ["confirm-binaries", "arm-dead-man"])
+def test_a_unit_that_was_changed_before_the_kubelet_is_stopped_leaves_it_running(change: Change, step: str) -> None:
+    """Stopped, neither kubelet could be started by it: the node would wait for a person."""
+    after = changing(forward(), change, f"journal.append {step} doing")
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert f"services.stop {KUBELET_UNIT}" not in after.effects
+    assert after.node.kubelet.process is not None
+    assert theirs(wrongs(after, restarts_allowed=False)) == []
+
+
+@pytest.mark.parametrize("change", [broken_config, another_runtime, runtime_drop_in])
+def test_a_runtime_that_would_start_otherwise_is_seen_before_the_kubelet_is_stopped(change: Change) -> None:
+    after = changing(forward(), change, "journal.append arm-dead-man doing")
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.RUNTIME_CONFIGURATION_DRIFT)
+    assert f"services.stop {KUBELET_UNIT}" not in after.effects
+
+
 def test_a_configuration_with_the_same_content_is_no_other_one() -> None:
     def again(node: SimulatedNode) -> None:
         written(CONFIG, bytes(node.disk[CONFIG]), node)
