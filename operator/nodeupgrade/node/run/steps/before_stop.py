@@ -125,6 +125,7 @@ class ArmDeadMan(StepActions):
         restart_tuning.apply_tuning(node, plan, look)
         node.services.prepare_mask(plan.swap.unit, look)
         _require_units(node)
+        file_exchange.require_as_planned(node, plan)
         require_starts_as_planned(node, plan)
         require_stops_as_planned(node, plan)
         require_cgroups_as_planned(node, plan)
