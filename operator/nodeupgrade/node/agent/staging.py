@@ -65,8 +65,9 @@ def fetch_for_examination(
     try:
         if artifact.kind is ArtifactKind.PRE_STAGED:
             source = _source(settings, artifacts, artifact)
+            allowed = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
+            lasts = allowed and artifacts.is_roots_own(source)
             _require_promised(digest := artifacts.digest(source), artifact)
-            lasts = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
             if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
                 return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
             # It lacks the permission that staging would give it, or it may be exchanged before it is run.

@@ -10,6 +10,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
+from nodeupgrade.node.host.files.ownership import written_by_others
 from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, chunks_of
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
@@ -28,6 +29,12 @@ class NodeArtifacts:
             return real_path(self.root, source)
         except OSError as error:
             raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
+
+    def is_roots_own(self, source: PurePosixPath) -> bool:
+        try:
+            return written_by_others(self.root, source) is None
+        except OSError:
+            return False
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         return copy_regular(self.root, source, Path(target))

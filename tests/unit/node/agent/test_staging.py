@@ -30,6 +30,7 @@ from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 from nodeupgrade.sources.allowlist import Allowed
 from nodeupgrade.sources.download_addresses import AddressPolicy
+from tests.builders.as_root import AS_ROOT
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()
@@ -231,6 +232,7 @@ def test_what_is_only_looked_at_stays_in_the_pod(
     assert not host.settings.copied.exists()
 
 
+@AS_ROOT
 def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
 
@@ -242,6 +244,7 @@ def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
     assert not host.settings.copied.exists()
 
 
+@AS_ROOT
 def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Host) -> None:
     """It may lie where others write, who would exchange it after its digest was confirmed."""
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
@@ -253,6 +256,28 @@ def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Ho
         assert (found.program == PurePosixPath("/opt/kubelet")) is bool(allowed.paths)
         assert found.digest == IN_PLACE.sha256
         staging.remove_fetched(host.settings)
+
+
+@AS_ROOT
+@pytest.mark.parametrize(
+    ("place", "mode", "owner"),
+    [("kubelet.d/kubelet", 0o777, 0), ("kubelet.d/kubelet", 0o755, 1000), ("kubelet.d", 0o777, 0), ("", 0o755, 1000)],
+)
+def test_what_others_than_root_may_write_is_copied_before_it_is_run(
+    host: Host, place: str, mode: int, owner: int
+) -> None:
+    """It may lie where whoever installs the operator allows it, and belong to whoever has brought it there."""
+    host.settings = replace(host.settings, allowed=Allowed(paths=("/opt",)))
+    artifact = replace(IN_PLACE, path="/opt/kubelet.d/kubelet")
+    host.put(PurePosixPath("/opt/kubelet.d/kubelet"), RUNNABLE, mode=0o755)
+    changed = host.settings.on_host(PurePosixPath("/opt") / place)
+    changed.chmod(mode)
+    os.chown(changed, owner, 0)
+
+    found = host.fetch(artifact)
+
+    assert found.program == host.settings.in_pod(host.settings.copied)
+    assert (found.digest, host.settings.copied.read_bytes()) == (IN_PLACE.sha256, RUNNABLE)
 
 
 def test_what_cannot_be_run_where_it_lies_is_run_in_the_pod(host: Host) -> None:
