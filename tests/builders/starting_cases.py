@@ -10,7 +10,7 @@ from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import cgroups, changed_settings, credentials, host, startup
-from nodeupgrade.node.checks.host import PROTECTED
+from nodeupgrade.node.checks.host import PROCESS_BYTES, PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
 from nodeupgrade.node.host.files.files import DiskUsage
 from tests.builders.sound import unit
@@ -151,7 +151,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     "a full disk": (
         Reason.EVICTION_THRESHOLD_MET,
         {"host": disks(nodefs=DiskUsage(size=1000, free=99, inodes=0, free_inodes=0))},
-        "99 bytes are free on the filesystem of /var/lib/kubelet, and kubelet v1.33.13 evicts pods below 100 (no",
+        "99 bytes would be free on the filesystem of /var/lib/kubelet during the run, and kubelet v1.33.13 evicts p",
     ),
     "no inodes, which older kubelets did not mind": (
         Reason.EVICTION_THRESHOLD_MET,
@@ -159,7 +159,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
             "host": disks(imagefs=DiskUsage(size=1000, free=500, inodes=1000, free_inodes=49)),
             "current": V("v1.29.0"), "target": V("v1.30.0"),
         },
-        "49 inodes are free on the filesystem of /var/lib/images, and kubelet v1.30.0 evicts pods below 50 (im",
+        "49 inodes would be free on the filesystem of /var/lib/images during the run, and kubelet v1.30.0 evicts",
     ),
     "a threshold in bytes": (
         Reason.EVICTION_THRESHOLD_MET,
@@ -173,18 +173,22 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
     ),
     "little memory": (
         Reason.EVICTION_THRESHOLD_MET,
-        {"host": memory(available=99 * MIB)},
-        f"{99 * MIB} bytes of memory are available, and kubelet v1.33.13 evicts pods below {100 * MIB} (memory.avail",
+        {"host": memory(available=PROCESS_BYTES + 99 * MIB)},
+        f"{99 * MIB} bytes of memory would be available during the run, and kubelet v1.33.13 evicts pods below",
     ),
     "memory that huge pages have": (
         Reason.EVICTION_THRESHOLD_MET,
-        {"host": memory(available=99 * MIB, pages=512), "current": V("v1.36.3"), "target": V("v1.37.2")},
+        {
+            "host": memory(available=PROCESS_BYTES + 99 * MIB, pages=512),
+            "current": V("v1.36.3"), "target": V("v1.37.2"),
+        },
         f"{1024 * MIB} bytes are set aside for huge pages, which no longer count (kubernetes #138127)",
     ),
     "memory that huge pages of another size have": (
         Reason.EVICTION_THRESHOLD_MET,
         {
-            "host": memory(available=99 * MIB, Hugetlb=1024 * MIB), "current": V("v1.36.3"), "target": V("v1.37.2"),
+            "host": memory(available=PROCESS_BYTES + 99 * MIB, Hugetlb=1024 * MIB),
+            "current": V("v1.36.3"), "target": V("v1.37.2"),
         },
         f"{1024 * MIB} bytes are set aside for huge pages, which no longer count",
     ),

@@ -16,6 +16,7 @@ from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import plan_for
 from tests.doubles.node.services import KUBELET_UNIT
 
+SAME_MINOR = "v1.17.16"
 START = f"services.start {KUBELET_UNIT}"
 RESTART = f"services.restart {RUNTIME_UNIT}"
 STARTING = "journal.append start-kubelet doing"
@@ -121,6 +122,41 @@ def test_a_configuration_that_was_changed_before_the_kubelet_is_stopped_leaves_i
     assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
     assert after.effects.count(START) == 0
     assert f"services.stop {KUBELET_UNIT}" not in after.effects
+
+
+@pytest.mark.parametrize("change", [another_program, thief, unread, variables])
+@pytest.mark.parametrize("step", ["confirm-binaries", "arm-dead-man"])
+def test_a_unit_that_was_changed_before_the_kubelet_is_stopped_leaves_it_running(change: Change, step: str) -> None:
+    """Stopped, neither kubelet could be started by it: the node would wait for a person."""
+    after = changing(forward(), change, f"journal.append {step} doing")
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert f"services.stop {KUBELET_UNIT}" not in after.effects
+    assert after.node.kubelet.process is not None
+    assert theirs(wrongs(after, restarts_allowed=False)) == []
+
+
+@pytest.mark.parametrize("change", [broken_config, another_runtime, runtime_drop_in])
+def test_a_runtime_that_would_start_otherwise_is_seen_before_the_kubelet_is_stopped(change: Change) -> None:
+    after = changing(forward(), change, "journal.append arm-dead-man doing")
+
+    assert after.report is not None
+    assert (after.report.outcome, after.report.reason) == (Outcome.ROLLED_BACK, Reason.RUNTIME_CONFIGURATION_DRIFT)
+    assert f"services.stop {KUBELET_UNIT}" not in after.effects
+
+
+def test_a_runtime_that_is_not_restarted_may_start_as_it_likes() -> None:
+    node = node_of(small=True)
+    node.kubelet.reads = {}
+    disk = dict(node.disk)
+    world = World(node, plan_for(node, SAME_MINOR, limits=LIMITS, package=PACKAGE), disk)
+    assert not world.plan.rewrites()
+
+    after = changing(world, broken_config, "journal.append arm-dead-man doing")
+
+    assert after.report is not None
+    assert after.report.outcome is Outcome.UPGRADED, after.report.message
 
 
 def test_a_configuration_with_the_same_content_is_no_other_one() -> None:

@@ -13,6 +13,8 @@ STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 RUNS = STATE_DIRECTORY / "runs"
 PROGRAM_PLACES = (STATE_DIRECTORY, PurePosixPath("/var/lib/kubelet/nodeupgrade"))
 """Where a run may keep its programs. The kubelet's directory may execute programs where the rest of /var may not."""
+PROGRAM_BYTES, PROGRAM_FILES = 160 * 1024**2, 6000
+"""What both copies of these programs take at most. An earlier version's are removed only at the end of a run."""
 ENFORCING = PurePosixPath("/sys/fs/selinux/enforce")
 """``1`` if SELinux enforces its policy; absent where the kernel has no SELinux, or it is off."""
 LABELLED = "seclabel"

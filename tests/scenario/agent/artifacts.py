@@ -23,6 +23,9 @@ class SimulatedArtifacts:
     def real(self, source: PurePosixPath) -> PurePosixPath:
         return source
 
+    def is_roots_own(self, source: PurePosixPath) -> bool:
+        return source.is_absolute()
+
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         content = self._content(source)
         if Path(target).is_relative_to(self.root) and "staging" not in Path(target).parts:

@@ -188,8 +188,9 @@ class ControlPlane:
         self.tried.append(path)
         if len(self.tried) <= self.in_force_after:
             return Answer(200, "{}")
-        policy = "node-guard" if path.startswith("/api/v1/nodes/") else "readiness-guard"
-        return Answer(422, json.dumps({"message": f"ValidatingAdmissionPolicy '{policy}.nodeupgrade.dev' denied it"}))
+        what, policy = ("nodes", "node-guard") if path.startswith("/api/v1/nodes/") else ("pods", "readiness-guard")
+        by = f"ValidatingAdmissionPolicy '{policy}.nodeupgrade.dev' with binding '{policy}.nodeupgrade.dev'"
+        return Answer(422, json.dumps({"message": f'{what} "it" is forbidden: {by} denied request: it is guarded'}))
 
 
 @dataclass

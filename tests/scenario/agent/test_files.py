@@ -183,3 +183,28 @@ async def test_the_old_kubelet_must_accept_the_old_file_for_there_to_be_a_way_ba
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.KUBELET_WOULD_NOT_START)
     assert "no way back" in status.message
     assert untouched(world)
+
+
+DROP_INS = "/etc/kubernetes/kubelet.conf.d"
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["another", "a first"])
+async def test_a_drop_in_of_the_kubelets_configuration_may_be_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    """The copy of the old one lies beside it, where no kubelet reads it."""
+    world = make_world(tmp_path, monkeypatch, arguments=(f"--config={CONFIG}", f"--config-dir={DROP_INS}"))
+    world.node.disk.update({CONFIG: BEFORE, f"{DROP_INS}/00-site.conf": b"eventBurst: 60\n"})
+    drop_in = f"{DROP_INS}/10-site.conf"
+    if there:
+        world.node.disk[drop_in] = b"maxPods: 110\n"
+    world.disk = dict(world.node.disk)
+    world.settings = replace(world.settings, files=tmp_path / "files")
+    world.kube.wish(files=(wanted(drop_in, AFTER),))
+    bring(world, 0, AFTER)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED, status.message
+    assert world.node.disk[drop_in] == AFTER
+    assert leftovers(world) == []

@@ -5,6 +5,7 @@ that all of it works: the policies, their bindings, the parameters, and an API s
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -29,6 +30,8 @@ TRIED_PODS = 3
 """At most this many pods are tried at a time, in case some are gone or have just become unready."""
 
 _UNREADY = {"type": "Ready", "status": "False"}
+_DENIAL = re.compile(r"\S+ \"[^\"]*\" is forbidden: ValidatingAdmissionPolicy '([^']*)' ", re.ASCII)
+"""How a policy's denial begins. Its name alone says nothing: a pod may have it, too, and many answers name the pod."""
 
 log = structlog.get_logger()
 
@@ -46,9 +49,11 @@ class Trial:
         """Return whether the answer is the guard's denial, and if it is not, why."""
         if status < 400:
             return NotInForce(f"the kubelet may report {self.subject} unready")
-        if self.policy in text:
+        message = _message(text)
+        denial = _DENIAL.match(message)
+        if denial is not None and denial[1] == self.policy:
             return InForce()
-        return NotInForce(f"asked about {self.subject}, the API server answers {status}: {_message(text)}")
+        return NotInForce(f"asked about {self.subject}, the API server answers {status}: {message}")
 
 
 @dataclass(frozen=True, slots=True)

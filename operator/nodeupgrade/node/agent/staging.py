@@ -14,14 +14,11 @@ from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
-from nodeupgrade.node.host.files.reading import digest_of
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, digest_of
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN
 from nodeupgrade.sources.allowlist import is_path_below
-
-ROOM_TO_FETCH = 256 * 1024**2
-"""Bytes that must be free where a kubelet (70 to 120 MB) is fetched for an examination."""
 
 
 def staged_path(program: PurePosixPath) -> PurePosixPath:
@@ -44,6 +41,7 @@ def stage(
     """
     staged = staged_path(program)
     try:
+        _require_room(files.usage(program.parent).free, "the kubelet's program is")
         _fetch(settings, artifacts, artifact, settings.on_host(staged))
         files.adopt(program, staged)
     except Refused:
@@ -67,12 +65,13 @@ def fetch_for_examination(
     try:
         if artifact.kind is ArtifactKind.PRE_STAGED:
             source = _source(settings, artifacts, artifact)
+            allowed = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
+            lasts = allowed and artifacts.is_roots_own(source)
             _require_promised(digest := artifacts.digest(source), artifact)
-            lasts = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
             if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
                 return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
             # It lacks the permission that staging would give it, or it may be exchanged before it is run.
-        _require_room(own.parent)
+        _require_room(shutil.disk_usage(own.parent).free, "pods keep their files")
         _fetch(settings, artifacts, artifact, own)
         return Replacement(program=settings.in_pod(own), digest=digest_of(own), takes=own.stat().st_size)
     except (StepFailed, OSError, CopyError) as error:
@@ -137,14 +136,13 @@ def _copy_extracted(settings: AgentSettings, artifacts: Artifacts, artifact: Tas
         )
 
 
-def _require_room(directory: Path) -> None:
+def _require_room(free: int, where: str) -> None:
     """Refuse to fetch if that could fill the node's disk, which would get other pods evicted."""
-    free = shutil.disk_usage(directory).free
-    if free < ROOM_TO_FETCH:
+    if free < LARGEST_KUBELET:
         raise Refused(
             Reason.INSUFFICIENT_SPACE,
-            f"only {free // 1024**2} MiB are free where pods keep their files; {ROOM_TO_FETCH // 1024**2} MiB are "
-            "needed to examine the kubelet; free some space",
+            f"only {free // 1024**2} MiB are free where {where}; {LARGEST_KUBELET // 1024**2} MiB are needed to fetch "
+            "a kubelet; free some space",
         )
 
 

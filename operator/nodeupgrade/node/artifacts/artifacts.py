@@ -29,6 +29,9 @@ class Artifacts(Protocol):
             CopyError: a link cannot be followed.
         """
 
+    def is_roots_own(self, source: PurePosixPath) -> bool:
+        """Report whether root alone may write a file of the node, or exchange it by something on the way to it."""
+
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         """Copy a regular file of the node durably, and return the SHA-256 of what was copied.
 

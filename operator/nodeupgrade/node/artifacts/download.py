@@ -23,7 +23,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
 from nodeupgrade.node.host.files.atomic import fresh_beside, write_all
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, digest_of
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, digest_of
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
@@ -37,7 +37,7 @@ def download(
     expected: Digest,
     reach: AddressPolicy,
     *,
-    limit: int = LARGEST_PROGRAM,
+    limit: int = LARGEST_KUBELET,
     timeout: float = 30.0,
     attempts: int = 4,
     pause: float = 1.0,

@@ -10,7 +10,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of
+from nodeupgrade.node.host.files.ownership import written_by_others
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, chunks_of
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
@@ -29,13 +30,19 @@ class NodeArtifacts:
         except OSError as error:
             raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
 
+    def is_roots_own(self, source: PurePosixPath) -> bool:
+        try:
+            return written_by_others(self.root, source) is None
+        except OSError:
+            return False
+
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         return copy_regular(self.root, source, Path(target))
 
     def digest(self, source: PurePosixPath) -> Digest:
         digest = hashlib.sha256()
         with self._reading(source) as file:
-            for chunk in chunks_of(file, LARGEST_PROGRAM):
+            for chunk in chunks_of(file, LARGEST_KUBELET):
                 digest.update(chunk)
         return Digest(digest.hexdigest())
 

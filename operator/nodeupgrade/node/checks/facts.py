@@ -89,7 +89,7 @@ class KubeletFacts:
     current: KubeletVersion | None  # version of the running program
     before: Digest | None  # digest of the old program on disk
     arguments: Arguments  # the command line for the new program
-    free_bytes: int  # free space on the program's filesystem once the new program is staged
+    free_bytes: int  # free space on the program's filesystem once the run has stored all that it needs
     since: float | None = None  # when the running process was started, in seconds since 1970; None if that is not known
     started: str | None = None  # real path of the program that the unit starts; None if there is no such file
     missing: Finding | None = None  # why the new program is not available; the fields below are unset then
@@ -172,7 +172,7 @@ class NodeFacts:
     inventory: Inventory
     # hashes as stored on disk; ``inventory`` has them as the runtime serves them
     stored: Mapping[ContainerId, StoredHashes]
-    state_free_bytes: int  # free space on the filesystem of the journal
+    state_free_bytes: int  # likewise on the filesystem of the journal
     readiness: Readiness  # what the start of the new kubelet depends on
     traffic: Traffic  # what clients of the pods depend on
     runtime_found: RuntimeAsFound  # the running runtime, and the one that would be started

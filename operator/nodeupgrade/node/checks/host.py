@@ -141,7 +141,7 @@ def watchdog_is_known(facts: Readiness) -> Iterator[Found]:
     history.IMAGE_INODES,
 )
 def disks_have_room(facts: Readiness) -> Iterator[Found]:
-    """The filesystems of the kubelet and of the runtime are above the eviction thresholds of the new kubelet."""
+    """The filesystems of kubelet and runtime stay above its eviction thresholds, with all that the run stores there."""
     try:
         thresholds = _thresholds(facts)
     except ValueError as error:
@@ -162,14 +162,18 @@ def disks_have_room(facts: Readiness) -> Iterator[Found]:
                 continue
             if free < least:
                 yield (
-                    f"{free} {unit} are free on the filesystem of {path}, and kubelet {facts.target} evicts pods below "
-                    f"{trunc(least)} ({signal} of evictionHard)"
+                    f"{free} {unit} would be free on the filesystem of {path} during the run, and kubelet "
+                    f"{facts.target} evicts pods below {trunc(least)} ({signal} of evictionHard)"
                 )
+
+
+PROCESS_BYTES = 160 * 1024**2
+"""What a run's own processes take at most: the executor 52 MB, the shield 48, the lease keeper 30."""
 
 
 @check(Reason.EVICTION_THRESHOLD_MET, Hazard.MEMORY_SHORT, history.HUGE_PAGES_TAKEN_OFF)
 def memory_has_room(facts: Readiness) -> Iterator[Found]:
-    """The node has more memory available than the eviction threshold of the new kubelet.
+    """With the run's processes, the node has more memory available than the eviction threshold of the new kubelet.
 
     The kubelet's own number differs a little from the kernel's: it leaves out less of the page cache.
     """
@@ -181,13 +185,13 @@ def memory_has_room(facts: Readiness) -> Iterator[Found]:
         # Kernels before 4.19 show only those of the usual size.
         pages = memory.get("Hugetlb", memory.get("HugePages_Total", 0) * memory.get("Hugepagesize", 0))
         taken_off = pages if change.applies_to(facts.target) else 0
-        free = memory["MemAvailable"] + pages - taken_off
+        free = max(0, memory["MemAvailable"] + pages - taken_off - PROCESS_BYTES)
         least = threshold(least_free, memory["MemTotal"])
         if free < least:
             of_pages = f"; {pages} bytes are set aside for huge pages, which no longer count ({change.reference})"
             yield (
-                f"{free} bytes of memory are available, and kubelet {facts.target} evicts pods below {trunc(least)} "
-                f"({signal} of evictionHard){of_pages if taken_off else ''}"
+                f"{free} bytes of memory would be available during the run, and kubelet {facts.target} evicts pods "
+                f"below {trunc(least)} ({signal} of evictionHard){of_pages if taken_off else ''}"
             )
 
 

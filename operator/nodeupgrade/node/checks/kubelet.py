@@ -149,7 +149,7 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
 
 @check(Reason.INSUFFICIENT_SPACE, Hazard.DISK_FULL, acceptable=False)
 def there_is_space(facts: NodeFacts) -> Iterator[Found]:
-    """With the new program staged, there is still free space for the journal and for the kubelet."""
+    """With all programs of the run stored, there is still free space for the journal and for the kubelet."""
     for what, free in (
         ("the kubelet binary is stored", facts.kubelet.free_bytes),
         ("the journal is stored", facts.state_free_bytes),

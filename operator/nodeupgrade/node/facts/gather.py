@@ -23,6 +23,7 @@ from nodeupgrade.node.checks.kubelet import kubelet_is_managed
 from nodeupgrade.node.checks.startup import Readiness
 from nodeupgrade.node.checks.traffic import Clients, Traffic
 from nodeupgrade.node.facts import admission, host, kubelet_files
+from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_by
 from nodeupgrade.node.facts.next_start import StartWithFiles
 from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
@@ -117,7 +118,8 @@ def gather(
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)
-    kubelet, runtime = _kubelet_facts(node, starting, request, layout.endpoint), node.runtime.info()
+    space = _space(node.files, running, request)
+    kubelet, runtime = _kubelet_facts(node, starting, request, space, layout.endpoint), node.runtime.info()
     unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
     return NodeFacts(
@@ -145,7 +147,7 @@ def gather(
         kubelet_start=_kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then),
         runtime_start=runtime_start,
         now=node.clock.now(),
-        state_free_bytes=min(node.files.usage(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
+        state_free_bytes=min(space.left(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
         readiness=Readiness(
             current=kubelet.current,
             target=request.spec.target,
@@ -161,7 +163,7 @@ def gather(
             read_only=kubelet_files.read_only(node.files, *_written_to(running)),
             unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
-            host=host.look_at_host(node, then.files, layout, runtime, node_object),
+            host=host.look_at_host(node, then.files, space, layout, runtime, node_object=node_object),
             down_budget=request.spec.verify.kubelet_down_budget,
         ),
         traffic=Traffic(
@@ -266,7 +268,9 @@ def _real(files: FilesView, program: str) -> str | None:
     return None if path is None else str(path)
 
 
-def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, endpoint: str) -> KubeletFacts:
+def _kubelet_facts(
+    node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, space: DiskSpace, endpoint: str
+) -> KubeletFacts:
     program = running.program
     found = request.replacement
     current = None if program is None else parse_version(version_of(node.kubelet, program)[0])
@@ -284,7 +288,7 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         since=node.kubelet.started(running.unit.main_pid),
         before=None if program is None else node.files.digest(program),
         arguments=adapted(request.spec.kubelet.remove_flags),
-        free_bytes=_free_beside(node.files, program),
+        free_bytes=space.left(STATE_DIRECTORY if program is None else program.parent).free,
     )
     if isinstance(found, Finding):
         return replace(known, missing=found)
@@ -299,15 +303,16 @@ def _kubelet_facts(node: ReadOnlyNode, running: RunningKubelet, request: RunRequ
         arguments=arguments,
         arguments_status=status,
         arguments_output=complaint,
-        free_bytes=known.free_bytes - found.takes,
     )
 
 
-def _free_beside(files: FilesView, program: PurePosixPath | None) -> int:
-    """Return the free bytes where the program is, once the run has made its copy."""
+def _space(files: FilesView, running: RunningKubelet, request: RunRequest) -> DiskSpace:
+    """Return the space on the node once the run has stored its programs and both kubelets."""
+    program, found = running.program, request.replacement
     if program is None:
-        return files.usage(STATE_DIRECTORY).free
-    return files.usage(program.parent).free - (files.size(program) or 0)
+        return DiskSpace.once_stored(files, {})
+    staged = 0 if isinstance(found, Finding) else found.takes
+    return DiskSpace.once_stored(files, {program.parent: (files.size(program) or 0) + staged})
 
 
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.ASCII | re.MULTILINE)

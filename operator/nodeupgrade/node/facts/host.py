@@ -14,6 +14,7 @@ from nodeupgrade.node.checks.credentials import named_in
 from nodeupgrade.node.checks.host import PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.node.facts.credentials import identity
+from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.host.files.files import DiskUsage, FilesView
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.runtimes.description import RuntimeInfo
@@ -28,9 +29,15 @@ SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def look_at_host(
-    node: ReadOnlyNode, then: FilesView, layout: KubeletLayout, runtime: RuntimeInfo, node_object: Json
+    node: ReadOnlyNode,
+    then: FilesView,
+    space: DiskSpace,
+    layout: KubeletLayout,
+    runtime: RuntimeInfo,
+    *,
+    node_object: Json,
 ) -> StartingHost:
-    """Return what the kubelet with these settings would read, of files as they are then.
+    """Return what the kubelet with these settings would read, of files and disks as they are then.
 
     Its client certificate is judged by the API server, and so by the API server's clock.
     """
@@ -39,7 +46,7 @@ def look_at_host(
     return StartingHost(
         swaps=files.read(SWAPS),
         kernel={name: trimmed((files.read(KERNEL / name) or b"").decode(errors="replace")) for name in PROTECTED},
-        disks=dict(_disks(files, settings, runtime)),
+        disks=dict(_disks(space, settings, runtime)),
         credential_providers=_credential_providers(then, settings),
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
@@ -63,12 +70,12 @@ def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
     return None if most is None else (node.kubelet.inotify_instances(), most)
 
 
-def _disks(files: FilesView, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:
+def _disks(space: DiskSpace, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:
     root = settings.flag("root-dir") or DEFAULT_ROOT
-    yield ("nodefs", root), files.usage(PurePosixPath(root))
+    yield ("nodefs", root), space.left(PurePosixPath(root))
     images = runtime.images or (None if runtime.places is None else runtime.places.root)
     if images is not None:
-        yield ("imagefs", images), files.usage(PurePosixPath(images))
+        yield ("imagefs", images), space.left(PurePosixPath(images))
 
 
 def _credential_providers(files: FilesView, settings: Configured) -> CredentialProviders | None:

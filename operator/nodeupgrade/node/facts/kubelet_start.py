@@ -12,6 +12,7 @@ from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.environment_files import is_pattern, matching_files
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.plan.exchanged_files import is_beside_another
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
 """Directories whose content may differ each time."""
@@ -29,7 +30,7 @@ def read_start(
     for path in filter(is_pattern, named):
         found[path] = " ".join(_matching(files, path))
     for directory in directories:
-        found[f"{directory}/"] = " ".join(path.name for path in files.list(PurePosixPath(directory)))
+        found[f"{directory}/"] = " ".join(_names_in(files, PurePosixPath(directory)))
     return UnitStart(
         unit=unit.name,
         program=unit.program,
@@ -38,6 +39,11 @@ def read_start(
         spares_others=unit.spares_others,
         bound_by=unit.bound_by,
     )
+
+
+def _names_in(files: FilesView, directory: PurePosixPath) -> Iterator[str]:
+    """Yield the files in and below a directory, and links, without those that a run puts beside others."""
+    return (str(path.relative_to(directory)) for path in files.walk(directory) if not is_beside_another(path.name))
 
 
 def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) -> Iterator[str]:

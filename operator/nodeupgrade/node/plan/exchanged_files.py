@@ -54,6 +54,11 @@ def backup_path(path: str) -> str:
     return str(at.with_name(f".{at.name}.nodeupgrade-previous"))
 
 
+def is_beside_another(name: str) -> bool:
+    """Report whether a file of this name is one that a run puts beside another: staged, kept, or not yet complete."""
+    return name.startswith(".") and ".nodeupgrade-" in name
+
+
 def is_drop_in(path: str) -> bool:
     """Report whether a path is that of a drop-in of a unit."""
     return PurePosixPath(path).parent.parent == PurePosixPath(UNIT_DIRECTORY)

@@ -28,10 +28,20 @@ def back_up(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: a file was changed since planning.
     """
+    require_as_planned(node, plan)
     for file in plan.exchanged:
-        _require_as_planned(node, file)
         node.files.tidy(PurePosixPath(file.path))
         _back_up(node, file)
+
+
+def require_as_planned(node: Node, plan: RunPlan) -> None:
+    """Require every file that is still to be exchanged, and its successor, to be as planned.
+
+    Raises:
+        StepFailed: a file was changed since planning.
+    """
+    for file in plan.exchanged:
+        _require_as_planned(node, file)
 
 
 def install(node: Node, file: ExchangedFile) -> None:

@@ -5,6 +5,7 @@ Both may change after they were checked, so they are checked again right before 
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -117,6 +118,35 @@ def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
         if found:
             why = f"{found}: that has changed since the run was planned"
             raise StepFailed(why, reason=Reason.KUBELET_STOP_AFFECTS_OTHERS)
+
+
+def require_starts_as_planned(node: Node, plan: RunPlan) -> None:
+    """Require kubelet and runtime to be started as planned, now that systemd has read its files for the last time.
+
+    Once the kubelet is stopped, it would be too late: not even the old one may be started by a unit that was changed.
+    A runtime whose hashes stay is not restarted, so its next start does not matter.
+
+    Raises:
+        StepFailed: something changed since planning that a start reads.
+    """
+    if plan.rewrites():
+        require_runtime_as_planned(node, plan)
+    if (planned := plan.kubelet_start) is not None and (found := _difference(node, _before_exchange(planned, plan))):
+        raise _unknown(planned, found)
+
+
+def _before_exchange(planned: UnitStart, plan: RunPlan) -> UnitStart:
+    """Return how the kubelet's unit would be started with the files that this run has still to exchange."""
+    before = {file.path: file.before or "" for file in plan.exchanged}
+    absent = {path for path, content in before.items() if not content}
+
+    def read(path: str, content: str) -> str:
+        if not path.endswith("/") and not is_pattern(path):
+            return before.get(path, content)
+        names = (name for name in content.split(" ") if not {name, f"{path}{name}"} & absent)
+        return " ".join(names)
+
+    return replace(planned, files={path: read(path, content) for path, content in planned.files.items()})
 
 
 def require_new_program(node: Node, plan: RunPlan) -> str | None:

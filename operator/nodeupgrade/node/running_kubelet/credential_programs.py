@@ -10,7 +10,6 @@ import math
 import os
 import re
 import selectors
-import stat
 import subprocess
 import threading
 import time
@@ -25,6 +24,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet import credential_program
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, ProgramCredentials
 from nodeupgrade.kubelet.kubeconfig import Credentials, with_program_credentials
+from nodeupgrade.node.host.files.ownership import written_by_others
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.requests import CredentialSource, KubeconfigCredentials
@@ -143,15 +143,11 @@ class CredentialPrograms:
             CredentialProgramError: others may, or that is unknown.
         """
         try:
-            links: list[Path] = []
-            ends = (resolve(self._root, path, follow_last=True, links=links), *links)
-            ways = (place for end in ends for place in (end, *end.parents) if place.is_relative_to(self._root))
-            for place in dict.fromkeys(ways):
-                if _others_write(place.lstat()):
-                    on_node = PurePosixPath("/") / place.relative_to(self._root)
-                    raise CredentialProgramError(f"others than root may write {on_node}, on the way to {path}")
+            found = written_by_others(self._root, path)
         except OSError as error:
             raise CredentialProgramError(f"cannot find out who may write {path}: {error.strerror or error}") from error
+        if found is not None:
+            raise CredentialProgramError(f"others than root may write {found}, on the way to {path}")
 
     def _output(self, path: PurePosixPath, program: CredentialProgram, variables: Mapping[str, str]) -> bytes:
         """Run the program in a cell and return what it prints.
@@ -220,15 +216,6 @@ def _without_secrets(words: str) -> str:
         return "…" if mixed or _HEXADECIMAL.search(match[0]) else match[0]
 
     return _LONG.sub(shown, words)
-
-
-def _others_write(status: os.stat_result) -> bool:
-    """Report whether others than root may write. A link's permissions mean nothing."""
-    if status.st_uid != 0:
-        return True
-    if stat.S_ISLNK(status.st_mode):
-        return False
-    return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid != 0))
 
 
 def _communicate(command: tuple[str, ...], order: bytes, seconds: float) -> tuple[int, bytes, bytes]:

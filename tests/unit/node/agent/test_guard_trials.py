@@ -38,3 +38,20 @@ def test_what_answers_mean() -> None:
     assert trial.judge(502, "<html>") == NotInForce("asked about pod default/web, the API server answers 502: <html>")
     of_node = node_trial("web-1").judge(422, json.dumps({"message": DENIED}))
     assert isinstance(of_node, NotInForce), "the Node has a policy of its own"
+
+
+NAMED = "readiness-guard.nodeupgrade.dev"
+NOT_BY_THE_GUARD = (
+    (404, f'pods "{NAMED}" not found'),
+    (409, f'Operation cannot be fulfilled on pods "{NAMED}": Precondition failed: UID in precondition: 1, …'),
+    (403, f'pods "{NAMED}" is forbidden: node "web-1" can only change its own pods'),
+    (400, f'admission webhook "other" denied the request: ValidatingAdmissionPolicy {NAMED!r} with binding {NAMED!r}'),
+)
+
+
+@pytest.mark.parametrize(("status", "message"), NOT_BY_THE_GUARD, ids=lambda each: str(each)[:20])
+def test_a_pod_that_is_called_like_the_guard_does_not_stand_for_it(status: int, message: str) -> None:
+    """Whoever creates pods names them, and deletes one between the look at it and the trial."""
+    (trial,) = pod_trials([READY])
+
+    assert isinstance(trial.judge(status, json.dumps({"message": message})), NotInForce)

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -19,7 +20,7 @@ from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -29,6 +30,7 @@ from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 from nodeupgrade.sources.allowlist import Allowed
 from nodeupgrade.sources.download_addresses import AddressPolicy
+from tests.builders.as_root import AS_ROOT
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()
@@ -173,14 +175,14 @@ def test_a_file_too_large_for_a_program_is_neither_copied_nor_read(
     host: Host, artifact: TaskArtifact, path: PurePosixPath
 ) -> None:
     host.put(path, b"")
-    os.truncate(host.settings.on_host(path), LARGEST_PROGRAM + 1)
+    os.truncate(host.settings.on_host(path), LARGEST_KUBELET + 1)
 
     with pytest.raises(Refused) as looked_at:
         staging.fetch_for_examination(host.settings, host.artifacts, host, artifact)
 
     for refusal in (host.refusal(artifact), looked_at.value):
         assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
-        assert f"it is larger than {LARGEST_PROGRAM} bytes" in refusal.finding.detail
+        assert f"it is larger than {LARGEST_KUBELET} bytes" in refusal.finding.detail
 
 
 def chained(number: int) -> StepFailed:
@@ -230,6 +232,7 @@ def test_what_is_only_looked_at_stays_in_the_pod(
     assert not host.settings.copied.exists()
 
 
+@AS_ROOT
 def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
 
@@ -241,6 +244,7 @@ def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
     assert not host.settings.copied.exists()
 
 
+@AS_ROOT
 def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Host) -> None:
     """It may lie where others write, who would exchange it after its digest was confirmed."""
     host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
@@ -252,6 +256,28 @@ def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Ho
         assert (found.program == PurePosixPath("/opt/kubelet")) is bool(allowed.paths)
         assert found.digest == IN_PLACE.sha256
         staging.remove_fetched(host.settings)
+
+
+@AS_ROOT
+@pytest.mark.parametrize(
+    ("place", "mode", "owner"),
+    [("kubelet.d/kubelet", 0o777, 0), ("kubelet.d/kubelet", 0o755, 1000), ("kubelet.d", 0o777, 0), ("", 0o755, 1000)],
+)
+def test_what_others_than_root_may_write_is_copied_before_it_is_run(
+    host: Host, place: str, mode: int, owner: int
+) -> None:
+    """It may lie where whoever installs the operator allows it, and belong to whoever has brought it there."""
+    host.settings = replace(host.settings, allowed=Allowed(paths=("/opt",)))
+    artifact = replace(IN_PLACE, path="/opt/kubelet.d/kubelet")
+    host.put(PurePosixPath("/opt/kubelet.d/kubelet"), RUNNABLE, mode=0o755)
+    changed = host.settings.on_host(PurePosixPath("/opt") / place)
+    changed.chmod(mode)
+    os.chown(changed, owner, 0)
+
+    found = host.fetch(artifact)
+
+    assert found.program == host.settings.in_pod(host.settings.copied)
+    assert (found.digest, host.settings.copied.read_bytes()) == (IN_PLACE.sha256, RUNNABLE)
 
 
 def test_what_cannot_be_run_where_it_lies_is_run_in_the_pod(host: Host) -> None:
@@ -279,12 +305,17 @@ def test_what_cannot_be_had_cannot_be_looked_at(host: Host, artifact: TaskArtifa
     assert refusal.value.finding.reason is reason
 
 
-def test_fetching_is_never_what_fills_the_disk(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", [Host.fetch, Host.stage], ids=["to look at it", "to run it"])
+def test_fetching_is_never_what_fills_the_disk(
+    host: Host, monkeypatch: pytest.MonkeyPatch, way: Callable[[Host, TaskArtifact], object]
+) -> None:
     fetched(monkeypatch, AssertionError("nothing may be fetched"))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=staging.ROOM_TO_FETCH - 1))
+    left = SimpleNamespace(free=LARGEST_KUBELET - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: left)
+    monkeypatch.setattr(HostFiles, "usage", lambda _files, _path: left)
 
     with pytest.raises(Refused, match="255 MiB are free") as refusal:
-        host.fetch(URL)
+        way(host, URL)
 
     assert refusal.value.finding.reason is Reason.INSUFFICIENT_SPACE
 

@@ -14,6 +14,7 @@ from nodeupgrade import bundle
 from nodeupgrade.node import exit_codes
 from nodeupgrade.node.bundle import build, store
 from nodeupgrade.node.executor import units
+from nodeupgrade.node.own_directories import PROGRAM_BYTES, PROGRAM_FILES
 from tests.builders.as_root import AS_ROOT
 
 EVERYTHING_USED = "import asyncio, grpc, google.protobuf.message, ssl, structlog, tenacity, yaml"
@@ -122,6 +123,13 @@ def test_the_shield_starts_from_it(empty_root: Path) -> None:
     seen = run(("chroot", str(empty_root), *argv), bundle.environment(PurePath("/bundle")))
 
     assert (seen.returncode, json.loads(seen.stderr)["event"]) == (0, "no_unfinished_run"), seen.stderr
+
+
+def test_two_of_it_take_no_more_of_a_node_than_is_planned_for(empty_root: Path) -> None:
+    entries = [path.lstat() for path in (empty_root / "bundle").rglob("*")]
+
+    assert 2 * sum(512 * entry.st_blocks for entry in entries) <= PROGRAM_BYTES
+    assert 2 * len(entries) <= PROGRAM_FILES
 
 
 def test_the_same_sources_make_the_same_bundle(empty_root: Path, tmp_path: Path) -> None:

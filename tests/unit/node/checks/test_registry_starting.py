@@ -7,6 +7,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.check import ask
+from nodeupgrade.node.checks.host import PROCESS_BYTES
 from nodeupgrade.node.checks.startup import Identity, StartingHost
 from nodeupgrade.node.host.files.files import DiskUsage
 from tests.builders.sound import readiness, unit
@@ -75,10 +76,12 @@ LEFT = {
         "current": V("v1.28.0"), "target": V("v1.29.0"),
     },
     "memory that huge pages of another size have before 1.37": {
-        "host": memory(available=99 * MIB, Hugetlb=1024 * MIB), "current": V("v1.35.4"), "target": V("v1.36.3"),
+        "host": memory(available=PROCESS_BYTES + 99 * MIB, Hugetlb=1024 * MIB),
+        "current": V("v1.35.4"), "target": V("v1.36.3"),
     },
     "memory that huge pages have before 1.37": {
-        "host": memory(available=99 * MIB, pages=512), "current": V("v1.35.4"), "target": V("v1.36.3"),
+        "host": memory(available=PROCESS_BYTES + 99 * MIB, pages=512),
+        "current": V("v1.35.4"), "target": V("v1.36.3"),
     },
     "memory without a threshold": {
         "host": memory(available=0), "layout": layout(config=b"evictionHard: {nodefs.available: 5%}"),

@@ -1,12 +1,14 @@
 """Tests how the files that a unit starts with are read again."""
 
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from nodeupgrade.node.facts.kubelet_start import read_again, read_start, run_by
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.systemd.unit_start import differences
 from nodeupgrade.node.host.systemd.units import UnitCommand
+from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
 from tests.builders.sound import unit
 from tests.doubles.node import SimulatedNode
 
@@ -42,3 +44,36 @@ def test_what_other_commands_run_is_read_again_too_but_not_what_the_run_exchange
 
     now = read_again(node.files, before, planned)
     assert list(differences(planned, now)) == ["/opt/start was changed"]
+
+
+@pytest.mark.parametrize("name", ["20.conf", "deeper/20.conf", "deeper/still/20.conf"])
+@pytest.mark.parametrize("linked", [False, True], ids=["a file", "a link"])
+def test_whatever_is_read_in_a_directory_is_looked_for_when_it_is_read_again(
+    tmp_path: Path, name: str, *, linked: bool
+) -> None:
+    """Kubelets and CRI-O read their drop-ins by filepath.Walk: in directories below, too, and what links lead to."""
+    files, directory = HostFiles(tmp_path), tmp_path / "etc/k.d"
+    directory.mkdir(parents=True)
+    (tmp_path / "etc/other").write_text("maxPods: 1\n")
+    (directory / "10.conf").symlink_to("/etc/other")
+    planned = read_start(files, unit("kubelet.service"), (), ("/etc/k.d",))
+    assert list(differences(planned, read_again(files, unit("kubelet.service"), planned))) == []
+
+    (new := directory / name).parent.mkdir(parents=True, exist_ok=True)
+    if linked:
+        new.symlink_to("/etc/other")
+    else:
+        new.write_text("staticPodPath: /elsewhere\n")
+
+    now = read_again(files, unit("kubelet.service"), planned)
+    assert list(differences(planned, now)) == ["/etc/k.d/ was changed"]
+
+
+def test_what_a_run_puts_beside_a_drop_in_that_it_exchanges_is_no_change(node: SimulatedNode) -> None:
+    node.disk["/etc/k.d/10.conf"] = b""
+    planned = read_start(node.files, unit("kubelet.service"), (), ("/etc/k.d",))
+
+    for beside in (staged_path, backup_path):
+        node.disk[beside("/etc/k.d/10.conf")] = b"maxPods: 1"
+
+    assert list(differences(planned, read_again(node.files, unit("kubelet.service"), planned))) == []

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.api.locations import KERNEL_DIRECTORIES
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.atomic import fresh_beside, write_all
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, closing, reopened
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, chunks_of, closing, reopened
 from nodeupgrade.node.host.files.resolving import resolve
 
 
@@ -53,7 +53,7 @@ def open_regular(root: Path, path: PurePosixPath) -> Iterator[int]:
         yield file
 
 
-def copy_regular(root: Path, source: PurePosixPath, destination: Path, *, limit: int = LARGEST_PROGRAM) -> Digest:
+def copy_regular(root: Path, source: PurePosixPath, destination: Path, *, limit: int = LARGEST_KUBELET) -> Digest:
     """Copy a file that open_regular() opens, atomically and durably; return the SHA-256 of the copy.
 
     Raises:

@@ -18,6 +18,7 @@ from nodeupgrade.node.run.start_preconditions import (
     require_devices_as_planned,
     require_digest,
     require_files_as_planned,
+    require_starts_as_planned,
     require_stops_as_planned,
 )
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
@@ -124,6 +125,8 @@ class ArmDeadMan(StepActions):
         restart_tuning.apply_tuning(node, plan, look)
         node.services.prepare_mask(plan.swap.unit, look)
         _require_units(node)
+        file_exchange.require_as_planned(node, plan)
+        require_starts_as_planned(node, plan)
         require_stops_as_planned(node, plan)
         require_cgroups_as_planned(node, plan)
         require_devices_as_planned(node, plan)

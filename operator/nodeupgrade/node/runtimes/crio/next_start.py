@@ -87,7 +87,9 @@ def find_next_start(
     except StepFailed as error:
         complaint = str(error)
     config = _given(words, CONFIG_FLAGS, environment) or CONFIG
-    drop_ins = _given(words, DROP_IN_FLAGS, environment) or DROP_INS
+    drop_ins = PurePosixPath(_given(words, DROP_IN_FLAGS, environment) or DROP_INS)
+    inside = files.walk(drop_ins)  # as CRI-O does, which also reads what a link leads to
+    below = (place for path in inside for place in reversed(path.parents) if place.is_relative_to(drop_ins))
     return NextStart(
         program=words[0] if words else unit.program,
         starter="" if PurePosixPath(unit.program).name == PROGRAM_NAME else unit.program,
@@ -95,8 +97,8 @@ def find_next_start(
         places=found,
         complaint=complaint,
         unknown=unknown,
-        files=(config, *(str(path) for path in files.list(PurePosixPath(drop_ins))), *STORAGE),
-        directories=(drop_ins,),
+        files=(config, *map(str, inside), *STORAGE),
+        directories=tuple(dict.fromkeys(map(str, (drop_ins, *below)))),
         makes=(HOOKS,),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
-from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM
+from nodeupgrade.node.host.files.reading import LARGEST_KUBELET
 
 
 @pytest.fixture
@@ -127,9 +127,9 @@ def test_holes_count_and_none_of_them_is_written(tmp_path: Path) -> None:
     """A file of any length takes no room where it lies, and would take all of it where it is copied to."""
     (tmp_path / "copied").write_bytes(b"before")
     with (tmp_path / "sparse").open("wb") as file:
-        file.truncate(LARGEST_PROGRAM + 1)
+        file.truncate(LARGEST_KUBELET + 1)
 
-    with pytest.raises(CopyError, match=r"^cannot copy /sparse to .*copied: it is larger than 1073741824 bytes$"):
+    with pytest.raises(CopyError, match=r"^cannot copy /sparse to .*copied: it is larger than 268435456 bytes$"):
         copy_regular(tmp_path, PurePosixPath("/sparse"), tmp_path / "copied")
 
     assert (tmp_path / "copied").read_bytes() == b"before"
