@@ -72,7 +72,7 @@ def over_and_deleted(run: FaultRun) -> Iterator[None]:
     wait_until("the end of the pod", lambda: "Completed" in _said(run, name), timeout=60, interval=0.2)
     lab.kubectl("delete", "pod", "-n", NAMESPACE, name, "--wait=false")
     gone = lambda: not any(c.pod == f"{NAMESPACE}/{name}" for c in run.cluster.node.snapshot().containers)  # noqa: E731
-    wait_until("the removal of its container", gone, timeout=90, interval=0.5)
+    wait_until("the removal of its container", gone, timeout=120, interval=0.5)
     run.notes.append(f"removed while the task was {run.phase()}")
     yield
 
@@ -259,8 +259,9 @@ def rollout(run: FaultRun) -> Iterator[None]:
 
 _SHORT, _SHORT_SECONDS = "app=short", 6
 _NEVER: Object = {"restartPolicy": "Never"}
-_SETTLES: Object = {"verify": {"settle": "30s"}}
-_SETTLES_ALONE: Object = {"verify": {"settle": "30s", "shield": "Off"}}
+_SETTLES: Object = {"verify": {"settle": "80s"}}
+"""Longer than a minute, after which a kubelet that was started collects the containers of pods that are gone."""
+_SETTLES_ALONE: Object = {"verify": {"settle": "80s", "shield": "Off"}}
 _INIT: Object = {"initContainers": [pods.container("init-container", "sleep 3600")]}
 _PULL: Object = {"name": "main", "image": "nodeupgrade.test/absent:1", "imagePullPolicy": "Never"}
 _MOUNT: Object = {"volumes": [{"name": "none", "configMap": {"name": "absent"}}]}
