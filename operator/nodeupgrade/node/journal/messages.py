@@ -61,7 +61,7 @@ class Messages:
         self._write(self._directory(run) / ABORT, b"")
 
     def abort_requested(self, run: RunId) -> bool:
-        return exists(self._directory(run) / ABORT, self.disk)
+        return self._is_there(self._directory(run) / ABORT)
 
     def report_owner_changes(self, run: RunId, changes: Evidence) -> None:
         known = self.owner_changes(run)
@@ -130,21 +130,31 @@ class Messages:
         return exists(self._directory(run) / GUARD, self.disk)
 
     def rescue(self, run: RunId) -> Rescue:
-        """Return the rescue script's progress; a word that a crash truncated means that it began."""
+        """Return the rescue script's progress; a word that a crash truncated, or that is unreadable, means it began."""
         words = set()
         for path in (self._directory(run) / RESCUE, self._volatile(RESCUE, run)):
-            with suppress(FileNotFoundError):
+            try:
                 words.add(trimmed(self._read(path).decode(errors="replace")))
+            except FileNotFoundError:
+                continue
+            except OSError:
+                words.add(Rescue.BEGUN.value)
         if not words:
             return Rescue.NONE
         return Rescue.DONE if Rescue.DONE.value in words else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:
-        return exists(self._directory(run) / GO_ON, self.disk)
+        return self._is_there(self._directory(run) / GO_ON)
 
     def beat(self, run: RunId) -> None:
         with suppress(OSError):
             os.utime(self._directory(run) / JOURNAL)
+
+    def _is_there(self, path: Path) -> bool:
+        """Report whether somebody has left a word; what cannot be looked at is none, and ends no executor."""
+        with suppress(OSError):
+            return exists(path, self.disk)
+        return False
 
     def _message(self, path: Path, kind: type[M]) -> M | None:
         """Return a message that is a value; ``None`` if none can be read."""

@@ -11,9 +11,9 @@ import pytest
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.journal.messages import LARGEST_MESSAGE, PLANNED_ARRIVALS
+from nodeupgrade.node.journal.messages import ABORT, LARGEST_MESSAGE, PLANNED_ARRIVALS
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, Rescue
+from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
@@ -137,6 +137,24 @@ def test_the_rescue_may_have_written_its_progress_in_memory(
             path.write_text(word)
 
     assert runs.rescue(run) is progress
+
+
+@pytest.mark.parametrize("kind", ["loop", "directory", "FIFO"])
+def test_what_cannot_be_read_of_rescue_and_people_ends_no_executor(tmp_path: Path, kind: str) -> None:
+    """It would be ended again and again, with the kubelet stopped. The script may have begun; nobody asked for more."""
+    runs, run = RunStore(tmp_path, mount=tmp_path), RunId("run-1")
+    (tmp_path / run).mkdir()
+    for path in (tmp_path / run / name for name in (RESCUE, ABORT, GO_ON)):
+        match kind:
+            case "loop":
+                path.symlink_to(path)
+            case "directory":
+                path.mkdir()
+            case _:
+                os.mkfifo(path)
+
+    assert runs.rescue(run) is Rescue.BEGUN
+    assert runs.abort_requested(run) is runs.go_on(run) is (kind != "loop")
 
 
 def test_a_full_disk_does_not_keep_the_agent_from_reporting_the_new_kubelet(tmp_path: Path) -> None:
