@@ -42,24 +42,6 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
         raise _unsafe(planned, found)
 
 
-def require_files_as_planned(node: Node, plan: RunPlan) -> None:
-    """Require every file that a start of the kubelet reads to be as planned, while the old kubelet still runs.
-
-    Once it is stopped, a rollback would start it with a changed file. Files that this run exchanges are skipped.
-
-    Raises:
-        StepFailed: a file was changed since planning.
-    """
-    if (planned := plan.kubelet_start) is None:
-        return
-    own = {file.path for file in plan.exchanged}
-    for path, content in planned.files.items():
-        if path in own or path.endswith("/") or is_pattern(path):
-            continue
-        if (node.files.digest(PurePosixPath(path)) or "") != content:
-            raise _unknown(planned, f"{path} was changed")
-
-
 def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
     """Require the pods' cgroups to be what they were, now that systemd has read its files for the last time.
 

@@ -17,7 +17,6 @@ from nodeupgrade.node.run.start_preconditions import (
     require_cgroups_as_planned,
     require_devices_as_planned,
     require_digest,
-    require_files_as_planned,
     require_starts_as_planned,
     require_stops_as_planned,
 )
@@ -51,7 +50,6 @@ class ConfirmBinaries(StepActions):
         require_digest(node, swap.backup, {swap.before})
         require_digest(node, swap.staged, {swap.after})
         file_exchange.back_up(node, plan)
-        require_files_as_planned(node, plan)
         if (runtime := plan.runtime_start) is not None and runtime.digest is not None:
             require_digest(node, runtime.program, {runtime.digest})
 
