@@ -187,6 +187,26 @@ def test_what_ends_by_itself_under_the_old_kubelet_is_no_damage_if_no_other_has_
     assert ("default/job/work" in report.ended) is not begins
 
 
+@pytest.mark.parametrize(
+    ("sidecar", "policy"), [(False, "OnFailure"), (True, "Never")], ids=["regular container", "sidecar"]
+)
+def test_what_is_gone_and_would_have_been_started_again_is_damage(sidecar: bool, policy: str) -> None:
+    """It failed by itself, which ends no such pod: a kubelet starts it again, and nobody but its owner ends it."""
+    pod = pod_json("single", "only", sidecars=("proxy",) if sidecar else (), restart_policy=policy)
+    it = story(shield=False, more=(pod,))
+
+    def ends() -> None:
+        it.node.runtime.end(it.container("proxy" if sidecar else "only"), 1)
+        it.node.timeline.after(2.0, lambda: collect(it, "single"))
+
+    while_settling(it, ends, seconds=1.0)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK, report
+    assert f"default/single/{'proxy' if sidecar else 'only'}" in report.listed
+
+
 def test_what_is_gone_of_a_pod_that_does_not_end_by_itself_is_damage() -> None:
     """Its container ended by itself, and runs again; nobody but its owner ends such a pod, and that is not shown."""
     it = story(shield=False, more=(pod_json("single", "only"),))
