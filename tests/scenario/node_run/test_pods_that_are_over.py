@@ -1,15 +1,17 @@
 """A pod whose regular containers have ended is over: a kubelet stops its sidecars, and no shield is in its way."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
-from nodeupgrade.node.runtimes.inventory import ContainerState
-from tests.doubles.node import Behaviour, plan_for, pod_json
+from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
+from tests.doubles.node import Behaviour, plan_for, pod_json, supervisor
 from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_settling import while_settling
 from tests.scenario.node_run.test_shield import wrongly_planned
@@ -160,6 +162,30 @@ def test_the_old_kubelet_may_remove_it_too() -> None:
         it.node.timeline.after(2.0, lambda: collect(it, "job"))
 
     it.node.calls.failpoints[at(Step.STOP_KUBELET, When.UNDONE)] = lambda: it.node.timeline.after(1.0, ends)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0), report
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+def test_a_look_on_the_way_that_fails_ends_no_executor(monkeypatch: pytest.MonkeyPatch, shield: bool) -> None:
+    """No decision depends on it: the old kubelet runs again, and its shield is to be lowered."""
+    it = story(shield=shield)
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    lists, until = it.node.runtime.inventory, [inf, inf]
+
+    def fails(*, full: bool, addresses: bool = False) -> Inventory:
+        if until[0] <= it.node.timeline.monotonic < until[1]:
+            raise StepFailed("cannot list containers: the answer is too large")
+        return lists(full=full, addresses=addresses)
+
+    def begins() -> None:
+        until[:] = [it.node.timeline.monotonic + 0.1, it.node.timeline.monotonic + 3.0]
+
+    monkeypatch.setattr(it.node.runtime, "inventory", fails)
+    monkeypatch.setattr(supervisor, "ATTEMPTS", 1)
+    it.node.calls.failpoints[at(Step.STOP_KUBELET, When.UNDONE)] = begins
 
     report = it.tell()
 

@@ -5,6 +5,7 @@ over the CRI, and an event would save a quarter of a second at most.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -116,11 +117,17 @@ class Watch:
 
 
 def watch_quietly(node: Node, plan: RunPlan, seconds: float, *, one_kubelet: bool) -> None:
-    """Look now and then for so many seconds, so that what ends is seen before a kubelet removes what is left of it."""
+    """Glance now and then for so many seconds."""
     end = node.clock.awake() + seconds
     while (left := end - node.clock.awake()) > 0:
-        look(node, plan, one_kubelet=one_kubelet)
+        glance(node, plan, one_kubelet=one_kubelet)
         node.clock.sleep(min(left, LATER_LOOK_SECONDS))
+
+
+def glance(node: Node, plan: RunPlan, *, one_kubelet: bool) -> None:
+    """Look, so that what ends is seen before a kubelet removes what is left of it. No decision depends on it."""
+    with suppress(StepFailed):
+        look(node, plan, one_kubelet=one_kubelet)
 
 
 def last_look(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Look:
