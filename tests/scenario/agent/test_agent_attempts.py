@@ -96,6 +96,24 @@ async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: Wo
     assert list(world.left_behind()) == [BACKUP]
 
 
+async def test_an_executor_that_still_cleans_up_does_not_keep_the_next_attempt_from_being_made(world: World) -> None:
+    """Its journal says that the run is over before it has removed its timers and its drop-ins, by slow reloads."""
+    comes_and_goes(world)
+    works = world.tick
+
+    def cleans_up() -> None:
+        works()
+        if world.runs.read_journal(FIRST).finished is not None and world.stops == 1:
+            world.node.services.active.add(units.EXECUTOR)
+
+    world.tick = cleans_up  # type: ignore[method-assign]
+
+    status = await world.serve()
+
+    assert (status.phase, world.stops) == (TaskPhase.SUCCEEDED, 2), status.message
+    assert upgraded(world)
+
+
 async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> None:
     """An executor that is started later for any reason must not find it."""
     world.settings = replace(world.settings, run_id=RunId("0123abcd-0"))

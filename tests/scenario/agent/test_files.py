@@ -188,12 +188,13 @@ async def test_the_old_kubelet_must_accept_the_old_file_for_there_to_be_a_way_ba
 DROP_INS = "/etc/kubernetes/kubelet.conf.d"
 
 
+@pytest.mark.parametrize("directory", [DROP_INS, f"{DROP_INS}/", "/etc//kubernetes/kubelet.conf.d"])
 @pytest.mark.parametrize("there", [True, False], ids=["another", "a first"])
 async def test_a_drop_in_of_the_kubelets_configuration_may_be_among_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool, directory: str
 ) -> None:
     """The copy of the old one lies beside it, where no kubelet reads it."""
-    world = make_world(tmp_path, monkeypatch, arguments=(f"--config={CONFIG}", f"--config-dir={DROP_INS}"))
+    world = make_world(tmp_path, monkeypatch, arguments=(f"--config={CONFIG}", f"--config-dir={directory}"))
     world.node.disk.update({CONFIG: BEFORE, f"{DROP_INS}/00-site.conf": b"eventBurst: 60\n"})
     drop_in = f"{DROP_INS}/10-site.conf"
     if there:

@@ -1,15 +1,17 @@
 """A pod whose regular containers have ended is over: a kubelet stops its sidecars, and no shield is in its way."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
-from nodeupgrade.node.runtimes.inventory import ContainerState
-from tests.doubles.node import Behaviour, plan_for, pod_json
+from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
+from tests.doubles.node import Behaviour, plan_for, pod_json, supervisor
 from tests.scenario.node_run.test_node_run import Story, story
 from tests.scenario.node_run.test_settling import while_settling
 from tests.scenario.node_run.test_shield import wrongly_planned
@@ -166,6 +168,30 @@ def test_the_old_kubelet_may_remove_it_too() -> None:
     assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0), report
 
 
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+def test_a_look_on_the_way_that_fails_ends_no_executor(monkeypatch: pytest.MonkeyPatch, shield: bool) -> None:
+    """No decision depends on it: the old kubelet runs again, and its shield is to be lowered."""
+    it = story(shield=shield)
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    lists, until = it.node.runtime.inventory, [inf, inf]
+
+    def fails(*, full: bool, addresses: bool = False) -> Inventory:
+        if until[0] <= it.node.timeline.monotonic < until[1]:
+            raise StepFailed("cannot list containers: the answer is too large")
+        return lists(full=full, addresses=addresses)
+
+    def begins() -> None:
+        until[:] = [it.node.timeline.monotonic + 0.1, it.node.timeline.monotonic + 3.0]
+
+    monkeypatch.setattr(it.node.runtime, "inventory", fails)
+    monkeypatch.setattr(supervisor, "ATTEMPTS", 1)
+    it.node.calls.failpoints[at(Step.STOP_KUBELET, When.UNDONE)] = begins
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0), report
+
+
 @pytest.mark.parametrize("begins", [False, True], ids=["turned back at once", "after the new kubelet"])
 def test_what_ends_by_itself_under_the_old_kubelet_is_no_damage_if_no_other_has_run(begins: bool) -> None:
     """A runtime's log covers all that one kubelet has requested, and not what another one has before a restart."""
@@ -185,6 +211,26 @@ def test_what_ends_by_itself_under_the_old_kubelet_is_no_damage_if_no_other_has_
     assert report.outcome is Outcome.ROLLED_BACK
     assert ("default/job/work" in report.listed) is begins
     assert ("default/job/work" in report.ended) is not begins
+
+
+@pytest.mark.parametrize(
+    ("sidecar", "policy"), [(False, "OnFailure"), (True, "Never")], ids=["regular container", "sidecar"]
+)
+def test_what_is_gone_and_would_have_been_started_again_is_damage(sidecar: bool, policy: str) -> None:
+    """It failed by itself, which ends no such pod: a kubelet starts it again, and nobody but its owner ends it."""
+    pod = pod_json("single", "only", sidecars=("proxy",) if sidecar else (), restart_policy=policy)
+    it = story(shield=False, more=(pod,))
+
+    def ends() -> None:
+        it.node.runtime.end(it.container("proxy" if sidecar else "only"), 1)
+        it.node.timeline.after(2.0, lambda: collect(it, "single"))
+
+    while_settling(it, ends, seconds=1.0)
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK, report
+    assert f"default/single/{'proxy' if sidecar else 'only'}" in report.listed
 
 
 def test_what_is_gone_of_a_pod_that_does_not_end_by_itself_is_damage() -> None:

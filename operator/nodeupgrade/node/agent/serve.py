@@ -207,11 +207,11 @@ class Agent:
         if journal.finished is None:
             return stranded_status(self._settings.run_id, plan, journal, self._runs.trouble(plan.run_id) or "", earlier)
         other_version = plan.to_version != task.spec.to_version
+        await self._executor.clean_up(plan)  # also before another attempt, which begins beside no executor
         if not last and not other_version and is_worth_another(journal):
             log.info("containers_changed_while_planning")
             self._previous = ended
             return None
-        await self._executor.clean_up(plan)
         self._runs.retire()
         if other_version:
             return earlier_run_status(self._settings.run_id, plan, ended.journals)

@@ -13,7 +13,8 @@ from nodeupgrade.node.own_directories import PROGRAM_BYTES, PROGRAM_FILES, progr
 class DiskSpace:
     """The filesystems of a node, less what a run has still to store on them.
 
-    Filesystems of the same size count as one, which finds too little space rather than too much.
+    Filesystems of the same size count as one, which finds too little space rather than too much. The number of inodes
+    says nothing: XFS changes it with each write once little space is left.
     """
 
     files: FilesView
@@ -36,13 +37,9 @@ class DiskSpace:
             StepFailed: it cannot be looked at.
         """
         now = self.files.usage(path)
-        here = [(size, inodes) for disk, size, inodes in self._taken if _shape(disk) == _shape(now)]
+        here = [(size, inodes) for disk, size, inodes in self._taken if disk.size == now.size]
         return replace(
             now,
             free=max(0, now.free - sum(size for size, _ in here)),
             free_inodes=max(0, now.free_inodes - sum(inodes for _, inodes in here)),
         )
-
-
-def _shape(disk: DiskUsage) -> tuple[int, int]:
-    return disk.size, disk.inodes

@@ -11,6 +11,7 @@ from nodeupgrade.node.facts.files_after import FilesAfter
 from nodeupgrade.node.facts.kubelet_start import config_files
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
+from nodeupgrade.node.host.systemd.environment_files import matching_files
 from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of
 from nodeupgrade.node.plan.exchanged_files import is_drop_in as is_drop_in_of_unit
@@ -84,7 +85,8 @@ def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
         StepFailed: a path cannot be looked at.
     """
     then = with_files(files, words, new)
-    environment = {path: then.changed[path] for path in start.environment_files if path in then.changed}
+    named = [path for path, _ in start.unit.environment_files]  # a pattern also stands for a file that is not there yet
+    environment = {path: then.changed[path] for each in named for path in matching_files(each, then.changed)}
     if not environment:
         return then
     before = command(start)

@@ -5,6 +5,7 @@ over the CRI, and an event would save a quarter of a second at most.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -22,6 +23,7 @@ from nodeupgrade.node.run.shield_use import require_none_refused
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.verification.ended_containers import Departures, Evidence, divide, may_be_harmless
+from nodeupgrade.node.verification.ended_pods import is_final, is_over
 from nodeupgrade.node.verification.verification import Difference, completed, consistent, unplanned
 
 LOOK_SECONDS = 0.25
@@ -115,11 +117,17 @@ class Watch:
 
 
 def watch_quietly(node: Node, plan: RunPlan, seconds: float, *, one_kubelet: bool) -> None:
-    """Look now and then for so many seconds, so that what ends is seen before a kubelet removes what is left of it."""
+    """Glance now and then for so many seconds."""
     end = node.clock.awake() + seconds
     while (left := end - node.clock.awake()) > 0:
-        look(node, plan, one_kubelet=one_kubelet)
+        glance(node, plan, one_kubelet=one_kubelet)
         node.clock.sleep(min(left, LATER_LOOK_SECONDS))
+
+
+def glance(node: Node, plan: RunPlan, *, one_kubelet: bool) -> None:
+    """Look, so that what ends is seen before a kubelet removes what is left of it. No decision depends on it."""
+    with suppress(StepFailed):
+        look(node, plan, one_kubelet=one_kubelet)
 
 
 def last_look(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Look:
@@ -153,14 +161,18 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     seen = Departures(damage=())
     if found := consistent(found, unplanned(plan, second)):
         seen = divide(plan, second, found, _evidence(node, plan, one_kubelet=one_kubelet))
-    node.over.update(completed(plan, second), _over_for_good(plan, seen.ended))
+    node.over.update(completed(plan, second), _over_for_good(plan, second, seen.ended))
     return Look(seen=seen, inventory=second)
 
 
-def _over_for_good(plan: RunPlan, ended: Iterable[Difference]) -> Iterator[ContainerId]:
-    """Yield what has ended with a pod that ends by itself: nothing of it is started again."""
-    pods = {each.pod for each in plan.completing}
-    return (each.container for each in ended if each.container is not None and each.pod.uid in pods)
+def _over_for_good(plan: RunPlan, now: Inventory, ended: Iterable[Difference]) -> Iterator[ContainerId]:
+    """Yield what has ended and is not started again: with its pod, or because its pod starts nothing again."""
+    pods = {each.pod: each for each in plan.completing}
+    for each in ended:
+        container = None if each.container is None else now.container(each.container)
+        pod = pods.get(each.pod.uid)
+        if container is not None and pod is not None and (is_final(container, pod) or is_over(pod, now.containers)):
+            yield container.id
 
 
 def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:

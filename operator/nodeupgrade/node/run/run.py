@@ -31,7 +31,7 @@ from nodeupgrade.node.run import (
     shield_use,
     shown_containers,
 )
-from nodeupgrade.node.run.container_watch import look
+from nodeupgrade.node.run.container_watch import glance
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.state_machine import (
     Do,
@@ -99,7 +99,7 @@ class NodeRun:
         elif needs_quiet(decision):
             plan, one_kubelet = self._plan(journal), has_one_kubelet(journal)
             obstacle = shield_use.find_obstacle(
-                self.node, plan, meanwhile=lambda: look(self.node, plan, one_kubelet=one_kubelet)
+                self.node, plan, meanwhile=lambda: glance(self.node, plan, one_kubelet=one_kubelet)
             )
             decision = decide(journal, replace(seen, obstacle=obstacle), self.plan.limits)
         match decision:

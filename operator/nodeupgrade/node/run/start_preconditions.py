@@ -125,8 +125,8 @@ def _before_exchange(planned: UnitStart, plan: RunPlan) -> UnitStart:
     def read(path: str, content: str) -> str:
         if not path.endswith("/") and not is_pattern(path):
             return before.get(path, content)
-        names = (name for name in content.split(" ") if not {name, f"{path}{name}"} & absent)
-        return " ".join(names)
+        # Names in a directory are relative to it, those of a pattern are not; a directory may be written in many ways.
+        return " ".join(name for name in content.split(" ") if str(PurePosixPath(path) / name) not in absent)
 
     return replace(planned, files={path: read(path, content) for path, content in planned.files.items()})
 

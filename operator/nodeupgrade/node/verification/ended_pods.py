@@ -28,10 +28,11 @@ def completing(pod: Pod) -> CompletingPod | None:
 def is_over(pod: CompletingPod, listed: Iterable[ContainerInstance]) -> bool:
     """Report whether a pod is over, by what the runtime lists of it and of others."""
     newest = {each.name: each for each in sorted(listed, key=lambda c: c.created_at) if each.pod.uid == pod.pod}
-    return all(name in newest and _has_ended(newest[name], pod) for name in pod.regular)
+    return all(name in newest and is_final(newest[name], pod) for name in pod.regular)
 
 
-def _has_ended(container: ContainerInstance, pod: CompletingPod) -> bool:
-    if container.state is not ContainerState.EXITED or container.exit_code is None:
+def is_final(container: ContainerInstance, pod: CompletingPod) -> bool:
+    """Report whether a regular container of a pod has ended, and is not started again."""
+    if container.name not in pod.regular or container.state is not ContainerState.EXITED or container.exit_code is None:
         return False
     return container.exit_code == 0 or container.name not in pod.retried

@@ -1,5 +1,6 @@
 """A run takes space itself: copies of its own programs, and of both kubelets. None of that may be what fills a disk."""
 
+from itertools import count
 from pathlib import PurePosixPath
 
 import pytest
@@ -64,3 +65,20 @@ def test_the_programs_of_a_run_fill_no_small_filesystem(monkeypatch: pytest.Monk
 
     assert found.reason is Reason.INSUFFICIENT_SPACE
     assert not ask((there_is_space,), gathered_with(monkeypatch, SIZE, state=400 * MIB))
+
+
+def test_a_filesystem_that_makes_inodes_as_needed_is_one_although_their_number_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """XFS with less than a quarter free: as many as fit in there, so that each write of anybody changes the number."""
+    seen, looks = node(), count(500_000)
+
+    def usage(_path: PurePosixPath) -> DiskUsage:
+        inodes = next(looks)
+        return DiskUsage(size=SIZE, free=LEAST + 100 * MIB, inodes=inodes, free_inodes=inodes - 100_000)
+
+    monkeypatch.setattr(seen.files, "usage", usage)
+
+    (found,) = ask((disks_have_room,), gathered(seen).readiness)
+
+    assert found.reason is Reason.EVICTION_THRESHOLD_MET

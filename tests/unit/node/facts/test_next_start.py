@@ -1,5 +1,6 @@
 """Tests the next start of a kubelet whose environment file is exchanged together with it."""
 
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -53,6 +54,20 @@ def test_the_command_line_and_the_variables_are_those_of_the_new_file(node: Simu
         "PATH": "/bin", "HOME": "/root", "TOKEN": "new", "KUBELET_KUBEADM_ARGS": "--v=4",
     }  # fmt: skip
     assert tuple(then.changed) == (FLAGS,)
+
+
+def test_a_new_file_that_a_pattern_stands_for_counts_like_one_that_is_there(node: SimulatedNode) -> None:
+    start = started()
+    unit_now = replace(start.unit, environment_files=((FLAGS, True), ("/etc/kubelet.env.d/*.env", False)))
+    files = (
+        new(b"KUBELET_KUBEADM_ARGS=--v=9\n", "/etc/kubelet.env.d/90.env"),
+        new(b"V=1\n", "/etc/kubelet.env.d/README"),
+    )
+
+    then = next_start(node.files, WORDS, files, replace(start, unit=unit_now))
+
+    assert then.words == ("--config=/c.yaml", "--v=9")
+    assert then.environment({}).keys() == {"TOKEN", "GONE", "KUBELET_KUBEADM_ARGS"}
 
 
 def test_other_files_change_neither(node: SimulatedNode) -> None:
