@@ -20,6 +20,7 @@ from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 CALL_WAITS = "a call waits at the shield, and it is unknown whether it will be refused"
 LOOK_SECONDS = 0.25
+MEANWHILE_SECONDS = 1.0
 WAITS_SECONDS = 15.0
 """How long to wait for the outcome of calls that wait, which is known after EXCUSE_SECONDS."""
 QUIET_SECONDS = 30.0
@@ -78,7 +79,7 @@ def _is_gone(node: Node) -> bool:
 def find_obstacle(node: Node, plan: RunPlan, meanwhile: Callable[[], object]) -> Obstacle | None:
     """Return why the shield has to stay up for the old kubelet; ``None`` once that has been quiet for long enough.
 
-    ``meanwhile`` is called again and again until then.
+    ``meanwhile`` is called about once a second until then.
 
     Wait for a kubelet that just started and has done no harm so far; not for one that keeps restarting. A kubelet that
     evicts pods is let through: each pod is over in the API as soon as it is chosen, and while none of them can end, the
@@ -87,7 +88,8 @@ def find_obstacle(node: Node, plan: RunPlan, meanwhile: Callable[[], object]) ->
     if plan.shield is None or not (node.shield.raised() or node.shield.stands_by()):
         return None
     settle = plan.limits.rollback_settle
-    deadline = node.clock.awake() + settle
+    next_call = node.clock.awake()
+    deadline = next_call + settle
     while (started := node.services.status(plan.swap.unit).started) is not None:
         now = node.clock.awake()
         calls = _refused_kubelet(node, started)
@@ -99,7 +101,9 @@ def find_obstacle(node: Node, plan: RunPlan, meanwhile: Callable[[], object]) ->
             return None
         if now >= deadline + WAITS_SECONDS:
             return Obstacle(reason=Reason.SHIELD_REFUSED_CALL, why=CALL_WAITS)
-        meanwhile()
+        if now >= next_call:
+            meanwhile()
+            next_call = now + MEANWHILE_SECONDS
         node.clock.sleep(LOOK_SECONDS)
     return None
 
