@@ -32,6 +32,8 @@ log = structlog.get_logger()
 CLEAN_UP_TRIES = 5
 CLEAN_UP_PAUSE = 2.0
 """Seconds between two tries."""
+RECORDS_TRIES = 15
+"""How often to look whether a journal tells what a running executor does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,11 @@ class ExecutorService:
             log.warning("executor_start_failed", error=str(error))
 
     async def await_records(self) -> None:
-        """Give a running executor of which no journal tells some seconds: it has just begun, or is about to end.
+        """Give a running executor of which no journal tells half a minute: it has just begun, or is about to end.
 
         Or somebody has removed what it has written, which it makes again.
         """
-        for _ in range(CLEAN_UP_TRIES):
+        for _ in range(RECORDS_TRIES):
             if await asyncio.to_thread(self.is_needed) or not await asyncio.to_thread(self.runs):
                 return
             log.info("executor_records_awaited")
