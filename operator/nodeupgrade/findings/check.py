@@ -78,10 +78,9 @@ def check(
             return replace(found, severity=found.severity or severity, remedy=own)
 
         def find(facts: F) -> Iterable[Finding]:
-            found = function(facts)
-            if isinstance(found, str | Finding | tuple):
-                return (finding(found),)
-            return map(finding, found or ())
+            if (found := function(facts)) is None:
+                return ()
+            return (finding(found),) if isinstance(found, str | Finding | tuple) else map(finding, found)
 
         return Check(
             name=function.__name__,
