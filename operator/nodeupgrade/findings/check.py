@@ -6,7 +6,7 @@ docs/generated/preflight.md pick it up. A check decides from facts that others h
 changes nothing.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Generic, TypeAlias, TypeVar, get_args, get_type_hints
@@ -41,9 +41,10 @@ class Check(Generic[F]):
     acceptable: bool  # whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md)
     find: Callable[[F], Iterable[Finding]]  # the function; it yields nothing for a node that passes
 
-    def __call__(self, facts: F) -> Iterator[Finding]:
+    def __call__(self, facts: F) -> Sequence[Finding]:
         """Return the findings for these facts, with the name of this check."""
-        return (replace(finding, check=self.name) for finding in self.find(facts))
+        found = self.find(facts)
+        return [replace(finding, check=self.name) for finding in found] if found else ()
 
     def of(self, read: Callable[[G], F | None]) -> "Check[G]":
         """Return this check of larger facts, from which ``read`` takes its own; ``None`` if it does not apply."""
