@@ -11,7 +11,7 @@ from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.capi.requests import Change
 from nodeupgrade.cluster.nodes import NodeView
-from nodeupgrade.findings.check import Check, ask
+from nodeupgrade.findings.check import Check
 from nodeupgrade.fleet.decide import request_checks as request
 from nodeupgrade.fleet.decide import state_checks as state
 from nodeupgrade.fleet.decide.candidate import Candidate
@@ -61,7 +61,7 @@ def objection_of(nodes: Iterable[NodeView], spec: UpgradeSpec, server: KubeletVe
         return f"{target} is newer than the API server {server}"
     candidates = (_candidate(node, spec, server, now) for node in nodes if node.kubelet_version != spec.version)
     # One by one: the later checks rely on what the earlier ones have found.
-    found = (finding for each in candidates for check in LASTING for finding in ask((check,), each))
+    found = (finding for each in candidates for check in LASTING for finding in check(each))
     return next((finding.message for finding in found if finding.forbids), None)
 
 

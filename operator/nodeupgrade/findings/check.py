@@ -39,17 +39,38 @@ class Check(Generic[F]):
     covers: tuple[Hazard, ...]  # the hazards that it looks for
     warns: bool  # whether its findings only warn
     acceptable: bool  # whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md)
-    find: Callable[[F], Iterable[Finding]]  # the function; it yields nothing for a node that passes
+    remedy: str | None  # the remedy of its findings, if it is not that of their reason
+    find: Callable[[F], Iterable[Found] | Found | None]  # the function; None or nothing for a node that passes
 
-    def __call__(self, facts: F) -> Sequence[Finding]:
-        """Return the findings for these facts, with the name of this check."""
-        found = self.find(facts)
-        return [replace(finding, check=self.name) for finding in found] if found else ()
+    def __call__(self, facts: F, accepted: Collection[str] = ()) -> Sequence[Finding]:
+        """Return the findings for these facts, with the name of this check.
+
+        Most checks find nothing on most nodes of large fleets, so that costs a call of the function and no more.
+
+        Args:
+            facts: what it judges.
+            accepted: names of checks whose findings are to be warnings, where a check permits that.
+        """
+        if (found := self.find(facts)) is None:
+            return ()
+        each = (found,) if isinstance(found, str | Finding | tuple) else found
+        return tuple(self._finding(one, accepted) for one in each)
+
+    def _finding(self, found: Found, accepted: Collection[str]) -> Finding:
+        if not isinstance(found, Finding):
+            subject, detail = ("", found) if isinstance(found, str) else found
+            found = Finding(reason=self.reasons[0], subject=str(subject), detail=detail)
+        remedy = found.remedy if found.remedy is not None else self.remedy
+        severity = found.severity or (Severity.WARN if self.warns else None)
+        found = replace(found, check=self.name, severity=severity, remedy=remedy)
+        if found.forbids and self.acceptable and self.name in accepted:
+            return replace(found, severity=Severity.WARN, accepted=True)
+        return found
 
     def of(self, read: Callable[[G], F | None]) -> "Check[G]":
         """Return this check of larger facts, from which ``read`` takes its own; ``None`` if it does not apply."""
         anything: Check[Any] = self
-        return replace(anything, find=lambda facts: () if (own := read(facts)) is None else self.find(own))
+        return replace(anything, find=lambda facts: None if (own := read(facts)) is None else self.find(own))
 
 
 def check(
@@ -68,21 +89,8 @@ def check(
         remedy: the remedy of its findings, if it is not that of their reason.
     """
     reasons = tuple(each for each in about if isinstance(each, Reason))
-    severity = Severity.WARN if warns else None
 
     def declare(function: Callable[[F], Iterable[Found] | Found | None]) -> Check[F]:
-        def finding(found: Found) -> Finding:
-            if not isinstance(found, Finding):
-                subject, detail = ("", found) if isinstance(found, str) else found
-                found = Finding(reason=reasons[0], subject=str(subject), detail=detail)
-            own = found.remedy if found.remedy is not None else remedy
-            return replace(found, severity=found.severity or severity, remedy=own)
-
-        def find(facts: F) -> Iterable[Finding]:
-            if (found := function(facts)) is None:
-                return ()
-            return (finding(found),) if isinstance(found, str | Finding | tuple) else map(finding, found)
-
         return Check(
             name=function.__name__,
             room=function.__module__,
@@ -93,7 +101,8 @@ def check(
             covers=tuple(each for each in about if isinstance(each, Hazard)),
             warns=warns or all(reason.severity is Severity.WARN for reason in reasons),
             acceptable=acceptable,
-            find=find,
+            remedy=remedy,
+            find=function,
         )
 
     return declare
@@ -112,15 +121,5 @@ def checks_of(*modules: ModuleType, warns: bool) -> tuple[Check[Any], ...]:
 
 
 def ask(checks: Iterable[Check[F]], facts: F, accepted: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Run every check in order and return all findings.
-
-    Args:
-        accepted: names of checks whose findings are to be warnings, where a check permits that.
-    """
-    return tuple(
-        replace(finding, severity=Severity.WARN, accepted=True)
-        if finding.forbids and each.acceptable and each.name in accepted
-        else finding
-        for each in checks
-        for finding in each(facts)
-    )
+    """Run every check in order and return all findings; for ``accepted``, see ``Check``."""
+    return tuple(finding for each in checks for finding in each(facts, accepted))

@@ -3,7 +3,7 @@
 The checks of a node run before anything is written or cordoned, and once more before the node's task is started.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -93,15 +93,15 @@ def judge(candidate: Candidate) -> Finding | None:
     return next((finding for finding in findings(candidate) if finding.forbids), None)
 
 
-def findings(candidate: Candidate) -> Iterator[Finding]:
-    """Yield the findings of checks whose facts are known, up to the first check that forbids the upgrade."""
-    accepted = candidate.spec.preflight.accept
+def findings(candidate: Candidate) -> list[Finding]:
+    """Return the findings of checks whose facts are known, up to the first check that forbids the upgrade."""
+    all_found, accepted = list[Finding](), candidate.spec.preflight.accept
     for check in BEFORE_PODS if candidate.pods is None else (*BEFORE_PODS, *WITH_PODS):
-        if not (found := ask((check,), candidate, accepted)):
-            continue
-        yield from found
-        if any(finding.forbids for finding in found):
-            return
+        if found := check(candidate, accepted):
+            all_found.extend(found)
+            if any(finding.forbids for finding in found):
+                break
+    return all_found
 
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
