@@ -39,6 +39,7 @@ class Check(Generic[F]):
     covers: tuple[Hazard, ...]  # the hazards that it looks for
     warns: bool  # whether its findings only warn
     acceptable: bool  # whether a NodeUpgrade may go on in spite of its findings (docs/decisions/checks.md)
+    severity: Severity | None  # the severity of its findings, if it is not that of their reason
     remedy: str | None  # the remedy of its findings, if it is not that of their reason
     find: Callable[[F], Iterable[Found] | Found | None]  # the function; None or nothing for a node that passes
 
@@ -61,8 +62,7 @@ class Check(Generic[F]):
             subject, detail = ("", found) if isinstance(found, str) else found
             found = Finding(reason=self.reasons[0], subject=str(subject), detail=detail)
         remedy = found.remedy if found.remedy is not None else self.remedy
-        severity = found.severity or (Severity.WARN if self.warns else None)
-        found = replace(found, check=self.name, severity=severity, remedy=remedy)
+        found = replace(found, check=self.name, severity=found.severity or self.severity, remedy=remedy)
         if found.forbids and self.acceptable and self.name in accepted:
             return replace(found, severity=Severity.WARN, accepted=True)
         return found
@@ -101,6 +101,7 @@ def check(
             covers=tuple(each for each in about if isinstance(each, Hazard)),
             warns=warns or all(reason.severity is Severity.WARN for reason in reasons),
             acceptable=acceptable,
+            severity=Severity.WARN if warns else None,
             remedy=remedy,
             find=function,
         )
