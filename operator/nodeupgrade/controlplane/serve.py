@@ -1,6 +1,7 @@
 """Runs the operator: kopf in one event loop, with our tasks started and stopped by its handlers."""
 
 import asyncio
+import gc
 
 import kopf
 import structlog
@@ -8,6 +9,13 @@ import structlog
 from nodeupgrade.controlplane import handlers
 from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.wiring import OperatorSettings
+
+NEW_OBJECTS = 50_000
+"""How many more objects there are before cycles among them are looked for.
+
+Reading or planning a large fleet makes tens of thousands, hardly any of them in a cycle. CPython's default, some
+hundreds, took a third of the processor while 5,000 Nodes were read.
+"""
 
 _log = structlog.get_logger(__name__)
 
@@ -42,6 +50,7 @@ def serve(settings: OperatorSettings) -> int:
     async def until_stopped() -> bool:
         return await run(settings, asyncio.Event())
 
+    gc.set_threshold(NEW_OBJECTS)
     try:
         return 0 if asyncio.run(until_stopped()) else 1
     except Exception as error:  # noqa: BLE001 - the process ends, whatever it is, and its log says why

@@ -64,7 +64,7 @@ async def reconcile_for_ever(
         if done.over:
             queues.over(name)
         log_result(name, done)
-        return min(LONGEST_REST_SECONDS, REST * done.cost), requeue_after(done)
+        return rest_after(done, seconds()), requeue_after(done)
 
     async def reconcile_node(key: NodeKey, seconds: Callable[[], float]) -> tuple[float, float | None]:
         done = await nodes.reconcile(*key)
@@ -184,6 +184,11 @@ def requeue_after(done: Result) -> float | None:
     else:
         rest = IN_FLIGHT_SECONDS if done.in_flight else IDLE_SECONDS
     return rest if done.wait_over_in is None else min(rest, done.wait_over_in)
+
+
+def rest_after(done: Result, seconds: float) -> float:
+    """Return for how many seconds a rollout rests that took so many; others had what it did not compute in them."""
+    return max(0.0, min(LONGEST_REST_SECONDS, REST * done.cost) - (seconds - done.cost))
 
 
 def log_result(name: str, done: Result) -> None:

@@ -18,6 +18,7 @@ from nodeupgrade.fleet.actions import Admit, Claim, Cordon, FreeSlot, NodeAction
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers import rollout_controller
 from nodeupgrade.fleet.decide.planner import Plan, plan
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.kube_fleet import Part
@@ -315,9 +316,9 @@ async def test_pods_that_object_are_read_together_and_remembered(monkeypatch: py
     """M5: each plan read the pods of one node after the other, and each look began anew."""
     scene, planned = Scene(kube_type=Counting), list[datetime]()
 
-    def counted(fleet: FleetSnapshot, now: datetime) -> Plan:
+    def counted(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None) -> Plan:
         planned.append(now)
-        return plan(fleet, now)
+        return plan(fleet, now, seen)
 
     monkeypatch.setattr(rollout_controller, "plan", counted)
     for number in range(40):

@@ -143,7 +143,7 @@ async def test_an_error_that_nobody_has_foreseen_is_one_rollouts(
 async def test_it_is_backed_off(monkeypatch: pytest.MonkeyPatch) -> None:
     scene, failures = await stage(), Counter[str]()
 
-    def plan(fleet: FleetSnapshot, _now: object) -> Any:
+    def plan(fleet: FleetSnapshot, *_others: object) -> Any:
         failures[fleet.upgrade.name] += 1
         raise ZeroDivisionError
 

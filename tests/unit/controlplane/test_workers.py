@@ -14,9 +14,11 @@ from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.workers import (
     CONFLICT_SECONDS,
     IDLE_SECONDS,
+    LONGEST_REST_SECONDS,
     VERIFYING_SECONDS,
     log_result,
     requeue_after,
+    rest_after,
     work,
 )
 from nodeupgrade.fleet.actions import Hold, Refuse, ReleaseTask, Skip, Wait
@@ -42,6 +44,15 @@ def test_pace() -> None:
     known = replace(verifying, until=datetime(2026, 1, 1, tzinfo=UTC))
     assert requeue_after(Result(actions=(known,), in_flight=flying, wait_over_in=3.5)) == 3.5
     assert requeue_after(Result(actions=(verifying, known), in_flight=flying, wait_over_in=3.5)) == VERIFYING_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("cost", "seconds", "rest"),
+    [(0.0, 0.4, 0), (0.1, 0.1, 1.0), (0.1, 0.6, 0.5), (0.1, 5.0, 0), (60.0, 60.0, LONGEST_REST_SECONDS)],
+    ids=["costs nothing", "only computed", "waited as well", "waited for long", "costs very much"],
+)
+def test_a_rollout_rests_for_what_its_plan_costs_and_waiting_counts(cost: float, seconds: float, rest: float) -> None:
+    assert rest_after(Result(cost=cost), seconds) == pytest.approx(rest)
 
 
 def test_only_what_was_carried_out_is_logged_as_done() -> None:

@@ -63,7 +63,7 @@ class RequestingKube(TypedKube):
 
     def __init__(self, requests: Requests, page_size: int | None = None) -> None:
         self._requests, self._page_size = requests, page_size
-        self._few, self._counted_at = False, -COUNTED_SECONDS
+        self._few, self._counted_at, self._counting = False, -COUNTED_SECONDS, asyncio.Lock()
         self._asking: asyncio.Future[str] | None = None
 
     def utcnow(self) -> datetime:
@@ -122,14 +122,15 @@ class RequestingKube(TypedKube):
 
     async def _are_few(self, resource: Resource) -> bool:
         """Report whether the cluster has so few objects of a kind that it does not matter who reads all of them."""
-        if time.monotonic() >= self._counted_at + COUNTED_SECONDS:
-            try:
-                metadata = (await self._requests.request("GET", path(resource), query={"limit": "1"}))["metadata"]
-                many = metadata.get("remainingItemCount", FEW if metadata.get("continue") else 0) >= FEW
-            except RejectedError:
-                many = True
-            self._few, self._counted_at = not many, time.monotonic()
-        return self._few
+        async with self._counting:
+            if time.monotonic() >= self._counted_at + COUNTED_SECONDS:
+                try:
+                    metadata = (await self._requests.request("GET", path(resource), query={"limit": "1"}))["metadata"]
+                    many = metadata.get("remainingItemCount", FEW if metadata.get("continue") else 0) >= FEW
+                except RejectedError:
+                    many = True
+                self._few, self._counted_at = not many, time.monotonic()
+            return self._few
 
     async def _whole(
         self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None

@@ -101,6 +101,7 @@ class Informer(Generic[T]):
         self._begun = self._completed = self._failures = 0
         self._received_at = self._timing.monotonic()
         self._relist_requested, self._progress = asyncio.Event(), asyncio.Event()
+        self._awaited = 0  # the newest resourceVersion for which a list was requested since the last one began
 
     @property
     def synced(self) -> bool:
@@ -139,6 +140,7 @@ class Informer(Generic[T]):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience()):
                 return await self._until(version, self._begun + 1)
+        self._awaited = max(self._awaited, version)
         self._relist_requested.set()
         try:
             async with asyncio.timeout(self._timing.list_timeout):
@@ -173,7 +175,7 @@ class Informer(Generic[T]):
 
     async def _list(self, why: Relist) -> None:
         """List and store all objects; each page is reduced before the next is read, since whole objects are large."""
-        self._relist_requested.clear()
+        self._request_done()
         self.relists[why] += 1
         self._begun += 1
         turn, version, listed = self._begun, 0, dict[str, Reduced[T]]()
@@ -181,8 +183,14 @@ class Informer(Generic[T]):
             version = _number(page.resource_version)
             listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
             self._deliver([])
+        if version >= self._awaited:  # also for who has requested a list since
+            self._request_done()
         self._completed = turn
         self._deliver(self._cache.replace(listed, version))
+
+    def _request_done(self) -> None:
+        self._relist_requested.clear()
+        self._awaited = 0
 
     async def _follow(self) -> Relist:
         """Watch until there is a reason to relist, and return it; a single broken connection is none."""

@@ -72,14 +72,14 @@ class RolloutController:
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.flying)
         # Whatever becomes of the plan, they go on.
         self.on_slots(upgrade, upgrade.status.flying)
-        cost = 0.0
+        cost, now, seen = 0.0, kube.utcnow(), None
         while True:
             began = time.thread_time()
-            planned = plan(fleet, now := kube.utcnow())
+            planned = plan(fleet, now, seen)
             cost += time.thread_time() - began
             if not planned.unread:
                 break
-            fleet = await self.snapshots.with_pods(fleet, planned.unread)
+            fleet, seen = await self.snapshots.with_pods(fleet, planned.unread), planned.rollout
         memory.remember_pods(fleet, now)
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)

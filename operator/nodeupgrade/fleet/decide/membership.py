@@ -20,6 +20,7 @@ from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.upgrade.waves import REMAINDER, Wave
 from nodeupgrade.api.values import NodeName, Verdict
 from nodeupgrade.api.wording import sentence
+from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet import failures
 from nodeupgrade.fleet.actions import FreeSlot
 from nodeupgrade.fleet.decide.admission import judge
@@ -50,6 +51,17 @@ def view_rollout(
     if fleet.upgrade.retry_requested and rollout.is_retried:
         return _view(later.after_retry(), spec, now, nodes)
     return rollout
+
+
+def add_pods(rollout: RolloutView, pods: Mapping[NodeName, tuple[Pod, ...]]) -> RolloutView:
+    """Return the rollout once the pods of more nodes are known: only these nodes are judged again."""
+    unread = ((each, each.candidate) for each in rollout.members.values() if each.node in pods)
+    judged = {
+        member.node: after_checks(replace(member, candidate=replace(candidate, pods=pods[member.node])))
+        for member, candidate in unread
+        if member.place is Place.PENDING and candidate is not None and candidate.pods is None
+    }
+    return rollout.with_members({**rollout.members, **judged})
 
 
 def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:

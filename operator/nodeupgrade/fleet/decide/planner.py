@@ -1,7 +1,7 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 
@@ -13,7 +13,7 @@ from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.budgets import decide_start
 from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, limit_to_prepared, prepare
 from nodeupgrade.fleet.decide.ledger import ledger_of
-from nodeupgrade.fleet.decide.membership import view_rollout
+from nodeupgrade.fleet.decide.membership import add_pods, view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
@@ -29,13 +29,20 @@ class Plan:
 
     actions: tuple[NodeAction, ...] = ()  # all that can be done now, in order
     unread: tuple[NodeName, ...] = ()  # nodes that could be admitted if their pods were read; plan again with them
+    rollout: RolloutView | None = field(default=None, repr=False, compare=False)  # what it was decided from
 
 
-def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
+def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -> Plan:
     """Decide what to do next with a rollout: slots are freed first, then come claims, admissions and the status.
 
     The status write admits a node, and only then does ``flight.advance`` touch it. The write that frees a slot also
     gives it to another node of the same wave that may start.
+
+    Args:
+        fleet: The rollout and what concerns it.
+        now: UTC.
+        seen: What an earlier plan of this snapshot and this moment was decided from, when only pods have been read
+            since. Only nodes whose pods were read are then judged again, not the whole fleet.
     """
     upgrade, slots = fleet.upgrade, fleet.slots
     if upgrade.deleting and (not slots or upgrade.abandoned):
@@ -53,7 +60,7 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
         add = AddFinalizer(reason=Reason.VALID, message="deletion will wait for nodes in flight")
         return Plan(actions=(add,))
 
-    rollout = view_rollout(fleet, spec, now, freed)
+    rollout = view_rollout(fleet, spec, now, freed) if seen is None else add_pods(seen, fleet.pods)
     decision = decide_start(rollout)
     due, stale = prepare(rollout, decision), clear_stale(rollout)
     preparations, blanks = (fleet.not_held_back(each, now) for each in (due, stale))
@@ -73,7 +80,8 @@ def plan(fleet: FleetSnapshot, now: datetime) -> Plan:
     status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade.status, status, events))
-    return Plan(actions=actions, unread=_unread(fleet.pods, rollout, [member.node for member in chosen]))
+    unread = _unread(fleet.pods, rollout, [member.node for member in chosen])
+    return Plan(actions=actions, unread=unread, rollout=rollout)
 
 
 def _unread(read: Collection[NodeName], rollout: RolloutView, chosen: Sequence[NodeName]) -> tuple[NodeName, ...]:

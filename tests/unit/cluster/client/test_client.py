@@ -110,6 +110,18 @@ async def test_few_pods_are_read_without_a_detour_and_are_not_counted_every_time
     assert line.asked == [COUNT, *(2 * ([PLAIN] if few else [NOW, INDEXED]))]
 
 
+async def test_pods_are_counted_once_for_all_nodes_that_are_read_at_the_same_time() -> None:
+    line = Line(answers=asyncio.Event())
+    kube = client(line)
+    lists = [asyncio.ensure_future(kube.list_pods_on_node("a")) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    assert line.asked == [COUNT]
+    assert line.answers is not None
+    line.answers.set()
+    assert [len(pods) for pods in await asyncio.gather(*lists)] == [1, 1, 1]
+    assert line.asked == [COUNT, NOW, INDEXED, INDEXED, INDEXED]
+
+
 async def test_a_watch_begins_with_such_a_list() -> None:
     line = Line()
     events = [event async for event in client(line).watch_pods_on_node("a")]

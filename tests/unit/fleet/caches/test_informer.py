@@ -46,6 +46,7 @@ class Flaky(InMemoryKube):
     watch_errors: list[NodeUpgradeError] = field(default_factory=list)
     lists: int = 0
     watches: int = 0
+    answers: asyncio.Event | None = None  # set once lists are answered; None if they always are
     torn_events: int = 0
 
     async def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:
@@ -53,6 +54,8 @@ class Flaky(InMemoryKube):
         if self.list_errors:
             raise self.list_errors.pop(0)
         async for page in super().pages(resource, labels=labels):
+            if self.answers is not None:
+                await self.answers.wait()
             yield page
 
     async def watch(
@@ -288,6 +291,24 @@ async def test_whoever_knows_of_something_waits_for_it_or_gets_a_list() -> None:
         elsewhere = await kube.create(replace(NODES, plural="others"), {"metadata": {"name": "x"}})
         await asyncio.gather(*(informer.at_least(int(elsewhere["metadata"]["resourceVersion"])) for _ in range(5)))
     assert informer.relists == {Relist.START: 1, Relist.BEHIND: 1}, "one list for all"
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["included in it", "written meanwhile"])
+async def test_whoever_waits_while_everything_is_listed_lets_it_be_listed_again_only_if_that_is_older(
+    listed: bool,
+) -> None:
+    kube, clock = Flaky(answers=asyncio.Event()), Clock()
+    assert kube.answers is not None
+    before = await put(kube, "a", 1)
+    async with informed(kube, clock, patience=0.01) as informer:
+        await until(lambda: kube.lists == 1)
+        known = before if listed else await kube.create(replace(NODES, plural="others"), {"metadata": {"name": "x"}})
+        waiting = asyncio.ensure_future(informer.at_least(int(known["metadata"]["resourceVersion"])))
+        await asyncio.sleep(0.1)
+        kube.answers.set()
+        await waiting
+        await until(lambda: kube.watches > 0)
+    assert informer.relists == ({Relist.START: 1} if listed else {Relist.START: 1, Relist.BEHIND: 1})
 
 
 async def test_a_version_that_never_comes_is_not_waited_for() -> None:
