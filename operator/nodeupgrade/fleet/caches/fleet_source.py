@@ -34,7 +34,10 @@ class FleetObjects:
 
 
 class FleetSource(Protocol):
-    """A source of the fleet's objects."""
+    """A source of the fleet's objects.
+
+    What it asks the API server for raises UnavailableError if it cannot be read at the moment.
+    """
 
     read_upgrade: ReadUpgrade
 
@@ -43,9 +46,6 @@ class FleetSource(Protocol):
 
         The limit on nodes in flight depends on this: a slot that is free in this state was freed by a writer that saw
         the run end, so no later reader may still see that run in progress, or an earlier one.
-
-        Raises:
-            UnavailableError: The objects cannot be read at the moment.
         """
         ...
 
@@ -58,19 +58,11 @@ class FleetSource(Protocol):
         ...
 
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
-        """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later.
-
-        Raises:
-            UnavailableError: They cannot be read at the moment.
-        """
+        """Return the nodes whose tasks are open or cannot be read, as of a resourceVersion or later."""
         ...
 
     async def list_upgrades(self) -> Mapping[str, KnownUpgrade]:
-        """Return all NodeUpgrades as they are now, by name.
-
-        Raises:
-            UnavailableError: They cannot be listed at the moment.
-        """
+        """Return all NodeUpgrades as they are now, by name."""
         ...
 
 

@@ -161,11 +161,8 @@ class Informer(Generic[T]):
             try:
                 await self._list(why)
                 why = await self._follow()
-            except ExpiredError as error:
-                why = Relist.EXPIRED
-                await self._pause(error)
             except NodeUpgradeError as error:
-                why = Relist.ERROR
+                why = Relist.EXPIRED if isinstance(error, ExpiredError) else Relist.ERROR
                 await self._pause(error)
 
     async def _until(self, version: int, turn: int) -> None:
@@ -175,7 +172,8 @@ class Informer(Generic[T]):
 
     async def _list(self, why: Relist) -> None:
         """List and store all objects; each page is reduced before the next is read, since whole objects are large."""
-        self._request_done()
+        self._relist_requested.clear()
+        self._awaited = 0
         self.relists[why] += 1
         self._begun += 1
         turn, version, listed = self._begun, 0, dict[str, Reduced[T]]()
@@ -183,14 +181,10 @@ class Informer(Generic[T]):
             version = _number(page.resource_version)
             listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
             self._deliver([])
-        if version >= self._awaited:  # also for who has requested a list since
-            self._request_done()
+        if version >= self._awaited:  # whoever has requested a list since gets this one
+            self._relist_requested.clear()
         self._completed = turn
         self._deliver(self._cache.replace(listed, version))
-
-    def _request_done(self) -> None:
-        self._relist_requested.clear()
-        self._awaited = 0
 
     async def _follow(self) -> Relist:
         """Watch until there is a reason to relist, and return it; a single broken connection is none."""

@@ -1,6 +1,7 @@
 """A work queue as controllers have it: each key is queued once, processed by one worker at a time, and may wait."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -41,11 +42,9 @@ class WorkQueue(Generic[K]):
                 del self._due[first[1]]
                 self._taken.add(first[1])
                 return first[1]
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(None if first is None else first[0] - self._now()):
                     await self._changed.wait()
-            except TimeoutError:
-                continue
 
     def __len__(self) -> int:
         """Return the number of queued keys, due or not."""

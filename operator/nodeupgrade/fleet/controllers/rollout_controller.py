@@ -50,12 +50,9 @@ class RolloutController:
             NotLeadingError: Another leader has taken over.
             RejectedError, UnavailableError: The NodeUpgrade cannot be read or written at the moment.
         """
-        async with self._turn():
+        # One at a time if they share a budget: each must see the slots of the others.
+        async with contextlib.nullcontext() if self.snapshots.cluster_budget.unlimited else self._alone:
             return await self._reconcile(name)
-
-    def _turn(self) -> contextlib.AbstractAsyncContextManager[object]:
-        """Return what one rollout at a time holds if they share a budget: each must see the slots of the others."""
-        return contextlib.nullcontext() if self.snapshots.cluster_budget.unlimited else self._alone
 
     async def _reconcile(self, name: str) -> Result:
         memory, kube = self.snapshots.memory(name), self.snapshots.kube
@@ -115,8 +112,7 @@ class RolloutController:
         about = UPGRADES.as_regarding(name, body["metadata"]["uid"])
         self.recorder.record([Event(regarding=about, reason=Reason.INTERNAL_ERROR, message=told.message, warning=True)])
         status = {**status, "conditions": [*known, to_json(told)]}
-        version = body["metadata"]["resourceVersion"]
-        await kube.replace_status(UPGRADES, name, status, resource_version=version)
+        await kube.replace_status(UPGRADES, name, status, resource_version=body["metadata"]["resourceVersion"])
 
     async def _taken_over(self, memory: RolloutMemory, fleet: FleetSnapshot) -> bool:
         """Mark the rollout as this leader's before its first write to it; return whether it had to be marked.

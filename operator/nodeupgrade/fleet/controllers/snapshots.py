@@ -82,8 +82,7 @@ class Snapshots:
     def forget(self, name: str | None = None) -> None:
         """Forget what is kept of a rollout, or of all."""
         for each in [*self._memories] if name is None else [name]:
-            memory = self._memories.pop(each, None)
-            if memory is not None and memory.reading is not None:
+            if (memory := self._memories.pop(each, None)) is not None and memory.reading is not None:
                 memory.reading.cancel()
 
     async def of_rollout(self, name: str) -> FleetSnapshot:

@@ -55,11 +55,11 @@ def view_rollout(
 
 def add_pods(rollout: RolloutView, pods: Mapping[NodeName, tuple[Pod, ...]]) -> RolloutView:
     """Return the rollout once the pods of more nodes are known: only these nodes are judged again."""
-    unread = ((each, each.candidate) for each in rollout.members.values() if each.node in pods)
+    pending = ((m, m.candidate) for name in pods if (m := rollout.members.get(name)) and m.place is Place.PENDING)
     judged = {
         member.node: after_checks(replace(member, candidate=replace(candidate, pods=pods[member.node])))
-        for member, candidate in unread
-        if member.place is Place.PENDING and candidate is not None and candidate.pods is None
+        for member, candidate in pending
+        if candidate is not None and candidate.pods is None
     }
     return rollout.with_members({**rollout.members, **judged})
 

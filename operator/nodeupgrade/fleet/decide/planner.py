@@ -36,13 +36,8 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     """Decide what to do next with a rollout: slots are freed first, then come claims, admissions and the status.
 
     The status write admits a node, and only then does ``flight.advance`` touch it. The write that frees a slot also
-    gives it to another node of the same wave that may start.
-
-    Args:
-        fleet: The rollout and what concerns it.
-        now: UTC.
-        seen: What an earlier plan of this snapshot and this moment was decided from, when only pods have been read
-            since. Only nodes whose pods were read are then judged again, not the whole fleet.
+    gives it to another node of the same wave that may start. If only pods were read since an earlier plan of this
+    snapshot and moment, ``seen`` is what that was decided from: then only the nodes of these pods are judged again.
     """
     upgrade, slots = fleet.upgrade, fleet.slots
     if upgrade.deleting and (not slots or upgrade.abandoned):
