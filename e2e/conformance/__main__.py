@@ -26,7 +26,7 @@ _FRESH = "fresh"
 @click.option("--pair", type=(str, str), default=PAIR, show_default=True, help="Version of the kubelet, and of the new "
               "one, which is the version of specs, control plane and fresh node.")  # fmt: skip
 @click.option("--pods", default=20, show_default=True, help="Pods on the node from before its upgrade.")
-@click.option("--parallel", default=3, show_default=True, help="How many specs run at once.")
+@click.option("--parallel", default=8, show_default=True, help="How many specs run at once.")
 @click.option("--only", default="", help="Only specs in whose names this regular expression is found.")
 @click.option("--name", default="conformance", show_default=True, help="Name of the lab that is made for it.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Append a line of JSON per spec to this file.")

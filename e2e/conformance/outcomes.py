@@ -1,6 +1,7 @@
 """What became of specs, as ginkgo reports it, and how two nodes compare."""
 
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,12 +9,14 @@ from typing import Any
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 _SAID = 160  # characters
+_LABELS = re.compile(r"(?<=\S) \[\w+\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """What became of one spec."""
 
+    area: str  # what it is about, such as "[sig-node] Pods"
     state: str  # PASSED, FAILED or SKIPPED
     seconds: float
     said: str = ""  # the first line of why it did not pass
@@ -23,6 +26,7 @@ class Outcome:
 class Row:
     """One spec on both nodes."""
 
+    area: str
     spec: str
     upgraded: str  # its state on the node that was upgraded in place
     fresh: str  # and on the other
@@ -50,10 +54,11 @@ def read(report: Path, chosen: Collection[str] | None = None) -> dict[str, Outco
 
 def _specs(suites: list[dict[str, Any]]) -> Iterator[tuple[str, Outcome]]:
     for spec in (spec for suite in suites for spec in suite["SpecReports"] or () if spec["LeafNodeType"] == "It"):
-        name = " ".join((*(spec["ContainerHierarchyTexts"] or ()), spec["LeafNodeText"]))
+        name = " ".join((*spec["ContainerHierarchyTexts"], spec["LeafNodeText"]))
+        area = _LABELS.sub("", spec["ContainerHierarchyTexts"][0])
         state = spec["State"] if spec["State"] in {PASSED, SKIPPED} else FAILED
         said = str(spec.get("Failure", {}).get("Message", "")).strip().partition("\n")[0][:_SAID]
-        yield name, Outcome(state=state, seconds=round(spec["RunTime"] / 1e9, 1), said=said)
+        yield name, Outcome(area=area, state=state, seconds=round(spec["RunTime"] / 1e9, 1), said=said)
 
 
 def beside(upgraded: Mapping[str, Outcome], fresh: Mapping[str, Outcome]) -> list[Row]:
@@ -66,6 +71,7 @@ def beside(upgraded: Mapping[str, Outcome], fresh: Mapping[str, Outcome]) -> lis
         raise KeyError(f"not run on both nodes: {', '.join(sorted(missing))}")
     return [
         Row(
+            area=there.area,
             spec=name,
             upgraded=there.state,
             fresh=fresh[name].state,

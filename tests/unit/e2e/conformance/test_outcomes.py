@@ -7,14 +7,15 @@ import pytest
 
 from e2e.conformance.outcomes import FAILED, PASSED, SKIPPED, Outcome, beside, read
 
+AREA = "[sig-node] Pods"
 _SECOND = 1_000_000_000
 
 
 def _spec(leaf: str, state: str, message: str = "") -> dict[str, object]:
     failure = {"Failure": {"Message": message}} if message else {}
     return {
-        "ContainerHierarchyTexts": ["[sig-node] Pods"], "LeafNodeText": leaf, "LeafNodeType": "It", "State": state,
-        "RunTime": 3 * _SECOND, **failure,
+        "ContainerHierarchyTexts": ["[sig-node] Pods [NodeConformance]"], "LeafNodeText": leaf, "LeafNodeType": "It",
+        "State": state, "RunTime": 3 * _SECOND, **failure,
     }  # fmt: skip
 
 
@@ -34,21 +35,32 @@ def report(tmp_path: Path) -> Path:
 
 
 def test_whatever_is_neither_passed_nor_skipped_has_failed(report: Path) -> None:
-    names = ("[sig-node] Pods run", "[sig-node] Pods hang", "[sig-node] Pods leave out")
+    names = (
+        "[sig-node] Pods [NodeConformance] run",
+        "[sig-node] Pods [NodeConformance] hang",
+        "[sig-node] Pods [NodeConformance] leave out",
+    )
 
     assert read(report, names) == {
-        names[0]: Outcome(state=PASSED, seconds=3.0),
-        names[1]: Outcome(state=FAILED, seconds=3.0, said="late"),
-        names[2]: Outcome(state=SKIPPED, seconds=3.0, said="not here"),
+        names[0]: Outcome(area=AREA, state=PASSED, seconds=3.0),
+        names[1]: Outcome(area=AREA, state=FAILED, seconds=3.0, said="late"),
+        names[2]: Outcome(area=AREA, state=SKIPPED, seconds=3.0, said="not here"),
     }
 
 
 def test_without_a_choice_what_was_filtered_out_is_not_a_spec(report: Path) -> None:
-    assert [*read(report)] == ["[sig-node] Pods run", "[sig-node] Pods hang", "[sig-node] Pods break"]
+    assert [*read(report)] == [
+        "[sig-node] Pods [NodeConformance] run",
+        "[sig-node] Pods [NodeConformance] hang",
+        "[sig-node] Pods [NodeConformance] break",
+    ]
 
 
 def test_a_spec_is_the_same_on_both_nodes_if_its_state_is() -> None:
-    passed, failed = Outcome(state=PASSED, seconds=1.0), Outcome(state=FAILED, seconds=2.0, said="why")
+    passed, failed = (
+        Outcome(area=AREA, state=PASSED, seconds=1.0),
+        Outcome(area=AREA, state=FAILED, seconds=2.0, said="why"),
+    )
 
     rows = beside({"a": passed, "b": failed, "c": passed}, {"a": passed, "b": failed, "c": failed})
 
@@ -61,4 +73,6 @@ def test_a_spec_is_the_same_on_both_nodes_if_its_state_is() -> None:
 
 def test_a_spec_that_ran_on_one_node_only_is_not_passed_over() -> None:
     with pytest.raises(KeyError, match="b"):
-        beside({"a": Outcome(state=PASSED, seconds=1.0)}, {"b": Outcome(state=PASSED, seconds=1.0)})
+        beside(
+            {"a": Outcome(area=AREA, state=PASSED, seconds=1.0)}, {"b": Outcome(area=AREA, state=PASSED, seconds=1.0)}
+        )
