@@ -26,7 +26,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 # Where this is set, every process would compile every module anew: half of the time until the first test.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e e2e-slow soak e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
+.PHONY: help venv setup lint lint-imports test test-fast test-whole e2e e2e-slow soak e2e-faults e2e-preflight e2e-layouts e2e-kubeadm e2e-machines e2e-conformance demo tour bench images wheels checks crds history oracle proto proto-check lock clean manifests release chart measured metrics rbac sign publish version notes pictures bench-fleet model
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
@@ -87,6 +87,9 @@ e2e-kubeadm: setup ## Upgrade clusters that kubeadm made, beside what else peopl
 e2e-machines: venv ## Upgrade virtual machines, cut their power, reboot them, change their clocks, and print how each ended (hours)
 	@$(BIN)/python -m e2e.lab doctor --machines $(if $(filter 0,$(shell id -u)),--install)
 	@$(BIN)/python -m e2e.machines
+
+e2e-conformance: setup ## Run upstream's NodeConformance on a node that was upgraded in place, beside a fresh one (an hour)
+	@$(BIN)/python -m e2e.conformance
 
 demo: setup ## Show it live: a naive swap restarts everything, ours restarts nothing
 	@$(BIN)/python -m e2e.demo

@@ -241,6 +241,14 @@ def _soak(rows: Rows) -> Iterator[Sequence[str]]:
         )
 
 
+def _conformance(rows: Rows) -> Iterator[Sequence[str]]:
+    yield "area", "specs", "passed on both", "failed on both", "skipped on both", "differ"
+    for area in (*sorted({row["area"] for row in rows}), "all"):
+        of = [row for row in rows if area in {row["area"], "all"}]
+        found = Counter(row["upgraded"] if row["upgraded"] == row["fresh"] else "differ" for row in of)
+        yield area, str(len(of)), *(str(found[state]) for state in ("passed", "failed", "skipped", "differ"))
+
+
 def _seconds(rows: Rows) -> Iterator[Sequence[str]]:
     parts = list(dict.fromkeys(part for row in rows for part in row["seconds"]))
     yield "version", "to", "load", *parts, "in all"
@@ -337,6 +345,7 @@ TABLES = (
     Table(name="kubelet-down-steps", shown=_steps),
     Table(name="busy", shown=_busy),
     Table(name="soak", shown=_soak),
+    Table(name="node-conformance", shown=_conformance),
     Table(name="node-seconds", shown=_seconds),
     Table(
         name="runtime-calls",

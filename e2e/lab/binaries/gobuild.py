@@ -27,15 +27,25 @@ _STAMPED = ("k8s.io/component-base/version", "k8s.io/kubernetes/pkg/version", "k
 _PACKAGE_LINE = re.compile(r"^[\w.~-]+(/[\w.~-]+)*$")
 
 
-def build(version: Version, components: Sequence[str], destination: Path, scratch: Path, progress: Progress) -> None:
+def build(
+    version: Version,
+    components: Sequence[str],
+    destination: Path,
+    scratch: Path,
+    progress: Progress,
+    *,
+    own: Mapping[str, str] | None = None,
+) -> None:
     """Build ``components`` of one version into ``destination``.
 
     Args:
         version: exact Kubernetes version.
-        components: directory names below ``cmd/`` of Kubernetes, such as ``kubelet``.
+        components: directory names below ``cmd/`` of Kubernetes, such as ``kubelet``, or paths such as
+            ``test/images/agnhost``.
         destination: existing directory for the binaries.
         scratch: directory for Go's caches during the build (several GB); they are removed afterwards.
         progress: receives the number of compiled packages.
+        own: programs of ours that use its packages, as name → Go source.
 
     Raises:
         LabError: if Go fails; the message ends with the last lines it printed.
@@ -45,9 +55,18 @@ def build(version: Version, components: Sequence[str], destination: Path, scratc
         shutil.rmtree(stale, ignore_errors=True)
     work = Path(tempfile.mkdtemp(prefix=f"go-{version}-", dir=scratch))
     try:
-        _build_in(work, version, components, destination, progress)
+        packages = [_package(component) for component in components]
+        for name, source in (own or {}).items():
+            (work / "module" / name).mkdir(parents=True)
+            (work / "module" / name / "main.go").write_text(source)
+            packages.append(f"./{name}")
+        _build_in(work, version, packages, destination, progress)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _package(component: str) -> str:
+    return f"k8s.io/kubernetes/{component if '/' in component else f'cmd/{component}'}"
 
 
 def needs_c_compiler(version: Version) -> bool:
@@ -55,17 +74,16 @@ def needs_c_compiler(version: Version) -> bool:
     return version.release < (1, 17)
 
 
-def _build_in(work: Path, version: Version, components: Sequence[str], destination: Path, progress: Progress) -> None:
-    title = f"building {', '.join(components)} {version}"
+def _build_in(work: Path, version: Version, packages: Sequence[str], destination: Path, progress: Progress) -> None:
+    title = f"building {', '.join(package.rpartition('/')[2] for package in packages)} {version}"
     progress.say(f"{title}: fetching Go modules")
     go = _Go(work / "module", environment(work, cgo=needs_c_compiler(version)))
-    go.directory.mkdir()
+    go.directory.mkdir(exist_ok=True)
     if version.release < oldkubelets.FIRST_WITH_MODULES:
-        go.lay_out_old(version, components)
+        go.lay_out_old(version, packages)
     else:
         text = go.download(f"k8s.io/kubernetes@{version.tag}", "GoMod").read_text()
         (go.directory / "go.mod").write_text(module_file(version, text))
-    packages = [f"k8s.io/kubernetes/cmd/{component}" for component in components]
     listed = go.answer("list", "-tags", _TAGS, "-deps", *packages)
     go.build([*_build_flags(version, destination), *packages], title, len(listed.split()), progress)
 
@@ -107,10 +125,10 @@ class _Go:
         """Fetch a module, and return the path of its `Dir` or its `GoMod`."""
         return Path(json.loads(self.answer("mod", "download", "-json", module))[what])
 
-    def lay_out_old(self, version: Version, components: Sequence[str]) -> None:
+    def lay_out_old(self, version: Version, packages: Sequence[str]) -> None:
         """Lay out the module of a kubelet that has no module file."""
-        if list(components) != ["kubelet"]:
-            raise LabError(f"cannot build {', '.join(components)} {version}: of that age, only the kubelet is built")
+        if list(packages) != [_package("kubelet")]:
+            raise LabError(f"cannot build {', '.join(packages)} {version}: of that age, only the kubelet is built")
         source = self.download(f"k8s.io/kubernetes@{version.tag}", "Dir")
         oldkubelets.lay_out(version, source, self.directory, lambda module: self.download(module, "Dir"))
 

@@ -33,12 +33,14 @@ def busybox_layer(root: Path, programs: Mapping[str, bytes]) -> bytes:
     return _layer((root / "bin/busybox").read_bytes(), applets, programs)
 
 
-def write_archive(file: Path, name: str, layer: bytes, command: Sequence[str], entrypoint: Sequence[str] = ()) -> None:
+def write_archive(
+    file: Path, name: str, layer: bytes, command: Sequence[str], entrypoint: Sequence[str] = (), *, user: str = ""
+) -> None:
     """Write an image of one uncompressed ``layer`` as an OCI archive that is a Docker archive, too.
 
     The same input gives the same image digest.
     """
-    started = {"Cmd": command, **({"Entrypoint": entrypoint} if entrypoint else {})}
+    started = {"Cmd": command, **({"Entrypoint": entrypoint} if entrypoint else {}), **({"User": user} if user else {})}
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     config = _json({
         "architecture": machine, "os": "linux", "config": {**started, "Env": ["PATH=/bin"]},
