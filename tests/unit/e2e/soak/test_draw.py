@@ -26,6 +26,13 @@ def test_a_seed_repeats(seed: int) -> None:
     assert all(swap.shape == "quiet" for swap in swaps if swap.fault and swap.fault.reboots)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_runtime_that_keeps_no_digests_gets_no_kubelet_out_of_an_image(seed: int) -> None:
+    node = draw.node(seed, ["docker"])
+
+    assert {draw.swap(node, number).source for number in range(1, 60)} == {"preStaged", "url"}
+
+
 def test_pods_that_were_drawn_need_nothing_that_a_lab_lacks() -> None:
     pods = playable.drawn(_chance(), 200, "node1", sidecars=True)
     volumes = [volume for pod in pods for volume in pod["spec"]["volumes"]]
