@@ -4,6 +4,7 @@
 time without a kubelet is compared with that of the shape ``quiet``.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -20,7 +21,7 @@ from e2e.cluster import Cluster, Object
 from e2e.faults.fault import UP, Fault, upgrade_under
 from e2e.faults.kinds.pods import again_and_again, streaming
 from e2e.faults.run import FaultRun, Harm
-from e2e.lab import Lab, LabSpec
+from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import runtime_named
@@ -98,8 +99,12 @@ def scaled(run: FaultRun) -> Iterator[None]:
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "scaled", "namespace": NAMESPACE},
         "spec": {"replicas": 5, "selector": {"matchLabels": {"app": "scaled"}}, "template": template},
     })  # fmt: skip
-    scale = ("scale", "-n", NAMESPACE, "deployment/scaled")
-    with again_and_again(lambda: lab.kubectl(*scale, f"--replicas={next(sizes)}", check=False), seconds=3):
+
+    def scale() -> None:
+        with contextlib.suppress(LabError):  # of an API server that a fault has stopped, too
+            lab.api.patch("deployments", "scaled", {"spec": {"replicas": next(sizes)}}, namespace=NAMESPACE)
+
+    with again_and_again(scale, seconds=3):
         time.sleep(5)
         yield
         yield
@@ -120,7 +125,9 @@ def patched(run: FaultRun) -> Iterator[None]:
     def patch() -> None:
         image = next(images)
         for name in names:
-            lab.kubectl("set", "image", "-n", NAMESPACE, f"pod/{name}", f"main={image}", check=False)
+            with contextlib.suppress(LabError):
+                spec = {"containers": [{"name": "main", "image": image}]}
+                lab.api.patch("pods", name, {"spec": spec}, namespace=NAMESPACE)
 
     with again_and_again(patch, seconds=4):
         yield
