@@ -54,7 +54,7 @@ def crashing(run: FaultRun) -> Iterator[None]:
     yield
     yield
     pods.forget(run.cluster, *names)
-    pods.wait_removed(run.cluster, "crashing-")
+    pods.wait_ended(run.cluster, "crashing-")
 
 
 def cron_jobs(run: FaultRun) -> Iterator[None]:
@@ -67,7 +67,7 @@ def cron_jobs(run: FaultRun) -> Iterator[None]:
     yield
     yield
     run.cluster.lab.kubectl("delete", "cronjob", "-n", NAMESPACE, *names, "--wait=true", timeout=120)
-    pods.wait_removed(run.cluster, "cron-")
+    pods.wait_ended(run.cluster, "cron-")
 
 
 def _cron_job(cluster: Cluster, name: str, seconds: int) -> Object:
@@ -109,7 +109,7 @@ def scaled(run: FaultRun) -> Iterator[None]:
         yield
         yield
     lab.kubectl("delete", "deployment", "-n", NAMESPACE, "scaled", "--wait=true", timeout=120)
-    pods.wait_removed(run.cluster, "scaled-")
+    pods.wait_ended(run.cluster, "scaled-")
 
 
 def patched(run: FaultRun) -> Iterator[None]:
@@ -133,7 +133,7 @@ def patched(run: FaultRun) -> Iterator[None]:
         yield
         yield
     pods.forget(run.cluster, *names)
-    pods.wait_removed(run.cluster, "patched-")
+    pods.wait_ended(run.cluster, "patched-")
 
 
 SHAPES: dict[str, Harm] = {
