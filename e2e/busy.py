@@ -4,6 +4,7 @@
 time without a kubelet is compared with that of the shape ``quiet``.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -20,7 +21,7 @@ from e2e.cluster import Cluster, Object
 from e2e.faults.fault import UP, Fault, upgrade_under
 from e2e.faults.kinds.pods import again_and_again, streaming
 from e2e.faults.run import FaultRun, Harm
-from e2e.lab import Lab, LabSpec
+from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import runtime_named
@@ -53,7 +54,7 @@ def crashing(run: FaultRun) -> Iterator[None]:
     yield
     yield
     pods.forget(run.cluster, *names)
-    pods.wait_removed(run.cluster, "crashing-")
+    pods.wait_ended(run.cluster, "crashing-")
 
 
 def cron_jobs(run: FaultRun) -> Iterator[None]:
@@ -66,7 +67,7 @@ def cron_jobs(run: FaultRun) -> Iterator[None]:
     yield
     yield
     run.cluster.lab.kubectl("delete", "cronjob", "-n", NAMESPACE, *names, "--wait=true", timeout=120)
-    pods.wait_removed(run.cluster, "cron-")
+    pods.wait_ended(run.cluster, "cron-")
 
 
 def _cron_job(cluster: Cluster, name: str, seconds: int) -> Object:
@@ -98,13 +99,17 @@ def scaled(run: FaultRun) -> Iterator[None]:
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "scaled", "namespace": NAMESPACE},
         "spec": {"replicas": 5, "selector": {"matchLabels": {"app": "scaled"}}, "template": template},
     })  # fmt: skip
-    scale = ("scale", "-n", NAMESPACE, "deployment/scaled")
-    with again_and_again(lambda: lab.kubectl(*scale, f"--replicas={next(sizes)}", check=False), seconds=3):
+
+    def scale() -> None:
+        with contextlib.suppress(LabError):  # of an API server that a fault has stopped, too
+            lab.api.patch("deployments", "scaled", {"spec": {"replicas": next(sizes)}}, namespace=NAMESPACE)
+
+    with again_and_again(scale, seconds=3):
         time.sleep(5)
         yield
         yield
     lab.kubectl("delete", "deployment", "-n", NAMESPACE, "scaled", "--wait=true", timeout=120)
-    pods.wait_removed(run.cluster, "scaled-")
+    pods.wait_ended(run.cluster, "scaled-")
 
 
 def patched(run: FaultRun) -> Iterator[None]:
@@ -120,13 +125,15 @@ def patched(run: FaultRun) -> Iterator[None]:
     def patch() -> None:
         image = next(images)
         for name in names:
-            lab.kubectl("set", "image", "-n", NAMESPACE, f"pod/{name}", f"main={image}", check=False)
+            with contextlib.suppress(LabError):
+                spec = {"containers": [{"name": "main", "image": image}]}
+                lab.api.patch("pods", name, {"spec": spec}, namespace=NAMESPACE)
 
     with again_and_again(patch, seconds=4):
         yield
         yield
     pods.forget(run.cluster, *names)
-    pods.wait_removed(run.cluster, "patched-")
+    pods.wait_ended(run.cluster, "patched-")
 
 
 SHAPES: dict[str, Harm] = {

@@ -188,7 +188,7 @@ def _start_drawn(cluster: Cluster, drawn: DrawnNode) -> int:
     if waiting:
         pods.forget(cluster, *waiting)
         for name in waiting:
-            pods.wait_removed(cluster, name)
+            pods.wait_ended(cluster, name)
     return len(names) - len(waiting)
 
 

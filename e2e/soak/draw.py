@@ -85,11 +85,13 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
     calm = ("quiet",) if fault and fault.reboots else CALM
     settings = random.Random(f"{of.seed}/{number}/settings")  # noqa: S311
     busy = [shape for shape in BUSY if of.pair.runtime == "containerd" or shape != "images patched in place"]
+    # A NodeUpgrade names an image by its digest, and no lab has a registry that such a runtime could ask for it.
+    sources = [each for each in SOURCES if runtime_named(of.pair.runtime).keeps_digests or each != "image"]
     return DrawnSwap(
         number=number,
         shape=rng.choice(calm if fault else busy),
         fault=fault,
-        source="preStaged" if fault else rng.choice(SOURCES),
+        source="preStaged" if fault else rng.choice(sources),
         settle="4s" if fault else rng.choice(SETTLES),
         shield="Auto" if fault else rng.choice(("Auto", "Auto", "Auto", "Off")),
         guard="Auto" if fault else settings.choice(("Auto", "Off", "Off", "Off")),

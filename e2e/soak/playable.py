@@ -28,12 +28,17 @@ OF_CONTAINER = (
 OF_CONTEXT = (
     "allowPrivilegeEscalation", "capabilities", "privileged", "readOnlyRootFilesystem", "runAsGroup", "runAsUser",
 )  # fmt: skip
-OF_PROBE = ("failureThreshold", "successThreshold", "timeoutSeconds", "terminationGracePeriodSeconds")
+OF_PROBE = ("failureThreshold", "successThreshold", "terminationGracePeriodSeconds")
 QUANTITIES: tuple[tuple[str, str], ...] = (
     ("1m", "16Mi"), ("0.001", "16777216"), ("2m", "2e7"), ("1000u", "20M"), ("1m", "33554432000m"),
 )  # fmt: skip
 """Requests that fit many times into a node, written in as many ways."""
-PROBED_EVERY = 10
+PROBED_EVERY = {"livenessProbe": 10, "readinessProbe": 3}
+"""Seconds. A run lasts until the new kubelet can have probed the readiness of every pod, which takes some periods."""
+TIMEOUTS = range(5, 9)
+"""Seconds; a run waits for the longest, and a busy machine needs as many."""
+HEALTH: Object = {"host": "127.0.0.1", "port": 10248}
+"""The node's kubelet: the scripts of drawn containers serve nothing that a probe over the network could ask for."""
 
 
 def drawn(rng: random.Random, count: int, node: str, *, sidecars: bool) -> list[Object]:
@@ -95,7 +100,7 @@ def _container(rng: random.Random, found: Object, *, ports: bool, ends: bool) ->
     if "restartPolicy" in found:
         made["restartPolicy"] = found["restartPolicy"]
     if not ends:
-        made |= {kind: _probe(found[kind]) for kind in ("livenessProbe", "readinessProbe") if kind in found}
+        made |= {kind: _probe(found[kind], every) for kind, every in PROBED_EVERY.items() if kind in found}
         if "lifecycle" in found:
             made["lifecycle"] = {hook: {"exec": {"command": ["true"]}} for hook in found["lifecycle"]}
     return made
@@ -114,7 +119,15 @@ def _source(found: Object) -> Object:
     return {kind: {**value, "optional": True} if isinstance(value, dict) else value for kind, value in found.items()}
 
 
-def _probe(found: Object) -> Object:
+def _probe(found: Object, every: int) -> Object:
+    """Keep how it probes, in a way in which the container passes; old kubelets know no probe by gRPC."""
+    handler: Object
+    if "exec" in found:
+        handler = {"exec": {"command": ["true"]}}
+    elif "httpGet" in found:
+        handler = {"httpGet": {**HEALTH, "path": "/healthz/ping"}}
+    else:
+        handler = {"tcpSocket": HEALTH}
     kept = {field: found[field] for field in OF_PROBE if field in found}
-    timeout = max(5, kept.get("timeoutSeconds", 1))
-    return {**kept, "exec": {"command": ["true"]}, "periodSeconds": PROBED_EVERY, "timeoutSeconds": timeout}
+    timeout = TIMEOUTS[found.get("timeoutSeconds", 1) % len(TIMEOUTS)]
+    return {**kept, **handler, "periodSeconds": every, "timeoutSeconds": timeout}

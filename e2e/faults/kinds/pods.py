@@ -111,7 +111,7 @@ def streaming(every: float) -> Harm:
             run.notes.append(f"{marks[stopping] - marks[looked]:.3f} s from the last look to the stop")
         run.notes.append(f"attempts: {run.attempts()}")
         run.cluster.lab.kubectl("delete", "pods", "-n", NAMESPACE, "-l", _SHORT, "--wait=true", timeout=180)
-        pods.wait_removed(run.cluster, "short-")
+        pods.wait_ended(run.cluster, "short-")
 
     return harm
 
@@ -254,7 +254,7 @@ def rollout(run: FaultRun) -> Iterator[None]:
             yield
     finally:
         lab.kubectl("delete", "deployment", "-n", NAMESPACE, "rolling", "--wait=true", timeout=120)
-        pods.wait_removed(run.cluster, "rolling-")  # or the next run's oracle sees them go
+        pods.wait_ended(run.cluster, "rolling-")  # or the next run's oracle sees them go
 
 
 _SHORT, _SHORT_SECONDS = "app=short", 6

@@ -7,9 +7,10 @@ import http.client
 import json
 import socket
 import ssl
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,10 @@ BUSY = frozenset({
 """Answers of an API server that cannot answer now, as right after a CRD was created or where etcd is slow."""
 AGAIN_SECONDS = 1.0
 """What API servers say in Retry-After."""
+KEPT_SECONDS = 5.0
+"""How long a connection may have been idle: a poll asks far sooner."""
+_kept: "dict[Reader, tuple[http.client.HTTPConnection, float]]" = {}
+"""The main thread's connections, with the time of their last answer: to connect costs more than what a poll asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,16 @@ class Reader:
         where = path(resource, namespace, name)
         _expect(http.HTTPStatus.OK, where, self._answer(where, timeout, "DELETE"))
 
+    def patch(self, resource: str, name: str, body: Object, *, namespace: str, timeout: float = 60) -> None:
+        """Merge what is given into an object, strategically.
+
+        Raises:
+            LabError: there is none, the API server refuses, or does not answer within ``timeout`` seconds (times
+                ``patience``).
+        """
+        where = path(resource, namespace, name)
+        _expect(http.HTTPStatus.OK, where, self._answer(where, timeout, "PATCH", body))
+
     def ready(self, timeout: float = 10) -> bool:
         """Report whether the API server says that it is ready."""
         return self._answer("/readyz", timeout) == (http.HTTPStatus.OK, b"ok")
@@ -109,26 +124,61 @@ class Reader:
         return found
 
     def _answer(self, where: str, timeout: float, method: str = "GET", body: Object | None = None) -> tuple[int, bytes]:
-        sent, headers = None, {"Accept": "application/json"}
-        if body is not None:
-            sent, headers = json.dumps(body), {**headers, "Content-Type": "application/json"}
+        timeout *= patience()
+        question = (method, where, body, timeout)
         try:
-            with closing(self._connection(timeout * patience())) as connection:
-                connection.request(method, where, body=sent, headers=headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read()
+            if method == "GET" and (kept := self._take()) is not None:
+                # The API server may have closed it, or been restarted; nothing but a read may be asked for twice.
+                with suppress(ConnectionError, ssl.SSLError, http.client.HTTPException):
+                    return self._asked(kept, *question)
+            return self._asked(self._connection(timeout), *question)
         except (OSError, http.client.HTTPException) as error:
             raise LabError(
                 f"cannot {method} {where} at the API server: {str(error) or type(error).__name__}"
             ) from error
 
-    def _connection(self, timeout: float) -> http.client.HTTPSConnection:
+    def _take(self) -> http.client.HTTPConnection | None:
+        """Return the connection that was used a moment ago, if there is one."""
+        if threading.current_thread() is not threading.main_thread():
+            return None
+        connection, used = _kept.pop(self, (None, 0.0))
+        if connection is not None and time.monotonic() - used > KEPT_SECONDS:
+            connection.close()
+            return None
+        return connection
+
+    def _asked(
+        self, connection: http.client.HTTPConnection, method: str, where: str, body: Object | None, timeout: float
+    ) -> tuple[int, bytes]:
+        """Ask, and keep the connection for the next question."""
+        sent, headers = None, {"Accept": "application/json"}
+        if body is not None:
+            kind = "strategic-merge-patch+json" if method == "PATCH" else "json"
+            sent, headers = json.dumps(body), {**headers, "Content-Type": f"application/{kind}"}
+        kept = False
+        try:
+            connection.sock.settimeout(timeout)
+            connection.request(method, where, body=sent, headers=headers)
+            answer = connection.getresponse()
+            found = answer.status, answer.read()
+            kept = connection.sock is not None and threading.current_thread() is threading.main_thread()
+        finally:
+            if not kept:
+                connection.close()
+        if kept:
+            if self in _kept:  # it was no question that may be asked twice
+                _kept[self][0].close()
+            _kept[self] = connection, time.monotonic()
+        return found
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
         files = self.authority.directory
         trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         trust.load_verify_locations(self.authority.certificate)
         trust.load_cert_chain(files / "admin.crt", files / "admin.key")
         host, port = self.host, naming.API_PORT
         connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=trust)
+        connection.auto_open = 0  # it would connect outside the namespace
         connected = _connected(self.namespace, (host, port), timeout)
         connection.sock = trust.wrap_socket(connected, server_hostname=host)
         return connection

@@ -1,5 +1,9 @@
 """Where the lab's reader finds objects, and that it asks again where the API server cannot answer now."""
 
+import http.client
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
 
@@ -57,3 +61,92 @@ def test_nor_for_ever(served: Served) -> None:
     served.answers[:] = [(429, b"busy")]
     with pytest.raises(LabError, match="429"):
         served.get("nodes", "node1", timeout=0)
+
+
+class _Served(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    connections: ClassVar[list[object]] = []
+    asked: ClassVar[list[tuple[str, str | None, bytes]]] = []
+    hangs_up: ClassVar[bool] = False
+
+    def setup(self) -> None:
+        super().setup()
+        self.connections.append(self.client_address)
+
+    def do_GET(self) -> None:
+        content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.asked.append((self.command, self.headers["Content-Type"], content))
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+        self.close_connection = self.hangs_up  # without having said so
+
+    do_PATCH = do_GET  # noqa: N815 - named as http.server wants
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class _Plain(Reader):
+    """A reader that needs neither a namespace nor certificates."""
+
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection("127.0.0.1", int(self.host), timeout=timeout)
+        connection.connect()
+        connection.auto_open = 0
+        return connection
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[_Plain]:
+    _Served.connections, _Served.asked, _Served.hangs_up = [], [], False
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Served) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        made = _Plain(tmp_path, Authority(tmp_path), host=str(server.server_port))
+        yield made
+        for connection, _ in reader._kept.values():
+            connection.close()
+        reader._kept.clear()
+        server.shutdown()
+        thread.join()
+
+
+def test_a_poll_connects_once(plain: _Plain) -> None:
+    for _ in range(3):
+        assert plain.get("nodes", "node1") == {}
+
+    assert len(_Served.connections) == 1
+
+
+def test_it_connects_again_where_the_connection_was_closed(plain: _Plain) -> None:
+    _Served.hangs_up = True
+    for _ in range(3):
+        assert plain.get("nodes", "node1") == {}
+
+    assert len(_Served.connections) == 3
+
+
+def test_it_connects_again_after_a_pause(plain: _Plain, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain.get("nodes", "node1")
+    monkeypatch.setattr(reader, "KEPT_SECONDS", 0.0)
+    plain.get("nodes", "node1")
+
+    assert len(_Served.connections) == 2
+
+
+def test_what_changes_something_is_sent_once_on_a_connection_of_its_own(plain: _Plain) -> None:
+    plain.get("nodes", "node1")
+    plain.patch("pods", "web", {"a": 1}, namespace="workload")
+
+    assert len(_Served.connections) == 2
+    assert _Served.asked[1] == ("PATCH", "application/strategic-merge-patch+json", b'{"a": 1}')
+
+
+def test_other_threads_keep_no_connection(plain: _Plain) -> None:
+    thread = threading.Thread(target=lambda: [plain.get("nodes", "node1") for _ in range(2)])
+    thread.start()
+    thread.join()
+
+    assert len(_Served.connections) == 2
