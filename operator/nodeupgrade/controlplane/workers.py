@@ -33,7 +33,7 @@ IDLE_SECONDS = 15.0
 CONFLICT_SECONDS = 0.2
 """How soon to decide again after what a write relied on has changed."""
 
-REST, LONGEST_REST_SECONDS = 10.0, 3.0
+REST, LONGEST_REST_SECONDS = 30.0, 3.0
 """How many times as long as its plan took a rollout rests, and for how many seconds at most.
 
 A plan costs what the fleet is large, and nothing else is computed meanwhile.

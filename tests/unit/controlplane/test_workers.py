@@ -48,7 +48,7 @@ def test_pace() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "seconds", "rest"),
-    [(0.0, 0.4, 0), (0.1, 0.1, 1.0), (0.1, 0.6, 0.5), (0.1, 5.0, 0), (60.0, 60.0, LONGEST_REST_SECONDS)],
+    [(0.0, 0.4, 0), (0.02, 0.02, 0.6), (0.02, 0.42, 0.2), (0.02, 5.0, 0), (60.0, 60.0, LONGEST_REST_SECONDS)],
     ids=["costs nothing", "only computed", "waited as well", "waited for long", "costs very much"],
 )
 def test_a_rollout_rests_for_what_its_plan_costs_and_waiting_counts(cost: float, seconds: float, rest: float) -> None:
