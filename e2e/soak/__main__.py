@@ -2,7 +2,8 @@
 
 ``python -m e2e.soak --seed 7 --nodes 3 --swaps 20 --json FILE`` draws the nodes of the seeds 7, 8 and 9, and swaps the
 kubelet of each 20 times, there and back. ``--swap 13`` repeats one swap of a seed on a node as it was drawn.
-Each swap is a line of the file. A swap that is not as it must be ends the soak, and its lab stays, with the journal.
+Each swap is a line of the file. A swap that is not as it must be ends the soak, and its lab stays, with the journal,
+unless ``--discard`` is given, as in CI.
 """
 
 import json
@@ -90,6 +91,7 @@ class Naive:
 @click.option("--from", "first", help="The kubelet that the first node begins with; by default, the older of its two.")
 @click.option("--minutes", type=float, help="Begin no swap after so many minutes.")
 @click.option("--naive", is_flag=True, help="In the end swap the kubelet of each node the usual way, for comparison.")
+@click.option("--discard", is_flag=True, help="Let no lab stay, not even that of a swap that is not as it must be.")
 @click.option("--runtime", "runtimes", multiple=True, type=click.Choice([*RUNTIMES]), default=("containerd", "docker"),
               show_default=True, help="Runtimes of the nodes; repeatable.")  # fmt: skip
 @click.option("--name", default="soak", show_default=True, help="Name of the labs that are made for it, one by one.")
@@ -103,6 +105,7 @@ def main(
     first: str | None,
     minutes: float | None,
     naive: bool,
+    discard: bool,
     runtimes: tuple[str, ...],
     name: str,
     file: Path | None,
@@ -113,7 +116,7 @@ def main(
         drawn = draw.node(each, runtimes)
         numbers = range(1, swaps + 1) if only is None else (only,)
         chosen = [draw.swap(drawn, number) for number in numbers]
-        for line in _soaked(drawn, chosen, name, first or drawn.pair.old, until, naive=naive):
+        for line in _soaked(drawn, chosen, name, first or drawn.pair.old, until, naive=naive, discard=discard):
             said = {name: value for name, value in asdict(line).items() if value not in ("", (), None)}
             text = json.dumps(said, ensure_ascii=False)
             click.echo(text)
@@ -125,9 +128,16 @@ def main(
 
 
 def _soaked(
-    drawn: DrawnNode, swaps: list[DrawnSwap], name: str, first: str, until: float | None, *, naive: bool
+    drawn: DrawnNode,
+    swaps: list[DrawnSwap],
+    name: str,
+    first: str,
+    until: float | None,
+    *,
+    naive: bool,
+    discard: bool,
 ) -> Iterator[Line | Naive]:
-    """Make a node and swap its kubelet; the lab goes unless a swap is not as it must be.
+    """Make a node and swap its kubelet; the lab goes unless a swap is not as it must be, or even then.
 
     Raises:
         ClickException: a swap was not.
@@ -146,11 +156,11 @@ def _soaked(
             line = _play(cluster, drawn, swap, known, count)
             yield line
             if line.complaints:
-                stack.pop_all()
+                if not discard:
+                    stack.pop_all()
+                stays = "" if discard else f"The lab {name} stays; "
                 again = f"python -m e2e.soak --seed {line.seed} --swap {line.swap} --from {line.old}"
-                raise click.ClickException(
-                    f"{'; '.join(line.complaints)}. The lab {name} stays; `{again}` repeats this swap"
-                )
+                raise click.ClickException(f"{'; '.join(line.complaints)}. {stays}`{again}` repeats this swap")
 
         if naive and not drawn.pair.flags:  # people would have to edit the flags, too
             yield _swap_naively(cluster, drawn)
