@@ -237,10 +237,17 @@ def _plan(examination: Examination) -> RunPlan | None:
 
 
 def _exchanged(facts: NodeFacts) -> Iterator[ExchangedFile]:
-    for each in () if facts.files is None else changes_of(facts.files.found):
+    if (files := facts.files) is None:
+        return
+    for each in changes_of(files.found):
         path = each.new.path
         yield ExchangedFile(
-            path=path, staged=staged_path(path), backup=backup_path(path), before=each.before, after=each.new.digest
+            path=path,
+            staged=staged_path(path),
+            backup=backup_path(path),
+            before=each.before,
+            after=each.new.digest,
+            also=files.names.get(path, ()),
         )
 
 

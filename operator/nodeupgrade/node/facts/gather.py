@@ -25,7 +25,7 @@ from nodeupgrade.node.checks.traffic import Clients, Traffic
 from nodeupgrade.node.facts import admission, host, kubelet_files
 from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_by
-from nodeupgrade.node.facts.next_start import StartWithFiles
+from nodeupgrade.node.facts.next_start import StartWithFiles, other_names
 from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
 from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
@@ -37,6 +37,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
+from nodeupgrade.node.plan.exchanged_files import OwnPlaces
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
 from nodeupgrade.node.runtimes.description import RuntimeAtWork
@@ -122,6 +123,7 @@ def gather(
     kubelet, runtime = _kubelet_facts(node, starting, request, space, layout.endpoint), node.runtime.info()
     unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
+    kubelet_start = _kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then)
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -144,7 +146,7 @@ def gather(
         host=admission.look_at_admission(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
-        kubelet_start=_kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then),
+        kubelet_start=kubelet_start,
         runtime_start=runtime_start,
         now=node.clock.now(),
         state_free_bytes=min(space.left(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
@@ -169,7 +171,9 @@ def gather(
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
-        files=_files(node, running, kubelet.current, layout, then) if request.files else None,
+        files=None
+        if not request.files
+        else _files(node, running, then, start=kubelet_start, runtime_unit=unit, current=kubelet.current, after=layout),
         own_uids=read_record(node.files.read(RECORD), OwnUids()),
         programs=_programs(node.files, (running.unit, unit)),
     )
@@ -194,22 +198,28 @@ def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]
 def _files(
     node: ReadOnlyNode,
     running: RunningKubelet,
+    then: StartWithFiles,
+    *,
+    start: UnitStart,
+    runtime_unit: UnitStatus,
     current: KubeletVersion | None,
     after: KubeletLayout,
-    then: StartWithFiles,
 ) -> FilesFound:
     """Return what the files change, and whether the old kubelet would start with the old ones."""
-    back = None
+    back, before = None, kubelet_layout(node.files, running)
+    named = (path for unit in (running.unit, runtime_unit) for path in (unit.fragment_path, *unit.drop_ins))
     if running.program is not None and then.changed:
         as_now = StartWithFiles(files=node.files, words=running.words)
         back = dry_run(node, running.program, as_now, pid=running.unit.main_pid)
     return FilesFound(
         found=then.found,
         unit=running.unit.name,
+        own=OwnPlaces.of(before, node.files.follow, filter(None, named)),
         current=current,
-        before=kubelet_layout(node.files, running),
+        before=before,
         after=after,
         way_back=back,
+        names=other_names(node.files, start, then.changed),
     )
 
 

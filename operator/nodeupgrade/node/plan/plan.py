@@ -138,6 +138,7 @@ class ExchangedFile:
     backup: str  # where the old file is kept until the run is over
     before: Digest | None  # digest of the old file; None if there was none
     after: Digest  # digest of the new file
+    also: tuple[str, ...] = ()  # the other names under which the kubelet's start reads it, through symbolic links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,9 @@ class FilesView(Protocol):
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of a regular file without symbolic links; ``None`` if the path leads to none."""
 
+    def follow(self, path: PurePosixPath) -> PurePosixPath:
+        """Return a path without symbolic links, whatever is there, and also if nothing is."""
+
     def link(self, path: PurePosixPath) -> str | None:
         """Return what a symbolic link says; ``None`` if there is none."""
 
