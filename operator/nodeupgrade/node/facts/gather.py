@@ -281,8 +281,8 @@ def _real(files: FilesView, program: str) -> str | None:
 def _kubelet_facts(
     node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, space: DiskSpace, endpoint: str
 ) -> KubeletFacts:
-    program = running.program
-    found = request.replacement
+    program, found = running.program, request.replacement
+    staged = program is None or not (isinstance(found, Finding) or found.takes)
     current = None if program is None else parse_version(version_of(node.kubelet, program)[0])
 
     def adapted(remove: Collection[str]) -> Arguments:
@@ -300,6 +300,8 @@ def _kubelet_facts(
         arguments=adapted(request.spec.kubelet.remove_flags),
         free_bytes=space.left(STATE_DIRECTORY if program is None else program.parent).free,
     )
+    if program is not None and not staged:
+        known = replace(known, unstaged_free_bytes=node.files.usage(program.parent).free)
     if isinstance(found, Finding):
         return replace(known, missing=found)
     version, output = version_of(node.kubelet, found.program)

@@ -9,6 +9,8 @@ from nodeupgrade.api.values import Digest
 
 LARGEST_READ = 64 * 1024**2
 """Bytes. Far above every file that is read as a whole: the largest are dpkg's, and stored metadata of containers."""
+LARGEST_KUBELET = 256 * 1024**2
+"""Bytes. Above any kubelet (70 to 120 MB); no more is ever fetched, or asked for as free space beforehand."""
 LARGEST_MOUNT_TABLE = 1024**2
 """Bytes. Far above the mount table of a container, which its processes may blow up by mounts of their own: 68 MiB in a
 second, without any privilege (in a user namespace), for which the kernel takes three seconds at each reading.
