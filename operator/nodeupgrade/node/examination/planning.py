@@ -17,6 +17,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.state_files.formats import read_by
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.kubelethash.changes import NAME_AND_IMAGE_HASHED
@@ -232,6 +233,8 @@ def _plan(examination: Examination) -> RunPlan | None:
         cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         owned=_owned(examination),
+        ports=served_ports(facts.readiness.layout.settings),
+        old_ports=served_ports(layout.settings),
         examined_at=timestamp(facts.now),
     )
 

@@ -14,6 +14,7 @@ from nodeupgrade.errors import Refused, StepFailed, Transient
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments, adapt
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
+from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.node import own_directories
@@ -40,6 +41,7 @@ from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.exchanged_files import OwnPlaces
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
+from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports
 from nodeupgrade.node.runtimes.description import RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
@@ -166,6 +168,7 @@ def gather(
             unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, space, layout, runtime, node_object=node_object),
+            taken=_taken_ports(node, running, layout),
             down_budget=request.spec.verify.kubelet_down_budget,
         ),
         traffic=Traffic(
@@ -177,6 +180,12 @@ def gather(
         own_uids=read_record(node.files.read(RECORD), OwnUids()),
         programs=_programs(node.files, (running.unit, unit)),
     )
+
+
+def _taken_ports(node: ReadOnlyNode, running: RunningKubelet, layout: KubeletLayout) -> tuple[TakenPort, ...]:
+    served = served_ports(layout.settings)
+    listeners = node.kubelet.listeners([each.port for each in served])
+    return tuple(taken_ports(served, listeners, running.unit.main_pid))
 
 
 def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:

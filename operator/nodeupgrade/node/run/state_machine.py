@@ -27,7 +27,7 @@ while, no node is left without a kubelet for that.
 """
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
-_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL})
+_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL, Reason.KUBELET_PORT_TAKEN})
 """Obstacles that a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
@@ -49,7 +49,7 @@ class Observation:
     planned_boot: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
     # how far the rescue script has come with the run; it starts if the executor does not run for a while
     rescue: Rescue = Rescue.NONE
-    obstacle: Obstacle | None = None  # forbids the next undo; only determined where needs_runtime() or needs_quiet()
+    obstacle: Obstacle | None = None  # forbids the next undo; only determined where one of the needs_… says so
     go_on: bool = False  # whether a person requested to ignore an obstacle
 
 
@@ -117,6 +117,7 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
       running: as long as it cannot be stopped, the shield stays up and the run continues, unless a person ends it.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: the hashes would be lost, and every pod created a second time.
+    * While another process has a port that the old kubelet cannot do without, it is not started either.
     * While the old kubelet wants to end what ran before, the shield stays up, for as long as the plan says: the old
       state is back, so the kubelet has another reason.
     * Forward, the first step that is not done is next.
@@ -141,6 +142,11 @@ def committed(journal: Journal, rescue: Rescue) -> bool:
 def needs_runtime(decision: RunDecision) -> bool:
     """Report whether a decision is only valid if the runtime shows everything that still runs."""
     return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
+
+
+def needs_ports(decision: RunDecision) -> bool:
+    """Report whether a decision is only valid if the old kubelet gets its ports, since it starts it."""
+    return isinstance(decision, Undo) and decision.step is Step.STOP_KUBELET
 
 
 def needs_quiet(decision: RunDecision) -> bool:
