@@ -27,6 +27,8 @@ while, no node is left without a kubelet for that.
 """
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
+UNREADABLE_SECONDS, READ_AGAIN_SECONDS = 30.0, 1.0
+"""How long a run that is committed waits until it can be read whether the rescue script has begun."""
 _OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL, Reason.KUBELET_PORT_TAKEN})
 """Obstacles that a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
@@ -109,7 +111,8 @@ class RollbackCause:
 def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
     """Decide what comes next.
 
-    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script is restoring OLD.
+    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script is restoring OLD. If
+      that cannot be read, it is read again for a while; then the script counts as begun, as it does before the commit.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
@@ -122,6 +125,10 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
       state is back, so the kubelet has another reason.
     * Forward, the first step that is not done is next.
     """
+    if (last := journal.last) is not None and journal.mark(COMMIT) is Mark.DONE and seen.rescue is Rescue.UNREADABLE:
+        rest = last.monotonic + UNREADABLE_SECONDS - seen.monotonic
+        if last.boot == seen.boot and rest > 0:
+            return Wait(seconds=min(rest, READ_AGAIN_SECONDS))
     if committed(journal, seen.rescue):
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
     if (cause := rollback_cause(journal, seen, limits)) is not None:
