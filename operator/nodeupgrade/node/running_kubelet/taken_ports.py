@@ -6,6 +6,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from nodeupgrade.kubelet.served_ports import ServedPort
 
+EVERYWHERE = IPv6Address(0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
@@ -46,27 +48,28 @@ def taken_ports(served: Iterable[ServedPort], listeners: Iterable[Listener], kub
     for each in served:
         at = _parsed(each.address)
         here = [(listener, _parsed(listener.address)) for listener in listeners if listener.port == each.port]
-        if any(listener.pid == kubelet and address in {at, None} for listener, address in here):
+        if any(listener.pid == kubelet and (address == at or address.is_unspecified) for listener, address in here):
             continue
         others = (listener for listener, address in here if listener.pid != kubelet and _collide(at, address))
         if (other := next(others, None)) is not None:
             yield TakenPort(served=each, by=other)
 
 
-def _parsed(address: str) -> IPv4Address | IPv6Address | None:
-    """Return an address; ``None`` for all addresses, and for what is none."""
+def _parsed(address: str) -> IPv4Address | IPv6Address:
+    """Return an address; that of all addresses for what is none."""
     try:
         found = ip_address(address)
     except ValueError:
-        return None
+        return EVERYWHERE
     mapped = found.ipv4_mapped if isinstance(found, IPv6Address) else None
-    found = mapped or found
-    return None if found.is_unspecified else found
+    return mapped or found
 
 
-def _collide(one: IPv4Address | IPv6Address | None, other: IPv4Address | IPv6Address | None) -> bool:
-    """Report whether two sockets with these addresses cannot listen at the same port.
+def _collide(kubelets: IPv4Address | IPv6Address, other: IPv4Address | IPv6Address) -> bool:
+    """Report whether a kubelet cannot listen at a port if another process does.
 
-    One that listens on all addresses of IPv6 usually has those of IPv4 too, and a kubelet's always does.
+    Who listens on all addresses of IPv6 usually has those of IPv4 too; a kubelet that listens on all always has both.
     """
-    return one is None or other is None or one == other
+    if other.is_unspecified and not kubelets.is_unspecified:
+        return other.version >= kubelets.version
+    return kubelets.is_unspecified or kubelets == other

@@ -38,12 +38,21 @@ def test_who_has_an_address_of_it_has_the_port(mine: str, theirs: str) -> None:
     [
         ("10.0.0.5", [listener("127.0.0.1")]),
         ("10.0.0.5", [listener("::1")]),
+        ("::1", [listener(ALL4)]),
         (ALL4, [listener(ALL6, port=10251)]),
         (ALL4, [listener(ALL6, pid=KUBELET)]),
         ("10.0.0.5", [listener("10.0.0.5", pid=KUBELET), listener(ALL6)]),
         (ALL4, []),
     ],
-    ids=["another address", "another family", "another port", "itself", "beside itself", "nobody"],
+    ids=[
+        "another address",
+        "another family",
+        "all of another family",
+        "another port",
+        "itself",
+        "beside itself",
+        "nobody",
+    ],
 )
 def test_nobody_else_is_in_its_way(mine: str, listeners: list[Listener]) -> None:
     assert list(taken_ports(served(mine), listeners, KUBELET)) == []
