@@ -117,7 +117,7 @@ def configuration_is_accepted(facts: Readiness) -> Iterator[Found]:
         )
 
 
-@check(Reason.KUBELET_PORT_TAKEN)
+@check(Reason.KUBELET_PORT_TAKEN, acceptable=False)
 def ports_are_free(facts: Readiness) -> Iterator[Found]:
     """No other process listens at a port that the new kubelet serves on; the running kubelet's own are free then."""
     yield from map(str, facts.taken)
