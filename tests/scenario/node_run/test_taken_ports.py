@@ -44,7 +44,7 @@ def test_a_run_whose_port_was_taken_goes_back_once_it_is_free_again(before: str)
     assert NAMED in (held(it)[0].error or "")
 
 
-def test_without_its_health_endpoint_the_new_kubelet_is_not_started_and_the_old_one_is_enough() -> None:
+def test_who_has_the_health_endpoint_and_is_silent_is_named_and_the_old_kubelet_is_enough() -> None:
     it = taken(HEALTH_PORT)
 
     report = it.tell()
@@ -56,6 +56,13 @@ def test_without_its_health_endpoint_the_new_kubelet_is_not_started_and_the_old_
     assert it.nothing_restarted()
     assert report.reason is Reason.KUBELET_PORT_TAKEN
     assert "port 10248 (healthzPort) is taken: nc (process 4711)" in report.message
+
+
+def test_who_answers_there_in_place_of_the_kubelet_keeps_no_run_from_its_end() -> None:
+    it = taken(HEALTH_PORT)
+    it.node.kubelet.impersonated = True
+
+    assert it.tell().outcome is Outcome.UPGRADED
 
 
 def test_a_port_that_is_taken_beside_the_kubelet_turns_the_run_back_before_the_stop() -> None:

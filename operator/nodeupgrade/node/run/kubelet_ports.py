@@ -12,13 +12,17 @@ from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports
 from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 
-def require_free(node: Node, plan: RunPlan) -> None:
+def require_free(node: Node, plan: RunPlan, *, health: bool) -> None:
     """Require the ports of the new kubelet to be free, or the running kubelet's own.
 
+    Args:
+        health: whether its health endpoint's counts. Once no kubelet listens there, anybody may, and answer in its
+            place: the run goes on, unless the kubelet itself has to answer.
+
     Raises:
-        StepFailed: another process has one. Without its health endpoint, a new kubelet cannot be judged.
+        StepFailed: another process has one.
     """
-    if taken := find_taken(node, plan, plan.ports):
+    if taken := find_taken(node, plan, tuple(each for each in plan.ports if each.is_vital or health)):
         raise StepFailed(str(taken[0]), reason=Reason.KUBELET_PORT_TAKEN)
 
 

@@ -128,7 +128,7 @@ class ArmDeadMan(StepActions):
         require_stops_as_planned(node, plan)
         require_cgroups_as_planned(node, plan)
         require_devices_as_planned(node, plan)
-        kubelet_ports.require_free(node, plan)
+        kubelet_ports.require_free(node, plan, health=True)
         require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:

@@ -133,7 +133,7 @@ class StartKubelet(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
         require_shown(node, plan, node.runtime.inventory(full=False))
-        kubelet_ports.require_free(node, plan)
+        kubelet_ports.require_free(node, plan, health=False)
         running = ProgramWatch(node, plan, start_preconditions.require_new_program(node, plan))
         node.failpoint(LOOKED)
         node.services.unmask(plan.swap.unit)
