@@ -8,12 +8,16 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.node.checks.files import FilesFound
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
-from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile
+from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, OwnPlaces
 from tests.builders.sound import OLD
 
 CONFIG, DROP_IN = "/var/lib/kubelet/config.yaml", "/etc/systemd/system/kubelet.service.d/20-limits.conf"
 WORDS = ("--cgroup-driver=systemd", "--kubeconfig=/etc/kubernetes/kubelet.conf", "--cert-dir=/etc/kubernetes/own")
 LAYOUT = read_layout((*WORDS, "--pod-manifest-path=/etc/kubernetes/static"))
+
+
+LINKED_DROP_IN = PurePosixPath("/etc/kubernetes/kubelet-limits.conf")
+OWN = OwnPlaces.of(LAYOUT, lambda path: path, [str(LINKED_DROP_IN)])
 
 
 def digest_of(content: bytes) -> Digest:
@@ -31,6 +35,7 @@ def found(
     """A file that can be exchanged."""
     known: dict[str, Any] = {
         "new": NewFile(path=path, mode=0o644, digest=digest_of(new), source="a test", content=new),
+        "real": PurePosixPath(path),
         "entry": None if old is None else entry(path),
         "before": None if old is None else digest_of(old),
         "directory": True,
@@ -43,7 +48,8 @@ def found(
 
 def given(*files: FileFound, **fields: Any) -> FilesFound:
     known: dict[str, Any] = {
-        "found": files or (found(),), "unit": "kubelet.service", "current": OLD, "before": LAYOUT, "after": LAYOUT,
+        "found": files or (found(),), "unit": "kubelet.service", "own": OWN, "current": OLD,
+        "before": LAYOUT, "after": LAYOUT,
     }  # fmt: skip
     return FilesFound(**{**known, **fields})
 
@@ -55,6 +61,8 @@ def with_setting(*words: str, config: bytes = b"{}") -> KubeletLayout:
 REFUSED: dict[str, tuple[str, FilesFound]] = {
     "a symbolic link": ("symbolic link", given(found(entry=entry(CONFIG, kind=EntryKind.LINK), before=None))),
     "a link on the way": ("symbolic link", given(found(entry=entry(CONFIG, real=PurePosixPath("/data/config.yaml"))))),
+    "a link on the way to a new file": ("symbolic link", given(found(old=None, real=PurePosixPath("/data")))),
+    "a drop-in behind a link": ("a unit of systemd", given(found(str(LINKED_DROP_IN)))),
     "a directory": ("a directory", given(found(entry=entry(CONFIG, kind=EntryKind.DIRECTORY), before=None))),
     "a device": ("not a regular file", given(found(entry=entry(CONFIG, kind=EntryKind.OTHER), before=None))),
     "a hard link": ("2 names", given(found(entry=entry(CONFIG, links=2)))),

@@ -8,11 +8,13 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.check import checks_of
 from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
+from nodeupgrade.kubelet.served_ports import ServedPort
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import cgroups, changed_settings, credentials, host, startup
 from nodeupgrade.node.checks.host import PROCESS_BYTES, PROTECTED
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness, StartingHost
 from nodeupgrade.node.host.files.files import DiskUsage
+from nodeupgrade.node.running_kubelet.taken_ports import Listener, TakenPort
 from tests.builders.sound import unit
 
 ROOMS = (cgroups, startup, changed_settings, credentials, host)
@@ -84,6 +86,18 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         START,
         {"layout": layout("--cloud-provider=gce", "--feature-gates=DisableCloudProviders=false"), **OLDER},
         "--cloud-provider=gce, which is no longer built in (enhancements #2395)",
+    ),
+    "a port of somebody else": (
+        Reason.KUBELET_PORT_TAKEN,
+        {
+            "taken": (
+                TakenPort(
+                    served=ServedPort(setting="port", address="10.0.0.5", port=10250),
+                    by=Listener(address="10.0.0.5", port=10250, pid=7, who="nc, own.service"),
+                ),
+            )
+        },
+        "port 10250 (port) is taken: nc, own.service (process 7) listens on 10.0.0.5",
     ),
     "a cloud that is off": (
         START,

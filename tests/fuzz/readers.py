@@ -20,7 +20,8 @@ from nodeupgrade.kubelet import flags, kubeconfig, trial_command
 from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, parse_output
 from nodeupgrade.kubelet.layout import read_layout
-from nodeupgrade.kubelet.settings import configured, cpus_in, threshold
+from nodeupgrade.kubelet.served_ports import served_ports
+from nodeupgrade.kubelet.settings import Configured, configured, cpus_in, threshold
 from nodeupgrade.kubelet.state_files.device_checkpoint import read_devices
 from nodeupgrade.kubelet.state_files.fields import fields, read_fields
 from nodeupgrade.node.agent.guard_trials import node_trial
@@ -789,6 +790,17 @@ READERS = (
         valid=(b"healthzPort: 1\n",),
         errors=(ValueError,),
         reads=(lambda data, _: read_layout(("--healthz-port", text(data)), data),),
+    ),
+    Reader(
+        module="kubelet.served_ports",
+        only_root=True,
+        what="configuration files of kubelets",
+        valid=(b"port: 1\nreadOnlyPort: 2\naddress: 10.0.0.5\n",),
+        errors=(ValueError,),
+        reads=(
+            lambda data, _: served_ports(configured((), data)),
+            lambda data, _: served_ports(Configured(words=("--port", text(data), "--address", text(data)))),
+        ),
     ),
     Reader(
         module="kubelet.kubeconfig",

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from e2e.faults.fault import BACK, UP, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.journal.journal import Mark
 
-HEALTH_PORT = 10248
+HEALTH_PORT, SERVING_PORT = 10248, 10250
 NOBODY = 65534
 LISTENER = """
 import os, socket, sys, time
@@ -61,7 +62,28 @@ def taken(answer: str) -> Harm:
     return harm
 
 
+def serving_port(run: FaultRun) -> Iterator[None]:
+    """Take the port that no kubelet starts without while none listens there, until the rollback waits for it."""
+    inside = ("nsenter", "-t", str(run.cluster.node.pid), "--net", "--")
+    listens = (sys.executable, "-c", LISTENER, str(SERVING_PORT), "ok", str(NOBODY))
+    listener = subprocess.Popen([*inside, *listens], stdout=subprocess.PIPE, text=True)
+    try:
+        yield
+        run.wait_record(Step.STOP_KUBELET, Mark.HELD)
+        held = [each.error or "" for each in run.journal().records if each.mark is Mark.HELD]
+        if f"port {SERVING_PORT} (port) is taken" not in held[0]:
+            raise LabError(f"it waits for something else: {held}")
+        listener.kill()
+        run.wait_record(None, Mark.FINISHED)
+        run.cluster.node.wait_kubelet_healthy()
+        yield
+    finally:
+        listener.kill()
+        listener.wait()
+
+
 FAULTS: tuple[Fault, ...] = (
     Fault("port/health-ok", taken("ok"), UP),
     Fault("port/health-silent", taken(""), BACK),
+    Fault("port/serving", serving_port, BACK),
 )

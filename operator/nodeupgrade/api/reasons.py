@@ -316,6 +316,9 @@ class Reason(StrEnum):
         "read the message and the journal on the node, fix the cause, and retry")
     KUBELET_DID_NOT_START = ("KubeletDidNotStart", "the new kubelet exited or never became healthy",
         "look at the kubelet's log on the node")
+    KUBELET_PORT_TAKEN = ("KubeletPortTaken",
+        "another process listens at a port that the kubelet needs",
+        "end that process, or have it use another port: a run that waits for it continues automatically")
     KUBELET_NOT_SHOWN = ("KubeletNotShown",
         "the new kubelet is healthy, but the API server, which answers the agent, does not show its version",
         "look at the kubelet's log on the node for errors of its connection: TLS, proxy, credentials")
@@ -341,6 +344,8 @@ class Reason(StrEnum):
     EARLIER_RUN_FOUND = ("EarlierRunFound",
         "an unreported run for another version was found on the node; the message says how it ended",
         "read the message; the node is examined again automatically")
+    EXECUTOR_AT_WORK = ("ExecutorAtWork",
+        "the executor of another run is still at work on the node, which is examined again automatically")
     EXECUTOR_LOST = ("ExecutorLost",
         "the executor could no longer run, so the rescue script restored the old kubelet",
         "find out what removed or damaged the bundle on the node, then create a new NodeUpgrade")

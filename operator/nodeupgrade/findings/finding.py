@@ -14,6 +14,7 @@ from nodeupgrade.api.wording import with_remedy
 PASSING = frozenset(
     {
         Reason.EARLIER_RUN_FOUND,
+        Reason.EXECUTOR_AT_WORK,
         Reason.POD_IN_TRANSITION,
         Reason.HASHES_NOT_YET_COMPARED,
         Reason.UNKNOWN_CONTAINER,

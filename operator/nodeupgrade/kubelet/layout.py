@@ -9,6 +9,7 @@ from nodeupgrade.kubelet.settings import Configured, configured
 from nodeupgrade.text import number, trimmed
 
 DEFAULT_ROOT = "/var/lib/kubelet"
+DEFAULT_CERTIFICATES = "/var/lib/kubelet/pki"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
 DEFAULT_HEALTHZ_ADDRESS = "127.0.0.1"
 DEFAULT_HEALTHZ_PORT = "10248"

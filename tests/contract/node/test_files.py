@@ -1,12 +1,16 @@
 """What every Files promises."""
 
 import hashlib
+import os
+from pathlib import PurePosixPath
 
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.files import EntryKind
+from nodeupgrade.node.host.files.files import EntryKind, Files
+from nodeupgrade.node.host.files.host_files import HostFiles
 from tests.contract.node.worlds import FilesWorld
+from tests.doubles.node.storage.files import SimulatedFiles
 
 
 def test_what_was_written_is_read(files_world: FilesWorld) -> None:
@@ -148,3 +152,33 @@ def test_a_directory_is_set_aside_with_what_is_in_it_and_a_file_is_not(files_wor
     assert aside is not None
     assert (aside.parent, aside.name.startswith(".a.")) == (path.parent, True)
     assert (files.entry(path), files.read(aside / "theirs")) == (None, b"theirs")
+
+
+def make_link(files: Files, path: PurePosixPath, target: str) -> None:
+    """Make a symbolic link, where the files have any."""
+    if isinstance(files, SimulatedFiles):
+        files.links[str(path)] = target
+    elif isinstance(files, HostFiles) and files.disk is os:
+        files.seen(path).symlink_to(target)
+    else:
+        pytest.skip("there are no links")
+
+
+def test_reads_follow_links_and_each_tells_where_a_path_leads(files_world: FilesWorld) -> None:
+    files, at = files_world.files, files_world.directory
+    files.write(at / "deep" / "file", b"one")
+    make_link(files, at / "over", "deep/../deep")
+    make_link(files, at / "name", str(at / "over" / "file"))
+
+    assert files.read(at / "name") == files.read(at / "over" / "file") == b"one"
+    assert files.size(at / "name") == 3
+    assert files.digest(at / "name") == files.digest(at / "deep" / "file")
+    assert files.follow(at / "name") == files.real(at / "name") == at / "deep" / "file"
+    assert files.follow(at / "over" / "none" / "yet") == at / "deep" / "none" / "yet"
+    assert files.walk(at / "over") == (at / "over" / "file",)
+    assert files.list(at / "over") == (at / "over" / "file",)
+    link, behind = files.entry(at / "name"), files.entry(at / "over" / "file")
+    assert link is not None
+    assert behind is not None
+    assert (link.kind, link.real) == (EntryKind.LINK, at / "name")
+    assert (behind.kind, behind.real) == (EntryKind.FILE, at / "deep" / "file")

@@ -4,7 +4,7 @@ As on a real node, the bytes of the program at the moment of its start decide wh
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -19,6 +19,7 @@ from nodeupgrade.kubelet.state_files.formats import unreadable
 from nodeupgrade.kubelet.trial_command import NOWHERE
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.running_kubelet.kubelet import Answer, ServingEndpoint, TrialStart
+from nodeupgrade.node.running_kubelet.taken_ports import Listener
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from tests.doubles.node.api_server import SimulatedApiServer
@@ -29,6 +30,8 @@ from tests.doubles.node.shield import SimulatedShield
 from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
+PORT, HEALTH_PORT = 10250, 10248
+IN_USE = '"Failed to {what}" err="listen tcp :{port}: bind: address already in use"'
 FIRST_WITH_STATE = 8
 STATE = "/var/lib/kubelet/cpu_manager_state"
 FLAG_REMOVED_IN_1_27 = "--container-runtime=remote"
@@ -86,6 +89,7 @@ class KubeletProcess:
     stamp: str | None = None
     healthy: bool = False
     started: float = 0.0
+    without: frozenset[int] = frozenset()  # ports that another process had when it was started
     knows_pods: bool = False  # whether it has had the node's pods from the API server
     # the hashes that it accepts, by namespace, pod and container
     expected: dict[tuple[str, str, str], frozenset[HashValue]] = field(default_factory=dict)
@@ -116,6 +120,7 @@ class SimulatedKubelet:
         stamp: returns the stamp of a program on disk.
         wrote: its log since it was started.
         impersonated: whether another process answers at the health endpoint, whatever the kubelet does.
+        taken: the ports that other processes listen at; a kubelet that is started meanwhile does not get them.
         execs_after: seconds from the start to the kubelet's program; before, systemd's own runs in the process.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet met a container with another era's hash, or was started with files
@@ -143,6 +148,7 @@ class SimulatedKubelet:
         self.process: KubeletProcess | None = None
         self.wrote: list[str] = []
         self.impersonated = False
+        self.taken: dict[int, Listener] = {}
         self.execs_after = 0.0
         self.configuration: Mapping[str, object] | None = None
         self.replaced: list[str] = []
@@ -187,6 +193,17 @@ class SimulatedKubelet:
         if _refuses(version, arguments):
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
+
+    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+        """The kubelet, at its usual ports that are free, and whoever has taken one."""
+        self._calls.read("kubelet.listeners")
+        own = {} if self.process is None else {PORT: "::", HEALTH_PORT: "127.0.0.1"}
+        kubelets = (
+            Listener(address=address, port=port, pid=self.process.pid, who="kubelet")
+            for port, address in own.items()
+            if self.process is not None and port not in self.process.without
+        )
+        return tuple(found for found in (*kubelets, *self.taken.values()) if found.port in ports)
 
     def is_elf(self, binary: PurePosixPath) -> bool:
         """Every program of the simulation is."""
@@ -235,7 +252,9 @@ class SimulatedKubelet:
         """
         version, pid = version_of(self._disk[path]), self._runtime.process().pid
         stamp = self.stamp(PurePosixPath(path))
-        process = KubeletProcess(pid, version, arguments, path, stamp, started=self._timeline.monotonic)
+        process = KubeletProcess(
+            pid, version, arguments, path, stamp, started=self._timeline.monotonic, without=frozenset(self.taken)
+        )
         self.wrote = []
         process.expected = dict(self._expected(process))
         self.process = process
@@ -246,6 +265,13 @@ class SimulatedKubelet:
                 self.violations.append(f"kubelet {version} is started with another {name}")
         self.watch()
         behaviour = self.behaviour.get(str(version), Behaviour.WELL)
+        if PORT in self.taken:
+            self.write("server.go", IN_USE.format(what="listen and serve", port=PORT), severity="E")
+            self._later(process, EXIT_SECONDS, self._exit)
+            return
+        if HEALTH_PORT in self.taken:
+            self.write("server.go", IN_USE.format(what="start healthz server", port=HEALTH_PORT), severity="E")
+            behaviour = Behaviour.NEVER_HEALTHY
         if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
             self._later(process, EXIT_SECONDS, self._exit)
             return
@@ -260,9 +286,9 @@ class SimulatedKubelet:
         if behaviour is Behaviour.EXITS_HEALTHY:
             self._later(process, SICKENS_SECONDS, self._exit)
 
-    def write(self, source: str, message: str) -> None:
+    def write(self, source: str, message: str, *, severity: str = "I") -> None:
         """Log a message, as a source file of the kubelet does."""
-        self.wrote.append(f"I0101 00:00:00.000000       1 {source}:1] {message}")
+        self.wrote.append(f"{severity}0101 00:00:00.000000       1 {source}:1] {message}")
 
     def stop(self) -> None:
         """End the process; containers are not affected."""

@@ -12,6 +12,7 @@ from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
+from nodeupgrade.findings.finding import PASSING
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.own_directories import STATE_DIRECTORY
@@ -381,8 +382,31 @@ async def test_what_another_agent_has_staged_meanwhile_stays(world: World) -> No
 
     status = await world.serve()
 
-    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.ROLLBACK_FAILED)
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EXECUTOR_AT_WORK)
     assert world.node.disk == before
+
+
+async def test_an_executor_that_still_cleans_up_has_the_node_looked_at_again(world: World) -> None:
+    """A reload of systemd that takes minutes, for instance: nobody has to do anything, nor to be frightened."""
+    await lost_in_mid_run(world)
+    to_its_end(world)
+    world.runs.mark_reported(FIRST)
+    task_made_anew(world, to_version=OTHER_VERSION)
+    world.node.services.active.add(units.EXECUTOR)
+    world.tick = lambda: None  # type: ignore[method-assign]
+    before = dict(world.node.disk)
+    stops: list[str] = []
+    world.node.calls.before(f"services.stop {units.EXECUTOR}", lambda: stops.append("stopped"))
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EXECUTOR_AT_WORK)
+    assert Reason.EXECUTOR_AT_WORK in PASSING
+    assert f"earlier run {FIRST} on this node is over, and its executor still cleans up" in status.message
+    assert "nothing has to be done" in status.message
+    assert "by hand" not in status.message
+    assert world.node.disk == before
+    assert stops == []
 
 
 @pytest.mark.parametrize("asks_anew", [False, True], ids=["same run", "another run"])

@@ -209,3 +209,127 @@ async def test_a_drop_in_of_the_kubelets_configuration_may_be_among_them(
     assert status.phase is TaskPhase.SUCCEEDED, status.message
     assert world.node.disk[drop_in] == AFTER
     assert leftovers(world) == []
+
+
+ELSEWHERE = "/etc/kubernetes/kubelet.yaml"
+LINKED = {
+    "a link": (f"--config={CONFIG}", {CONFIG: ELSEWHERE}, ELSEWHERE),
+    "a relative link to a link": (
+        f"--config={CONFIG}",
+        {CONFIG: "../kubelet/instance-config.yaml", "/var/lib/kubelet/instance-config.yaml": ELSEWHERE},
+        ELSEWHERE,
+    ),
+    "a directory": ("--config=/opt/kubelet/kubelet.yaml", {"/opt/kubelet": "/etc/kubernetes"}, ELSEWHERE),
+    "the directory of drop-ins": (
+        "--config-dir=/opt/kubelet.d", {"/opt/kubelet.d": DROP_INS}, f"{DROP_INS}/10-site.conf",
+    ),
+    "a drop-in": (f"--config-dir={DROP_INS}", {f"{DROP_INS}/10-site.conf": ELSEWHERE}, ELSEWHERE),
+}  # fmt: skip
+
+
+@pytest.fixture(params=[*LINKED.values()], ids=[*LINKED])
+def linked(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[World, str]:
+    """A node whose kubelet reads a file through a symbolic link, and the path of the file itself."""
+    argument, links, path = request.param
+    world = make_world(tmp_path, monkeypatch, arguments=(argument,))
+    world.node.files.links.update(links)
+    world.node.disk.update({path: BEFORE, f"{DROP_INS}/00-site.conf": b"eventBurst: 60\n"})
+    world.disk = dict(world.node.disk)
+    world.settings = replace(world.settings, files=tmp_path / "files")
+    return world, path
+
+
+def wish_for(world: World, path: str, content: bytes) -> None:
+    world.kube.wish(files=(wanted(path, content),))
+    bring(world, 0, content)
+
+
+async def test_a_file_that_the_kubelet_reads_through_a_link_is_exchanged(linked: tuple[World, str]) -> None:
+    world, path = linked
+    wish_for(world, path, AFTER)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED, status.message
+    assert world.node.disk[path] == AFTER
+    assert leftovers(world) == []
+
+
+async def test_the_new_kubelet_is_judged_by_the_new_file_behind_a_link(linked: tuple[World, str]) -> None:
+    world, path = linked
+    wish_for(world, path, b"maxPods: 1\n")
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.POD_WOULD_NOT_BE_ADMITTED), status.message
+    assert untouched(world)
+
+
+async def test_a_link_that_is_turned_after_planning_turns_the_run_back_before_the_kubelet_is_stopped(
+    linked: tuple[World, str],
+) -> None:
+    world, path = linked
+    wish_for(world, path, AFTER)
+    (link, *_) = world.node.files.links
+    elsewhere = f"/srv/kubelet/{Path(path).name}" if link.startswith("/opt") else "/srv/kubelet.yaml"
+
+    def turn(moment: str) -> None:
+        if moment == "write_plan done":
+            world.node.disk[elsewhere] = BEFORE
+            world.node.files.links[link] = "/srv/kubelet" if link.startswith("/opt") else elsewhere
+
+    world.hook = turn
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.ROLLED_BACK, status.message
+    assert "symbolic link was changed" in status.message
+    assert world.stops == 0
+    assert world.node.disk[path] == BEFORE
+
+
+@pytest.mark.parametrize(
+    ("argument", "links", "said"),
+    [
+        ("--kubeconfig=/opt/kubelet.conf", {"/opt/kubelet.conf": ELSEWHERE}, "kubeconfig"),
+        ("--cert-dir=/opt/pki", {"/opt/pki": "/etc/kubernetes"}, "writes to"),
+        ("--v=2", {"/var/lib/kubelet/pki": "/etc/kubernetes"}, "writes to"),
+        ("--v=2", {"/etc/systemd/system/kubelet.service.d/10-site.conf": ELSEWHERE}, "a unit of systemd"),
+    ],
+    ids=["the kubeconfig", "certificates", "certificates by default", "a drop-in"],
+)
+async def test_what_no_run_may_exchange_is_recognised_behind_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, links: dict[str, str], said: str
+) -> None:
+    world = make_world(tmp_path, monkeypatch, arguments=(argument,))
+    world.node.files.links.update(links)
+    world.node.disk[ELSEWHERE] = BEFORE
+    world.disk = dict(world.node.disk)
+    world.settings = replace(world.settings, files=tmp_path / "files")
+    wish_for(world, ELSEWHERE, AFTER)
+    if said == "a unit of systemd":
+        status_of = world.node.services.status
+        monkeypatch.setattr(world.node.services, "status", lambda name: replace(status_of(name), drop_ins=(*links,)))
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.FILE_NOT_REPLACEABLE), status.message
+    assert said in status.message
+    assert untouched(world)
+
+
+async def test_a_new_file_in_a_linked_directory_is_refused_like_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world(tmp_path, monkeypatch)
+    world.node.files.links["/etc/kubelet"] = "/opt/kubelet"
+    world.node.disk["/opt/kubelet/other"] = BEFORE
+    world.disk = dict(world.node.disk)
+    world.settings = replace(world.settings, files=tmp_path / "files")
+    wish_for(world, "/etc/kubelet/new.yaml", AFTER)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.FILE_NOT_REPLACEABLE), status.message
+    assert "symbolic link" in status.message
+    assert untouched(world)

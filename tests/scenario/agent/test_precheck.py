@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -15,9 +15,10 @@ from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.cluster.agent_pods import KUBELET_FROM_IMAGE, volume_on_node
 from nodeupgrade.cluster.kube_api import RejectedError
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.host.files.files import DiskUsage
 from tests.doubles.node import manifest, pod_json
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27, PROGRAM, program
-from tests.scenario.agent.harness import NEW, OLD, RUN, SOURCE, Killed, World, make_world
+from tests.scenario.agent.harness import NEW, OLD, RUN, SOURCE, Killed, World, make_world, untouched
 
 VARIED = (
     pod_json("web", "nginx", "log"),
@@ -332,3 +333,24 @@ async def test_a_place_where_the_executor_could_not_run_is_told_of(make: Make) -
     assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.EXECUTOR_UNAVAILABLE)
     assert "mounted noexec" in status.message
     assert status.preview is not None
+
+
+@pytest.mark.parametrize("action", [TaskAction.PRECHECK, TaskAction.UPGRADE])
+async def test_it_asks_for_the_room_that_staging_asks_for(
+    make: Make, monkeypatch: pytest.MonkeyPatch, action: TaskAction
+) -> None:
+    """A small /usr: both kubelets fit, but staging does not begin with so little space, whatever it would fetch."""
+    world = make(OLD, NEW)
+    usage, small = world.node.files.usage, 200 * 1024**2
+
+    def with_small_usr(path: PurePosixPath) -> DiskUsage:
+        return replace(usage(path), size=2 * small, free=small) if path.is_relative_to("/usr") else usage(path)
+
+    monkeypatch.setattr(world.node.files, "usage", with_small_usr)
+    world.kube.wish(action=action)
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.INSUFFICIENT_SPACE), status.message
+    assert "only 200 MiB are free where the kubelet binary is stored; 256 MiB are needed" in status.message
+    assert untouched(world)

@@ -12,9 +12,10 @@ from nodeupgrade.cluster.agent_pods import KUBELET_FROM_IMAGE
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.artifacts import Artifacts
+from nodeupgrade.node.checks.kubelet import PROGRAM_STORED, no_room_to_fetch, there_is_space
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
-from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, digest_of
+from nodeupgrade.node.host.files.reading import digest_of
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN
@@ -41,7 +42,7 @@ def stage(
     """
     staged = staged_path(program)
     try:
-        _require_room(files.usage(program.parent).free, "the kubelet's program is")
+        _require_room(files.usage(program.parent).free, PROGRAM_STORED)
         _fetch(settings, artifacts, artifact, settings.on_host(staged))
         files.adopt(program, staged)
     except Refused:
@@ -137,13 +138,9 @@ def _copy_extracted(settings: AgentSettings, artifacts: Artifacts, artifact: Tas
 
 
 def _require_room(free: int, where: str) -> None:
-    """Refuse to fetch if that could fill the node's disk, which would get other pods evicted."""
-    if free < LARGEST_KUBELET:
-        raise Refused(
-            Reason.INSUFFICIENT_SPACE,
-            f"only {free // 1024**2} MiB are free where {where}; {LARGEST_KUBELET // 1024**2} MiB are needed to fetch "
-            "a kubelet; free some space",
-        )
+    """Refuse to fetch if that could fill the node's disk."""
+    if why := no_room_to_fetch(free, where):
+        raise Refused(Reason.INSUFFICIENT_SPACE, why, check=there_is_space.name)
 
 
 def _refusal(error: Exception) -> Refused:

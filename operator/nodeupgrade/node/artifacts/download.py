@@ -23,7 +23,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import Refused, Transient
 from nodeupgrade.node.host.files.atomic import fresh_beside, write_all
-from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, digest_of
+from nodeupgrade.node.host.files.files import LARGEST_KUBELET
+from nodeupgrade.node.host.files.reading import digest_of
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 

@@ -9,9 +9,10 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
+from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
 from nodeupgrade.node.host.files.ownership import written_by_others
-from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, chunks_of
+from nodeupgrade.node.host.files.reading import chunks_of
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 

@@ -90,6 +90,8 @@ class KubeletFacts:
     before: Digest | None  # digest of the old program on disk
     arguments: Arguments  # the command line for the new program
     free_bytes: int  # free space on the program's filesystem once the run has stored all that it needs
+    # free space there now, if the new program has still to be staged; None if it is staged
+    unstaged_free_bytes: int | None = None
     since: float | None = None  # when the running process was started, in seconds since 1970; None if that is not known
     started: str | None = None  # real path of the program that the unit starts; None if there is no such file
     missing: Finding | None = None  # why the new program is not available; the fields below are unset then

@@ -1,7 +1,7 @@
 """Checks of the files that are exchanged together with the kubelet (``spec.files``)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
@@ -13,7 +13,7 @@ from nodeupgrade.kubelet.trial_command import accepted, objection
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.startup import SAID
 from nodeupgrade.node.host.systemd.drop_ins import decisive_settings
-from nodeupgrade.node.plan.exchanged_files import FileFound, changes_of, is_drop_in, obstacle, reserved
+from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of, is_drop_in, obstacle, reserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +22,13 @@ class FilesFound:
 
     found: tuple[FileFound, ...]
     unit: str  # the kubelet's unit
+    own: OwnPlaces  # of the running kubelet
     current: KubeletVersion | None
     before: KubeletLayout  # layout of the running kubelet
     after: KubeletLayout  # layout of the new kubelet, with the new files
     way_back: str | None = None  # what the old kubelet prints in a dry run with the old files; None if it was not tried
+    # the other names of files that change under which the kubelet's start reads them, through symbolic links; by path
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @check(Reason.FILE_NOT_REPLACEABLE, acceptable=False)
@@ -33,10 +36,10 @@ def files_can_be_exchanged(facts: FilesFound) -> Iterator[Found]:
     """Every file of ``spec.files`` can be exchanged by a rename, and put back as it was.
 
     Files that others change, or that say which node it is, are not exchanged: static pods, the kubelet's kubeconfig and
-    certificates, drop-ins of other units.
+    certificates, drop-ins of other units; symbolic links to them count.
     """
     for each in changes_of(facts.found):
-        if problem := reserved(each.new.path, facts.unit, facts.before) or obstacle(each):
+        if problem := reserved(each.new.path, facts.unit, facts.own) or obstacle(each):
             yield f"{each.new.path} of spec.files cannot be replaced: {problem}"
 
 

@@ -18,9 +18,11 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.resource_managers import is_guaranteed
 from nodeupgrade.node.checks.runtime import is_as_expected
 from nodeupgrade.node.checks.volumes import claims_of
+from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.text import trimmed
 
 FREE_BYTES = 64 * 1024 * 1024
+PROGRAM_STORED = "the kubelet binary is stored"
 
 
 @check(Reason.UNSUPPORTED_SERVICE_MANAGER, Hazard.KUBELET_NOT_A_SERVICE, acceptable=False)
@@ -147,11 +149,27 @@ def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
             )
 
 
+def no_room_to_fetch(free: int, where: str) -> str | None:
+    """Return why a kubelet of unknown size is not fetched to a filesystem with so many free bytes.
+
+    It could fill the filesystem, which would get other pods evicted.
+    """
+    if free >= LARGEST_KUBELET:
+        return None
+    return (
+        f"only {free // 1024**2} MiB are free where {where}; {LARGEST_KUBELET // 1024**2} MiB are needed to fetch "
+        "a kubelet"
+    )
+
+
 @check(Reason.INSUFFICIENT_SPACE, Hazard.DISK_FULL, acceptable=False)
 def there_is_space(facts: NodeFacts) -> Iterator[Found]:
-    """With all programs of the run stored, there is still free space for the journal and for the kubelet."""
+    """The new kubelet can be staged, and with all programs of the run stored, there is still some space left."""
+    if (now := facts.kubelet.unstaged_free_bytes) is not None and (why := no_room_to_fetch(now, PROGRAM_STORED)):
+        yield why
+        return
     for what, free in (
-        ("the kubelet binary is stored", facts.kubelet.free_bytes),
+        (PROGRAM_STORED, facts.kubelet.free_bytes),
         ("the journal is stored", facts.state_free_bytes),
     ):
         if free < FREE_BYTES:

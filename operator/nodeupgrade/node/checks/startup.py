@@ -14,6 +14,7 @@ from nodeupgrade.kubelet.trial_command import accepted, objection, unknown_field
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.host.files.files import DiskUsage
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.running_kubelet.taken_ports import TakenPort
 from nodeupgrade.node.runtimes.description import RuntimeInfo
 
 
@@ -75,6 +76,7 @@ class Readiness:
     unfit_for_programs: Mapping[str, str] = field(default_factory=dict)
     volatile: tuple[str, ...] = ()  # directories that a boot empties, and without which a run cannot be ended after it
     host: StartingHost = StartingHost()  # what a starting kubelet reads of its host
+    taken: tuple[TakenPort, ...] = ()  # ports that a starting kubelet would not get
     down_budget: timedelta = timedelta()  # how long the node may be without a kubelet
 
 
@@ -113,6 +115,12 @@ def configuration_is_accepted(facts: Readiness) -> Iterator[Found]:
             f"kubelet {facts.target} does not accept its configuration in a dry run: "
             f"{shorten(objection(output), SAID)}; correct that in its configuration file or flags first"
         )
+
+
+@check(Reason.KUBELET_PORT_TAKEN, acceptable=False)
+def ports_are_free(facts: Readiness) -> Iterator[Found]:
+    """No other process listens at a port that the new kubelet serves on; the running kubelet's own are free then."""
+    yield from map(str, facts.taken)
 
 
 @check(Reason.SETTING_IGNORED)

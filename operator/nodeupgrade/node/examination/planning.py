@@ -17,6 +17,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import drop_in
 from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.state_files.formats import read_by
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.kubelethash.changes import NAME_AND_IMAGE_HASHED
@@ -232,15 +233,24 @@ def _plan(examination: Examination) -> RunPlan | None:
         cgroups=ExpectedCgroups() if facts.around.cgroups is None else facts.around.cgroups.complete,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         owned=_owned(examination),
+        ports=served_ports(facts.readiness.layout.settings),
+        old_ports=served_ports(layout.settings),
         examined_at=timestamp(facts.now),
     )
 
 
 def _exchanged(facts: NodeFacts) -> Iterator[ExchangedFile]:
-    for each in () if facts.files is None else changes_of(facts.files.found):
+    if (files := facts.files) is None:
+        return
+    for each in changes_of(files.found):
         path = each.new.path
         yield ExchangedFile(
-            path=path, staged=staged_path(path), backup=backup_path(path), before=each.before, after=each.new.digest
+            path=path,
+            staged=staged_path(path),
+            backup=backup_path(path),
+            before=each.before,
+            after=each.new.digest,
+            also=files.names.get(path, ()),
         )
 
 

@@ -32,6 +32,7 @@ log = structlog.get_logger()
 CLEAN_UP_TRIES = 5
 CLEAN_UP_PAUSE = 2.0
 """Seconds between two tries."""
+WAITS = "; nothing has to be done: it ends by itself, and the node is examined again automatically"
 RECORDS_TRIES = 15
 """How often to look whether a journal tells what a running executor does."""
 
@@ -256,13 +257,37 @@ class ExecutorService:
             Refused: another run is under way, or a reload would take a device from a container.
             StepFailed: the executor may still be running.
         """
-        if self.is_needed():
-            raise earlier_run_refusal("another executor has just begun, or a journal cannot be read")
+        try:
+            begun = self.run_store.begun()
+        except Inconsistent as error:
+            raise earlier_run_refusal(error) from error
+        if begun is not None:
+            raise Refused(Reason.EXECUTOR_AT_WORK, f"run {begun} has begun on this node meanwhile{WAITS}")
         if self.runs():
+            if (ended := self._ended_by_executor()) is not None:
+                raise Refused(
+                    Reason.EXECUTOR_AT_WORK,
+                    f"earlier run {ended} on this node is over, and its executor still cleans up{WAITS}",
+                )
             raise earlier_run_refusal("an executor runs, and no journal tells what it has begun")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
             with _refusing():
                 units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)
+
+    def _ended_by_executor(self) -> RunId | None:
+        """Return the last run, if it was ended by the executor that runs now: by one that was started before its end.
+
+        ``None`` if that is unknown: the records of what the executor does may have been removed.
+        """
+        clock, last = self.host.clock, next(reversed(self.run_store.begun_runs()), None)
+        finished = None if last is None else self.run_store.read_journal(last).finished
+        if finished is None or finished.boot != clock.boot():
+            return None
+        statuses = (self.host.services.status(unit) for unit in (units.EXECUTOR, SPARE_EXECUTOR))
+        started = [status.started for status in statuses if not status.down]
+        over_for = clock.monotonic() - finished.monotonic
+        ran = (each is not None and clock.awake().seconds - each.seconds >= over_for for each in started)
+        return last if started and all(ran) else None
 
     def is_needed(self, besides: RunId | None = None) -> bool:
         """Report whether a run, besides this one, needs units and staged programs; true if that is unknown."""

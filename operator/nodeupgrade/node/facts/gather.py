@@ -14,6 +14,7 @@ from nodeupgrade.errors import Refused, StepFailed, Transient
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments, adapt
 from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
+from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
 from nodeupgrade.node import own_directories
@@ -25,7 +26,7 @@ from nodeupgrade.node.checks.traffic import Clients, Traffic
 from nodeupgrade.node.facts import admission, host, kubelet_files
 from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_by
-from nodeupgrade.node.facts.next_start import StartWithFiles
+from nodeupgrade.node.facts.next_start import StartWithFiles, other_names
 from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
 from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
@@ -37,8 +38,10 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
+from nodeupgrade.node.plan.exchanged_files import OwnPlaces
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
+from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports
 from nodeupgrade.node.runtimes.description import RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
@@ -122,6 +125,7 @@ def gather(
     kubelet, runtime = _kubelet_facts(node, starting, request, space, layout.endpoint), node.runtime.info()
     unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
+    kubelet_start = _kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then)
     return NodeFacts(
         node=node_object,
         pods=views,
@@ -144,7 +148,7 @@ def gather(
         host=admission.look_at_admission(node.files, layout, views),
         runtime_found=runtime_found,
         socket=find_socket(node.files, node.runtime.kind, layout.endpoint),
-        kubelet_start=_kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then),
+        kubelet_start=kubelet_start,
         runtime_start=runtime_start,
         now=node.clock.now(),
         state_free_bytes=min(space.left(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
@@ -164,15 +168,24 @@ def gather(
             unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, space, layout, runtime, node_object=node_object),
+            taken=_taken_ports(node, running, layout),
             down_budget=request.spec.verify.kubelet_down_budget,
         ),
         traffic=Traffic(
             pods=views, current=kubelet.current, target=request.spec.target, settle=request.settle, clients=clients
         ),
-        files=_files(node, running, kubelet.current, layout, then) if request.files else None,
+        files=None
+        if not request.files
+        else _files(node, running, then, start=kubelet_start, runtime_unit=unit, current=kubelet.current, after=layout),
         own_uids=read_record(node.files.read(RECORD), OwnUids()),
         programs=_programs(node.files, (running.unit, unit)),
     )
+
+
+def _taken_ports(node: ReadOnlyNode, running: RunningKubelet, layout: KubeletLayout) -> tuple[TakenPort, ...]:
+    served = served_ports(layout.settings)
+    listeners = node.kubelet.listeners([each.port for each in served])
+    return tuple(taken_ports(served, listeners, running.unit.main_pid))
 
 
 def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
@@ -194,22 +207,28 @@ def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]
 def _files(
     node: ReadOnlyNode,
     running: RunningKubelet,
+    then: StartWithFiles,
+    *,
+    start: UnitStart,
+    runtime_unit: UnitStatus,
     current: KubeletVersion | None,
     after: KubeletLayout,
-    then: StartWithFiles,
 ) -> FilesFound:
     """Return what the files change, and whether the old kubelet would start with the old ones."""
-    back = None
+    back, before = None, kubelet_layout(node.files, running)
+    named = (path for unit in (running.unit, runtime_unit) for path in (unit.fragment_path, *unit.drop_ins))
     if running.program is not None and then.changed:
         as_now = StartWithFiles(files=node.files, words=running.words)
         back = dry_run(node, running.program, as_now, pid=running.unit.main_pid)
     return FilesFound(
         found=then.found,
         unit=running.unit.name,
+        own=OwnPlaces.of(before, node.files.follow, filter(None, named)),
         current=current,
-        before=kubelet_layout(node.files, running),
+        before=before,
         after=after,
         way_back=back,
+        names=other_names(node.files, start, then.changed),
     )
 
 
@@ -271,8 +290,8 @@ def _real(files: FilesView, program: str) -> str | None:
 def _kubelet_facts(
     node: ReadOnlyNode, running: RunningKubelet, request: RunRequest, space: DiskSpace, endpoint: str
 ) -> KubeletFacts:
-    program = running.program
-    found = request.replacement
+    program, found = running.program, request.replacement
+    staged = program is None or not (isinstance(found, Finding) or found.takes)
     current = None if program is None else parse_version(version_of(node.kubelet, program)[0])
 
     def adapted(remove: Collection[str]) -> Arguments:
@@ -290,6 +309,8 @@ def _kubelet_facts(
         arguments=adapted(request.spec.kubelet.remove_flags),
         free_bytes=space.left(STATE_DIRECTORY if program is None else program.parent).free,
     )
+    if program is not None and not staged:
+        known = replace(known, unstaged_free_bytes=node.files.usage(program.parent).free)
     if isinstance(found, Finding):
         return replace(known, missing=found)
     version, output = version_of(node.kubelet, found.program)

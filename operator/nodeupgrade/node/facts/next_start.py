@@ -1,6 +1,6 @@
 """Gather how the next kubelet is started if files are exchanged together with it. Changes nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
@@ -8,10 +8,11 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.checks.kubelet_start import Start, command
 from nodeupgrade.node.facts.files_after import FilesAfter
-from nodeupgrade.node.facts.kubelet_start import config_files
+from nodeupgrade.node.facts.kubelet_start import config_files, environment_files
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.host.systemd.environment_files import matching_files
+from nodeupgrade.node.host.systemd.environment_files import is_pattern
+from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of
 from nodeupgrade.node.plan.exchanged_files import is_drop_in as is_drop_in_of_unit
@@ -57,6 +58,7 @@ def _found(files: FilesView, new: NewFile, mountinfo: str) -> FileFound:
     usable = entry is not None and entry.kind is EntryKind.FILE
     return FileFound(
         new=new,
+        real=files.follow(path.parent) / path.name,
         entry=entry,
         before=files.digest(path) if usable else None,
         directory=_is_directory(files.entry(path.parent)),
@@ -85,20 +87,43 @@ def next_start(files: FilesView, words: tuple[str, ...], new: tuple[NewFile, ...
         StepFailed: a path cannot be looked at.
     """
     then = with_files(files, words, new)
-    named = [path for path, _ in start.unit.environment_files]  # a pattern also stands for a file that is not there yet
-    environment = {path: then.changed[path] for each in named for path in matching_files(each, then.changed)}
+    after = FilesAfter(files, then.changed)
+    named = environment_files(after, start.unit)  # a pattern also stands for a file that is not there yet
+    environment = {path: content for path in named if (content := after.new(PurePosixPath(path))) is not None}
     if not environment:
         return then
     before = command(start)
-    after = command(replace(start, environment_files={**start.environment_files, **environment}))
-    if after.words is None or after.environment is None:
+    with_new = command(replace(start, environment_files={**start.environment_files, **environment}))
+    if with_new.words is None or with_new.environment is None:
         raise Refused(
             Reason.SETTING_NOT_CHANGEABLE,
             f"it is unknown with which command line {start.unit.name} would start the kubelet with the new "
             f"{', '.join(environment)}; write it as plain NAME=value lines, for a unit that starts the kubelet itself",
         )
-    gone = (before.environment or {}).keys() - after.environment.keys()
-    return replace(then, words=after.words[1:], sets=dict(after.environment), drops=frozenset(gone))
+    gone = (before.environment or {}).keys() - with_new.environment.keys()
+    return replace(then, words=with_new.words[1:], sets=dict(with_new.environment), drops=frozenset(gone))
+
+
+def other_names(files: FilesView, start: UnitStart, changed: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the other names under which a start reads files that change, by path: symbolic links lead from there.
+
+    Raises:
+        StepFailed: a path cannot be followed.
+    """
+    found = {path: list[str]() for path in changed}
+    for name in _names(start) if found else ():
+        path = str(files.follow(PurePosixPath(name)))
+        if path in found and name != path:
+            found[path].append(name)
+    return {path: tuple(names) for path, names in found.items() if names}
+
+
+def _names(start: UnitStart) -> Iterator[str]:
+    for path, content in start.files.items():
+        if path.endswith("/") or is_pattern(path):
+            yield from (str(PurePosixPath(path) / name) for name in content.split(" ") if name)
+        else:
+            yield path
 
 
 def _is_directory(entry: FileEntry | None) -> bool:

@@ -130,7 +130,7 @@ class Messages:
         return exists(self._directory(run) / GUARD, self.disk)
 
     def rescue(self, run: RunId) -> Rescue:
-        """Return the rescue script's progress; a word that a crash truncated, or that is unreadable, means it began."""
+        """Return the rescue script's progress; a word that a crash truncated means that it began."""
         words = set()
         for path in (self._directory(run) / RESCUE, self._volatile(RESCUE, run)):
             try:
@@ -138,9 +138,11 @@ class Messages:
             except FileNotFoundError:
                 continue
             except OSError:
-                words.add(Rescue.BEGUN.value)
+                words.add(Rescue.UNREADABLE.value)
         if not words:
             return Rescue.NONE
+        if words == {Rescue.UNREADABLE.value}:
+            return Rescue.UNREADABLE
         return Rescue.DONE if Rescue.DONE.value in words else Rescue.BEGUN
 
     def go_on(self, run: RunId) -> bool:

@@ -47,6 +47,8 @@ class Rescue(StrEnum):
     NONE = ""
     BEGUN = "begun"
     """Anything may be half restored: the executor must roll back, whatever the journal says."""
+    UNREADABLE = "unreadable"
+    """It may have begun: what lies in the place of its word cannot be read."""
     DONE = "done"
     """Everything is restored, except that the kubelet is fenced and has to be started."""
 

@@ -12,6 +12,7 @@ from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, 
 from nodeupgrade.cluster.owner_changes import Planned
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import state_place
+from nodeupgrade.kubelet.served_ports import ServedPort
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
@@ -138,6 +139,7 @@ class ExchangedFile:
     backup: str  # where the old file is kept until the run is over
     before: Digest | None  # digest of the old file; None if there was none
     after: Digest  # digest of the new file
+    also: tuple[str, ...] = ()  # the other names under which the kubelet's start reads it, through symbolic links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +226,9 @@ class RunPlan:
     # the pods that end by themselves, so that a kubelet stops their sidecars
     completing: tuple[CompletingPod, ...] = ()
     owned: Planned = Planned()  # what owners wanted, so that what they change during the run is told apart
+    # the ports that the new kubelet serves on, and those of the old one
+    ports: tuple[ServedPort, ...] = ()
+    old_ports: tuple[ServedPort, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
 
     @property

@@ -97,6 +97,11 @@ def _back_up(node: Node, file: ExchangedFile) -> None:
 
 def _require_as_planned(node: Node, file: ExchangedFile) -> None:
     path = PurePosixPath(file.path)
+    planned_ends = {path.parent: path.parent} | {PurePosixPath(name): path for name in file.also}
+    for name, end in planned_ends.items():
+        if (found_end := node.files.follow(name)) != end:
+            why = f"{name} leads to {found_end}, planned {end}: a symbolic link was changed after planning"
+            raise StepFailed(why, reason=Reason.FILE_NOT_REPLACEABLE)
     entry = node.files.entry(path)
     if entry is not None and (problem := entry_obstacle(path, entry)):
         raise StepFailed(f"{path} was changed after planning: {problem}", reason=Reason.FILE_NOT_REPLACEABLE)

@@ -23,6 +23,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
     before_images,
+    kubelet_ports,
     lease_keeping,
     own_files,
     progress_deadline,
@@ -42,6 +43,7 @@ from nodeupgrade.node.run.state_machine import (
     Wait,
     committed,
     decide,
+    needs_ports,
     needs_quiet,
     needs_runtime,
 )
@@ -96,6 +98,8 @@ class NodeRun:
         decision = decide(journal, seen, self.plan.limits)
         if needs_runtime(decision):
             decision = decide(journal, replace(seen, obstacle=self._runtime_obstacle(journal)), self.plan.limits)
+            if needs_ports(decision):
+                decision = decide(journal, replace(seen, obstacle=self._port_obstacle()), self.plan.limits)
         elif needs_quiet(decision):
             plan, one_kubelet = self._plan(journal), has_one_kubelet(journal)
             obstacle = shield_use.find_obstacle(
@@ -197,6 +201,11 @@ class NodeRun:
             return obstacle
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
             return Obstacle(reason=_reason(error), why=_sentence(error))
+
+    def _port_obstacle(self) -> Obstacle | None:
+        with suppress(StepFailed, Transient):  # whether the kubelet gets its ports then shows when it starts
+            return kubelet_ports.find_obstacle(self.node, self.plan)
+        return None
 
     def _record(
         self,

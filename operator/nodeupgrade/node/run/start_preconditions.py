@@ -119,7 +119,7 @@ def require_starts_as_planned(node: Node, plan: RunPlan) -> None:
 
 def _before_exchange(planned: UnitStart, plan: RunPlan) -> UnitStart:
     """Return how the kubelet's unit would be started with the files that this run has still to exchange."""
-    before = {file.path: file.before or "" for file in plan.exchanged}
+    before = {name: file.before or "" for file in plan.exchanged for name in (file.path, *file.also)}
     absent = {path for path, content in before.items() if not content}
 
     def read(path: str, content: str) -> str:

@@ -27,7 +27,9 @@ while, no node is left without a kubelet for that.
 """
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
-_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL})
+UNREADABLE_SECONDS, READ_AGAIN_SECONDS = 30.0, 1.0
+"""How long a run that is committed waits until it can be read whether the rescue script has begun."""
+_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL, Reason.KUBELET_PORT_TAKEN})
 """Obstacles that a person may decide to ignore."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
@@ -49,7 +51,7 @@ class Observation:
     planned_boot: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
     # how far the rescue script has come with the run; it starts if the executor does not run for a while
     rescue: Rescue = Rescue.NONE
-    obstacle: Obstacle | None = None  # forbids the next undo; only determined where needs_runtime() or needs_quiet()
+    obstacle: Obstacle | None = None  # forbids the next undo; only determined where one of the needs_… says so
     go_on: bool = False  # whether a person requested to ignore an obstacle
 
 
@@ -109,7 +111,8 @@ class RollbackCause:
 def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
     """Decide what comes next.
 
-    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script is restoring OLD.
+    * The end of the last step is the commit: the run ends as Upgraded, unless the rescue script is restoring OLD. If
+      that cannot be read, it is read again for a while; then the script counts as begun, as it does before the commit.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
     * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
@@ -117,10 +120,15 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
       running: as long as it cannot be stopped, the shield stays up and the run continues, unless a person ends it.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: the hashes would be lost, and every pod created a second time.
+    * While another process has a port that the old kubelet cannot do without, it is not started either.
     * While the old kubelet wants to end what ran before, the shield stays up, for as long as the plan says: the old
       state is back, so the kubelet has another reason.
     * Forward, the first step that is not done is next.
     """
+    if (last := journal.last) is not None and journal.mark(COMMIT) is Mark.DONE and seen.rescue is Rescue.UNREADABLE:
+        rest = last.monotonic + UNREADABLE_SECONDS - seen.monotonic
+        if last.boot == seen.boot and rest > 0:
+            return Wait(seconds=min(rest, READ_AGAIN_SECONDS))
     if committed(journal, seen.rescue):
         return Finish(outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, why="every check held for the settle period")
     if (cause := rollback_cause(journal, seen, limits)) is not None:
@@ -141,6 +149,11 @@ def committed(journal: Journal, rescue: Rescue) -> bool:
 def needs_runtime(decision: RunDecision) -> bool:
     """Report whether a decision is only valid if the runtime shows everything that still runs."""
     return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
+
+
+def needs_ports(decision: RunDecision) -> bool:
+    """Report whether a decision is only valid if the old kubelet gets its ports, since it starts it."""
+    return isinstance(decision, Undo) and decision.step is Step.STOP_KUBELET
 
 
 def needs_quiet(decision: RunDecision) -> bool:

@@ -8,6 +8,8 @@ import re
 import socket
 import subprocess
 import time
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
@@ -16,10 +18,12 @@ from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, opened
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
+from nodeupgrade.node.host.processes.tcp_listeners import ListeningSocket, listening_sockets
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
-from nodeupgrade.text import trimmed
+from nodeupgrade.node.running_kubelet.taken_ports import Listener
+from nodeupgrade.text import one_line, trimmed
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 HEALTHY = re.compile(rb"HTTP/1\.[01] 200 .*\r\n\r\nok", re.DOTALL)
@@ -65,6 +69,37 @@ class HostKubelet:
         except OSError:
             pass
         return False
+
+    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+        try:
+            network = self.processes.open_network(INIT)
+            try:
+                found = [each for each in listening_sockets(network) if each.port in ports]
+            finally:
+                os.close(network)
+        except OSError:
+            return ()
+        owners = self._owners({each.inode for each in found})
+        return tuple(self._listener(each, owners.get(each.inode)) for each in found)
+
+    def _owners(self, sockets: set[int]) -> dict[int, int]:
+        """Return the process that has each socket, as far as one is found."""
+        found: dict[int, int] = {}
+        for pid in self.processes.pids() if sockets else ():
+            found.update(dict.fromkeys(self.processes.sockets(pid) & (sockets - found.keys()), pid))
+            if len(found) == len(sockets):
+                break
+        return found
+
+    def _listener(self, found: ListeningSocket, pid: int | None) -> Listener:
+        known = None
+        with suppress(OSError, ValueError):  # it may end meanwhile
+            known = None if pid is None else self.processes.stat(pid)
+        unit = "" if pid is None else next(reversed(self.processes.units(pid)), "")
+        who = "" if known is None else one_line(known.command)
+        return Listener(
+            address=found.address, port=found.port, pid=pid, who=f"{who}, {one_line(unit)}" if unit else who
+        )
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         arguments = self.processes.arguments(pid)

@@ -1,11 +1,12 @@
 """The ports to the kubelet of one node: its program, its process, and the API server with its credentials."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.node.running_kubelet.taken_ports import Listener
 
 CANNOT_RUN = 126
 """Exit status for a program that exists but cannot be run, as reported by a shell and by chroot."""
@@ -77,6 +78,9 @@ class Kubelet(Protocol):
 
     def inotify_instances(self) -> int:
         """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
+
+    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+        """Return who listens at TCP ports of the node; nobody, if the kernel does not tell."""
 
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp (see FilesView.stamp) of the program that a process runs, wherever its file is now.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.processes.unix_sockets import TIMEOUT_SECONDS
+from nodeupgrade.node.host.processes.sock_diag import TIMEOUT_SECONDS
 from nodeupgrade.node.runtimes.description import RuntimeProcess
 
 CREDENTIALS = struct.Struct("3i")

@@ -21,7 +21,7 @@ class SimulatedFiles:
     Attributes:
         touched: when a file or directory was changed, if not long ago.
         sockets: paths of sockets, which are not on the disk.
-        links: what symbolic links say, which are not on the disk.
+        links: what symbolic links say, by path, which are not on the disk; only reads follow them.
         odd: what is wrong with what lies at a path in place of a file.
     """
 
@@ -36,7 +36,7 @@ class SimulatedFiles:
     def read(self, path: PurePosixPath, *, limit: int = LARGEST_READ) -> bytes | None:
         """The whole content; ``None`` if there is no such file."""
         self._calls.read(f"files.read {path}")
-        data = self._content(path)
+        data = self._content(self._followed(path))
         if data is not None and len(data) > limit:
             raise StepFailed(f"cannot read {path} because File too large")
         return data
@@ -61,19 +61,19 @@ class SimulatedFiles:
     def digest(self, path: PurePosixPath) -> Digest | None:
         """SHA-256 of the content; ``None`` if there is no such file."""
         self._calls.read(f"files.digest {path}")
-        data = self._content(path)
+        data = self._content(self._followed(path))
         return None if data is None else Digest(sha256(data).hexdigest())
 
     def size(self, path: PurePosixPath) -> int | None:
         """The content's size in bytes; ``None`` if there is no such file."""
         self._calls.read(f"files.size {path}")
-        data = self._disk.get(str(path))
+        data = self._disk.get(str(self._followed(path)))
         return None if data is None else len(data)
 
     def stamp(self, path: PurePosixPath) -> str | None:
         """The content's checksum; ``None`` if there is no such file."""
         self._calls.read(f"files.stamp {path}")
-        data = self._content(path)
+        data = self._content(self._followed(path))
         return None if data is None else stamp_of(data)
 
     def write(self, path: PurePosixPath, data: bytes, *, mode: int = 0o600) -> None:
@@ -122,17 +122,35 @@ class SimulatedFiles:
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Files in a directory, sorted."""
         self._calls.read(f"files.list {directory}")
-        return tuple(sorted(path for name in self._disk if (path := PurePosixPath(name)).parent == directory))
+        real = self._followed(directory)
+        found = (path for name in self._disk if (path := PurePosixPath(name)).parent == real)
+        return tuple(sorted(directory / path.name for path in found))
 
     def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """Files in a directory and below it, sorted."""
+        """Files in a directory and below it, and links, sorted."""
         self._calls.read(f"files.walk {directory}")
-        return tuple(sorted(path for name in self._disk if directory in (path := PurePosixPath(name)).parents))
+        real = self._followed(directory)
+        found = (path for name in (*self._disk, *self.links) if real in (path := PurePosixPath(name)).parents)
+        return tuple(sorted(directory / path.relative_to(real) for path in found))
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
-        """The path itself, if it is a file; there are no symbolic links here."""
+        """Where the path leads, if that is a file."""
         self._calls.read(f"files.real {path}")
-        return path if str(path) in self._disk else None
+        found = self._followed(path)
+        return found if str(found) in self._disk else None
+
+    def follow(self, path: PurePosixPath) -> PurePosixPath:
+        """Where the path leads."""
+        self._calls.read(f"files.follow {path}")
+        return self._followed(path)
+
+    def _followed(self, path: PurePosixPath) -> PurePosixPath:
+        found = PurePosixPath("/")
+        for part in path.parts[1:]:
+            found = found.parent if part == ".." else found / part
+            if (target := self.links.get(str(found))) is not None:
+                found = self._followed(found.parent / target)
+        return found
 
     def link(self, path: PurePosixPath) -> str | None:
         """What ``links`` says."""
@@ -142,7 +160,8 @@ class SimulatedFiles:
     def changed(self, path: PurePosixPath) -> float | None:
         """Long ago, unless it was touched."""
         self._calls.read(f"files.changed {path}")
-        there = str(path) in self._disk or self._is_directory(path)
+        real = self._followed(path)
+        there = str(real) in self._disk or self._is_directory(real)
         return self.touched.get(str(path), LONG_AGO if there else None)
 
     def immutable(self, path: PurePosixPath) -> bool:
@@ -166,18 +185,21 @@ class SimulatedFiles:
         return DiskUsage(size=2 * FREE_BYTES, free=FREE_BYTES, inodes=0, free_inodes=0)
 
     def entry(self, path: PurePosixPath) -> FileEntry | None:
-        """A file or a directory; there are neither links nor modes here."""
+        """A file, a directory or a link; there are no modes here."""
         self._calls.read(f"files.entry {path}")
-        if str(path) in self._disk:
-            return FileEntry(kind=EntryKind.FILE, mode=0o644, links=1, real=path)
-        if self._is_directory(path):
-            return FileEntry(kind=EntryKind.DIRECTORY, mode=0o755, links=1, real=path)
+        real = self._followed(path.parent) / path.name
+        if str(real) in self.links:
+            return FileEntry(kind=EntryKind.LINK, mode=0o777, links=1, real=real)
+        if str(real) in self._disk:
+            return FileEntry(kind=EntryKind.FILE, mode=0o644, links=1, real=real)
+        if self._is_directory(real):
+            return FileEntry(kind=EntryKind.DIRECTORY, mode=0o755, links=1, real=real)
         return None
 
     def executable(self, path: PurePosixPath) -> bool:
         """Every file is."""
         self._calls.read(f"files.executable {path}")
-        return str(path) in self._disk
+        return str(self._followed(path)) in self._disk
 
     def _is_directory(self, path: PurePosixPath) -> bool:
         below = f"{path}/"

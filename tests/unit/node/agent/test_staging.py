@@ -19,8 +19,8 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
+from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.files.reading import LARGEST_KUBELET
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView

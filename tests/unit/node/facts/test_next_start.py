@@ -70,6 +70,21 @@ def test_a_new_file_that_a_pattern_stands_for_counts_like_one_that_is_there(node
     assert then.environment({}).keys() == {"TOKEN", "GONE", "KUBELET_KUBEADM_ARGS"}
 
 
+def test_a_new_file_is_recognised_through_links(node: SimulatedNode) -> None:
+    node.files.links.update({FLAGS: "../../../etc/kubernetes/kubelet.env", "/etc/kubelet.env.d": "/etc/kubernetes/env"})
+    start = started()
+    unit_now = replace(start.unit, environment_files=((FLAGS, True), ("/etc/kubelet.env.d/*.env", False)))
+    files = (
+        new(b"KUBELET_KUBEADM_ARGS=--v=4\n", "/etc/kubernetes/kubelet.env"),
+        new(b"TOKEN=new\n", "/etc/kubernetes/env/90.env"),
+    )
+
+    then = next_start(node.files, WORDS, files, replace(start, unit=unit_now))
+
+    assert then.words == ("--config=/c.yaml", "--v=4")
+    assert then.environment({})["TOKEN"] == "new"  # noqa: S105  - no password
+
+
 def test_other_files_change_neither(node: SimulatedNode) -> None:
     then = next_start(node.files, WORDS, (new(OLD), new(b"{}", "/var/lib/kubelet/config.yaml")), started())
 

@@ -153,7 +153,7 @@ def test_what_cannot_be_read_of_rescue_and_people_ends_no_executor(tmp_path: Pat
             case _:
                 os.mkfifo(path)
 
-    assert runs.rescue(run) is Rescue.BEGUN
+    assert runs.rescue(run) is Rescue.UNREADABLE
     assert runs.abort_requested(run) is runs.go_on(run) is (kind != "loop")
 
 

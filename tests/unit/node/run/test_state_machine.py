@@ -138,6 +138,11 @@ def test_what_comes_next(story: str, next_: str) -> None:
         # A rescue that began after the commit has made a mixture of what was one: there is no way but back.
         ("..lower-shield", Observation(monotonic=99, boot=FIRST, rescue=Rescue.BEGUN), "undo lower-shield"),
         ("..lower-shield", Observation(monotonic=99, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
+        # A word that cannot be read for a moment is no reason to go back from there; one that never can, is.
+        ("..lower-shield", Observation(monotonic=31, boot=FIRST, rescue=Rescue.UNREADABLE), "wait"),
+        ("..lower-shield", Observation(monotonic=99, boot=FIRST, rescue=Rescue.UNREADABLE), "undo lower-shield"),
+        ("..lower-shield", Observation(monotonic=31, boot=SECOND, rescue=Rescue.UNREADABLE), "undo lower-shield"),
+        ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.UNREADABLE), "undo read-back"),
         ("", Observation(monotonic=0, boot=FIRST, abort=True), "finish RolledBack Aborted"),
         ("..read-back", Observation(monotonic=20, boot=SECOND), "undo read-back"),
         ("..start-kubelet", Observation(monotonic=3, boot=SECOND), "undo start-kubelet"),

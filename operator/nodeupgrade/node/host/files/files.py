@@ -9,6 +9,8 @@ from nodeupgrade.api.values import Digest
 
 LARGEST_READ = 64 * 1024**2
 """Bytes. Far above every file that is read as a whole: the largest are dpkg's, and stored metadata of containers."""
+LARGEST_KUBELET = 256 * 1024**2
+"""Bytes. Above any kubelet (70 to 120 MB); no more is ever fetched, or asked for as free space beforehand."""
 LARGEST_MOUNT_TABLE = 1024**2
 """Bytes. Far above the mount table of a container, which its processes may blow up by mounts of their own: 68 MiB in a
 second, without any privilege (in a user namespace), for which the kernel takes three seconds at each reading.
@@ -77,6 +79,9 @@ class FilesView(Protocol):
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of a regular file without symbolic links; ``None`` if the path leads to none."""
+
+    def follow(self, path: PurePosixPath) -> PurePosixPath:
+        """Return a path without symbolic links, whatever is there, and also if nothing is."""
 
     def link(self, path: PurePosixPath) -> str | None:
         """Return what a symbolic link says; ``None`` if there is none."""

@@ -198,6 +198,9 @@ class HostFiles:
             resolved = resolve(self.root, path, follow_last=True, disk=self.disk)
             return self.on_node(resolved) if atomic.is_regular(resolved, self.disk) else None
 
+    def follow(self, path: PurePosixPath) -> PurePosixPath:
+        return self.on_node(self.seen(path))
+
     def link(self, path: PurePosixPath) -> str | None:
         with translate_errors(f"cannot read the link {path}"):
             try:

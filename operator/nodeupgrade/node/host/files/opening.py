@@ -11,7 +11,8 @@ from pathlib import Path, PurePosixPath
 from nodeupgrade.api.locations import KERNEL_DIRECTORIES
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files.atomic import fresh_beside, write_all
-from nodeupgrade.node.host.files.reading import LARGEST_KUBELET, chunks_of, closing, reopened
+from nodeupgrade.node.host.files.files import LARGEST_KUBELET
+from nodeupgrade.node.host.files.reading import chunks_of, closing, reopened
 from nodeupgrade.node.host.files.resolving import resolve
 
 

@@ -20,8 +20,6 @@ LARGEST_STATE = 16 * CHUNK
 """Bytes. Far above any state file of a kubelet."""
 LARGEST_PROGRAM = 1024 * CHUNK
 """Bytes. Far above any program of a node that is read."""
-LARGEST_KUBELET = 256 * CHUNK
-"""Bytes. Above any kubelet (70 to 120 MB); no more is ever fetched, or asked for as free space beforehand."""
 
 
 def read_file(path: Path, *, limit: int = LARGEST_READ, follow: bool = False, disk: Disk = os) -> bytes:

@@ -10,7 +10,7 @@ from nodeupgrade.node.host.packages.dpkg_database import HELD, Selection
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
-from nodeupgrade.node.run import file_exchange, lease_keeping, restart_tuning, shield_use
+from nodeupgrade.node.run import file_exchange, kubelet_ports, lease_keeping, restart_tuning, shield_use
 from nodeupgrade.node.run.plan_amendment import require_plannable
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.start_preconditions import (
@@ -128,6 +128,7 @@ class ArmDeadMan(StepActions):
         require_stops_as_planned(node, plan)
         require_cgroups_as_planned(node, plan)
         require_devices_as_planned(node, plan)
+        kubelet_ports.require_free(node, plan, health=True)
         require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:

@@ -17,6 +17,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import (
     file_exchange,
     inventory_comparison,
+    kubelet_ports,
     kubelet_state,
     reload_look,
     shield_use,
@@ -74,7 +75,8 @@ class StopKubelet(StepActions):
         node.services.unmask(plan.swap.unit)
         try:
             node.services.start(plan.swap.unit, wait=False)
-            wait_until_healthy(node, plan.swap.unit, OLD_KUBELET_START_SECONDS, forgiving=True, watch=running)
+            with kubelet_ports.naming_who_has_one(node, plan, plan.old_ports):
+                wait_until_healthy(node, plan.swap.unit, OLD_KUBELET_START_SECONDS, forgiving=True, watch=running)
             running.confirm()
         except StepFailed as error:
             if error.reason is Reason.DIGEST_MISMATCH:
@@ -131,6 +133,7 @@ class StartKubelet(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
         require_shown(node, plan, node.runtime.inventory(full=False))
+        kubelet_ports.require_free(node, plan, health=False)
         running = ProgramWatch(node, plan, start_preconditions.require_new_program(node, plan))
         node.failpoint(LOOKED)
         node.services.unmask(plan.swap.unit)
@@ -143,7 +146,8 @@ class StartKubelet(StepActions):
             running()
             watch()
 
-        wait_until_healthy(node, plan.swap.unit, seconds, forgiving=False, watch=look)
+        with kubelet_ports.naming_who_has_one(node, plan, plan.ports):
+            wait_until_healthy(node, plan.swap.unit, seconds, forgiving=False, watch=look)
         running.confirm()
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:

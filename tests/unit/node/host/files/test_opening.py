@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
-from nodeupgrade.node.host.files.reading import LARGEST_KUBELET
 
 
 @pytest.fixture

@@ -1,0 +1,103 @@
+"""Another process listens at a port of the kubelet: no kubelet starts until it ends, and the run names it."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.errors import Refused
+from nodeupgrade.kubelet.served_ports import ServedPort
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.running_kubelet.taken_ports import Listener
+from tests.doubles.node import plan_for
+from tests.doubles.node.kubelet import HEALTH_PORT, PORT
+from tests.scenario.node_run.test_lost_pods import HOUR, held, later, well_again
+from tests.scenario.node_run.test_node_run import START, Story, story
+
+NAMED = "nc (process 4711) listens on 127.0.0.1"
+
+
+def taken(port: int = PORT, *, before: str = "files.replace /usr/bin/kubelet") -> Story:
+    """Somebody takes a port while no kubelet runs."""
+    it = story()
+    nc = Listener(address="127.0.0.1", port=port, pid=4711, who="nc")
+    it.node.calls.before(before, lambda: it.node.kubelet.taken.update({port: nc}))
+    return it
+
+
+def free(it: Story) -> None:
+    it.node.kubelet.taken.clear()
+
+
+@pytest.mark.parametrize("before", ["files.replace /usr/bin/kubelet", START], ids=["early", "at the last moment"])
+def test_a_run_whose_port_was_taken_goes_back_once_it_is_free_again(before: str) -> None:
+    it = taken(before=before)
+    later(it, HOUR, lambda: free(it))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert report.reason is Reason.KUBELET_PORT_TAKEN
+    assert NAMED in report.message
+    assert [(record.step, record.reason) for record in held(it)] == [(Step.STOP_KUBELET, Reason.KUBELET_PORT_TAKEN)]
+    assert NAMED in (held(it)[0].error or "")
+
+
+def test_who_has_the_health_endpoint_and_is_silent_is_named_and_the_old_kubelet_is_enough() -> None:
+    it = taken(HEALTH_PORT)
+
+    report = it.tell()
+
+    process = it.node.kubelet.process
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert process is not None
+    assert str(process.version) == "v1.30.14"
+    assert it.nothing_restarted()
+    assert report.reason is Reason.KUBELET_PORT_TAKEN
+    assert "port 10248 (healthzPort) is taken: nc (process 4711)" in report.message
+
+
+def test_who_answers_there_in_place_of_the_kubelet_keeps_no_run_from_its_end() -> None:
+    it = taken(HEALTH_PORT)
+    it.node.kubelet.impersonated = True
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
+def test_a_port_that_is_taken_beside_the_kubelet_turns_the_run_back_before_the_stop() -> None:
+    """Its configuration makes it listen there once it is started again."""
+    it = story()
+    served = (ServedPort(setting="readOnlyPort", address="10.0.0.5", port=10255),)
+    it.plan = replace(it.plan, ports=served)
+    it.node.kubelet.taken[10255] = Listener(address="10.0.0.5", port=10255, pid=4711, who="nc")
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_PORT_TAKEN)
+    assert report.down_seconds is None
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+def test_a_person_may_end_the_wait() -> None:
+    it = taken()
+    later(it, HOUR, lambda: setattr(it.node, "overruled", True))
+    it.node.ports = replace(it.node.ports, go_on=lambda: getattr(it.node, "overruled", False))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.DEGRADED, Reason.ROLLBACK_FAILED)
+    assert NAMED in report.message
+
+
+def test_a_node_whose_port_another_process_has_already_is_refused() -> None:
+    """As the kubelet that lives without its health endpoint: the health of the new one could not be seen."""
+    it = story()
+    it.node.kubelet.taken[HEALTH_PORT] = Listener(address="127.0.0.1", port=HEALTH_PORT, pid=4711, who="nc")
+    it.node.services.stop("kubelet.service")
+    it.node.services.start("kubelet.service")
+
+    with pytest.raises(Refused, match="nc \\(process 4711\\)") as refused:
+        plan_for(it.node, "v1.33.13")
+
+    assert refused.value.finding.reason is Reason.KUBELET_PORT_TAKEN

@@ -1,0 +1,91 @@
+"""Tests the list of those who listen at TCP ports, on the sockets of this machine."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from nodeupgrade.kubelet.served_ports import ServedPort
+from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.host.processes.tcp_listeners import ListeningSocket, listening_sockets
+from nodeupgrade.node.running_kubelet import host_kubelet
+from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
+from nodeupgrade.node.running_kubelet.taken_ports import taken_ports
+from tests.builders.as_root import AS_ROOT
+
+pytestmark = AS_ROOT
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_the_kernel_tells_who_listens(family: socket.AddressFamily, address: str) -> None:
+    with socket.socket(family) as listening, Path("/proc/self/ns/net").open("rb") as network:
+        try:
+            listening.bind((address, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {address}")
+        port, inode = listening.getsockname()[1], os.fstat(listening.fileno()).st_ino
+        assert port not in {found.port for found in listening_sockets(network.fileno())}, "it does not listen yet"
+        listening.listen()
+
+        found = listening_sockets(network.fileno())
+
+    assert ListeningSocket(address=address, port=port, inode=inode) in found
+
+
+def test_a_listener_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    kubelet = HostKubelet(ProcessTable())
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+
+        (found,) = kubelet.listeners({port})
+
+    assert (found.address, found.port, found.pid) == ("127.0.0.1", port, os.getpid())
+    assert Path("/proc/self/comm").read_text().strip() in found.who
+    assert kubelet.listeners({port}) == ()
+
+
+def test_a_node_whose_kernel_does_not_tell_has_no_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_kubelet, "INIT", 2**30)
+
+    assert HostKubelet(ProcessTable()).listeners({1}) == ()
+
+
+ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "127.0.0.2", "::1")  # noqa: S104
+
+
+def listening(address: str, port: int = 0) -> socket.socket:
+    """Listen as a program in Go does: where on all addresses, on those of both families."""
+    dual = address in {"0.0.0.0", "::"}  # noqa: S104
+    made = socket.socket(socket.AF_INET6 if dual or ":" in address else socket.AF_INET)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind(("::" if dual else address, port))
+        made.listen()
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+@pytest.mark.parametrize("theirs", ADDRESSES)
+@pytest.mark.parametrize("kubelets", ADDRESSES)
+def test_the_kernel_gives_a_kubelet_the_ports_that_are_not_taken(
+    monkeypatch: pytest.MonkeyPatch, kubelets: str, theirs: str
+) -> None:
+    try:
+        other = listening(theirs)
+    except OSError:
+        pytest.skip(f"this machine has no {theirs}")
+    with other:
+        port = other.getsockname()[1]
+        monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+        found = HostKubelet(ProcessTable()).listeners({port})
+        taken = [*taken_ports((ServedPort(setting="port", address=kubelets, port=port),), found, 0)]
+        if not taken:
+            listening(kubelets, port).close()
+            return
+        with pytest.raises(OSError, match="in use"):
+            listening(kubelets, port)
+    assert [each.by.pid for each in taken] == [os.getpid()]
