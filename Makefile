@@ -30,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help: ## Explain the commands
 	@printf 'nodeupgrade: upgrade kubelets in place, without restarting a single container\n\n'
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@printf '\nStart with `make demo` or `make test`: both set up what they need, on Debian or Ubuntu, as root.\n'
 	@printf 'Caches live in $${NODEUPGRADE_LAB_CACHE:-/var/cache/nodeupgrade-lab} and may be deleted at any time.\n'
 
