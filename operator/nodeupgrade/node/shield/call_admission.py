@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 import grpc
@@ -16,13 +16,18 @@ from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.shield.call_requests import UnreadableRequest, is_unary, judged_method, parse_request
-from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, Protected, RuntimeCall, Shielded
+from nodeupgrade.node.shield.harmful_calls import Method, Protected, RuntimeCall, Shielded
 from nodeupgrade.node.shield.proxy import Rejection
 from nodeupgrade.node.shield.shield import RefusedCall
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.1
+
+PATIENCE_SECONDS = 8.0
+"""How long a call waits for an excuse. The agent reports every half second what owners changed; but it is a pod, and on
+a busy node others get the processor first.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +56,9 @@ class CriCallJudge:
     # returns the instances that are protected; only known once the shield is raised, since the plan may be amended
     protected: Callable[[], Shielded]
     ports: JudgePorts
-    patience: float = EXCUSE_SECONDS  # seconds to wait for an excuse
+    patience: float = PATIENCE_SECONDS  # seconds to wait for an excuse
     _off: bool = False
+    _put_off: set[Protected] = field(default_factory=set)  # what a kubelet wanted for what was taken back
     _waiting: int = 0
     _unrecorded: int = 0
 
@@ -95,6 +101,10 @@ class CriCallJudge:
             harmed = await self._unexcused(call, service)
             if harmed is None:
                 return None
+            if harmed not in self._put_off and self.protected().was_taken_back(harmed, self.ports.owners()):
+                self._put_off.add(harmed)
+                why = f"not to {harmed.wanted} {harmed.label}: its owner has taken back what the kubelet acts upon"
+                return Rejection(grpc.StatusCode.UNAVAILABLE, self._text(why))
             why = f"refused to {harmed.wanted} {harmed.label}, which ran before the upgrade"
             return self._refused(call, harmed, why, peer)
         finally:

@@ -11,14 +11,14 @@ from typing import Self, assert_never
 
 from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
-from nodeupgrade.cluster.owner_changes import Evidence, owner_change
+from nodeupgrade.cluster.owner_changes import Evidence, owner_change, was_taken_back
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, SandboxInstance
 from nodeupgrade.node.verification.ended_pods import is_over
 
 EXCUSE_SECONDS = 3.0
-"""How long a call waits for an excuse: from the agent, that an owner changed it; from the runtime, that one is over."""
+"""How long is waited for an excuse while no kubelet runs: from the agent, or from the runtime that one is over."""
 
 
 class Method(StrEnum):
@@ -139,6 +139,10 @@ class Shielded:
         """Return the owner's change because of which the harm is intended; ``None`` if there is none."""
         ends = harmed.wanted != _WANTED[Method.UPDATE_CONTAINER_RESOURCES]
         return owner_change(self.plan.owned, evidence, harmed.pod.uid, harmed.container, ends=ends)
+
+    def was_taken_back(self, harmed: Protected, evidence: Evidence) -> bool:
+        """Report whether the owner has made and taken back a change upon which a kubelet may act a moment longer."""
+        return was_taken_back(self.plan.owned, evidence, harmed.pod.uid, harmed.container)
 
     def _container(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:
         found = None if call.container is None else self.containers.get(call.container)

@@ -21,9 +21,8 @@ from nodeupgrade.node.host.systemd.watchdog import notify_ready
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan
-from nodeupgrade.node.shield.call_admission import CriCallJudge
+from nodeupgrade.node.shield.call_admission import PATIENCE_SECONDS, CriCallJudge
 from nodeupgrade.node.shield.connection_relay import ConnectionRelay
-from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.shield.proxy import Proxy
 from nodeupgrade.node.shield.runtime_restarts import lowers, raise_after_restarts, raise_again, step_aside
 from nodeupgrade.node.shield.socket_exchange import STATE, Exchange
@@ -41,7 +40,7 @@ def main() -> int:
     options.add_argument("--socket", type=Path, required=True, help="the runtime's")
     options.add_argument("--runs", type=Path, default=Path(RUNS), help="directory of the node's runs")
     options.add_argument("--state", type=Path, default=STATE, help="the node's /run")
-    options.add_argument("--patience", type=float, default=EXCUSE_SECONDS, help="seconds to wait for an excuse")
+    options.add_argument("--patience", type=float, default=PATIENCE_SECONDS, help="seconds to wait for an excuse")
     given = options.parse_args()
     exchange = Exchange(given.socket, given.state)
     runs = RunStore(given.runs)

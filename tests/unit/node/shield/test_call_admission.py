@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from nodeupgrade.api.values import SandboxId
-from nodeupgrade.cluster.owner_changes import Evidence
+from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence, Planned
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from nodeupgrade.node.shield.call_admission import CriCallJudge
@@ -188,3 +188,19 @@ async def test_what_has_ended_in_a_shared_process_the_runtime_knows(world: World
     assert await guard.judge(STOP, STOP_WEB, PEER) is not None
     ended.append(replace(web, process=None, state=ContainerState.EXITED, exit_code=1))
     assert await guard.judge(STOP, STOP_WEB, PEER) is None
+
+
+async def test_a_kubelet_that_acts_on_what_its_owner_has_taken_back_is_put_off_once(world: World) -> None:
+    """It does not want that any more once it has learned of it; a second time, that is not why it wants to."""
+    spec = ContainerSpec(pod=WEB.uid, name="c", image="a", resources="b")
+    plan = replace(shielded_plan(), owned=Planned(containers=(spec,)))
+    ports = replace(world.ports, owners=lambda: Evidence(specs=(spec,)))
+    guard = CriCallJudge(lambda: Shielded.of(plan), ports, patience=0)
+
+    first, second = [await guard.judge(STOP, STOP_WEB, PEER) for _ in range(2)]
+
+    assert first is not None
+    assert first.code is grpc.StatusCode.UNAVAILABLE
+    assert second is not None
+    assert second.code is grpc.StatusCode.FAILED_PRECONDITION
+    assert len(world.refused) == 1
