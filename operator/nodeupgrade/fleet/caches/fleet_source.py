@@ -1,6 +1,7 @@
 """The source of Nodes, tasks, agent pods and NodeUpgrades for a pass: informers."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -29,8 +30,7 @@ class FleetObjects:
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
-    # by node, why this version cannot parse the Node or its task
-    unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    unreadable: Mapping[NodeName, str] = field(default_factory=dict)  # why the Node or its task cannot be parsed
     upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
 
 
@@ -85,7 +85,7 @@ class InformedFleet(FleetSource):
         on_error: Callable[[str, str], None] = lambda _kind, _problem: None,
         timing: Timing | None = None,
     ) -> None:
-        self._on_change = on_change
+        self._kube, self._on_change = kube, on_change
         self._written: dict[str, int] = {}
         self.read_upgrade = read_upgrade
         self.upgrades = UpgradeCache(kube, read_upgrade)
@@ -117,11 +117,17 @@ class InformedFleet(FleetSource):
         """Return the cached objects, once the caches are at least as new as the NodeUpgrade.
 
         After our own write they are: its precondition was cached, and nobody else can have written the NodeUpgrade in
-        between. After someone else's write, wait for the watches to catch up. Other NodeUpgrades may be in doubt.
+        between. After someone else's write, wait for the watches to catch up. Other NodeUpgrades may be in doubt. After
+        the API server was restored from a backup, nothing that is cached counts.
         """
-        if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
-            await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
-            self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
+        awaited = version = int(upgrade.resource_version)
+        if version < (known := self._written.get(upgrade.name, 0)):  # it was read before our last write, or
+            now = await self._kube.get(UPGRADES, upgrade.name)
+            if int(now["metadata"]["resourceVersion"]) < known:  # the backup is older than that
+                awaited = sys.maxsize
+        if awaited > known:
+            await asyncio.gather(*(each.at_least(awaited) for each in (*self.informers, self.upgrades)))
+            self._written[upgrade.name] = max(version, 0 if awaited > version else self._written.get(upgrade.name, 0))
         elif self.upgrades.doubts:
             await self.upgrades.at_least(version)
         return assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
@@ -142,7 +148,8 @@ class InformedFleet(FleetSource):
     def learn(self, resource: Resource, body: Json) -> None:
         """Store the response to one of our own writes."""
         if resource == UPGRADES:
-            self._written[body["metadata"]["name"]] = int(body["metadata"]["resourceVersion"])
+            name, version = body["metadata"]["name"], int(body["metadata"]["resourceVersion"])
+            self._written[name] = max(version, self._written.get(name, 0))
             self.upgrades.learn(body)
         for informer in self.informers:
             if informer.resource == resource:

@@ -83,6 +83,7 @@ class UpgradeCache(ObjectCache[KnownUpgrade]):
 
     async def _list(self) -> None:
         """List and store all. The caller holds the lock: an older list that arrives later would pass for a backup."""
+        self.begin()
         listed, version, doubts = dict[str, Reduced[KnownUpgrade]](), 0, self.doubts
         async for page in self._kube.pages(UPGRADES):
             version = int(page.resource_version)
