@@ -88,6 +88,7 @@ class Manager:
     async def _work(self, plane: ControlPlane) -> None:
         """Do what only the leader does, until cancelled; nothing of it goes on afterwards."""
         own = plane.controllers
+        plane.fleet.upgrades.doubts += 1  # another leader may have written them since the last term
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(plane.health.run())

@@ -33,5 +33,5 @@ class ClusterUse:
 
     budget: ClusterBudget
     nodes: int  # number of nodes of the cluster
-    flying: frozenset[NodeName]  # nodes in flight of the other rollouts
+    flying: frozenset[NodeName]  # nodes in flight of the other rollouts, and of those that were abandoned
     away: frozenset[NodeName]  # nodes that are cordoned by anyone or not Ready

@@ -85,9 +85,10 @@ class FleetSnapshot:
     def done(self) -> dict[NodeName, FreeSlot]:
         """Nodes in flight that no longer need their slots, with the actions that free them.
 
-        A node that was given up because its Node was gone needs its slot if it has registered again meanwhile.
+        One needs its slot if its task is open, as after a restored backup, or if it was given up and registered again.
         """
-        freed = ((name, action) for name, action in self.waiting.items() if isinstance(action, FreeSlot))
+        busy = {name for name in self.waiting if (task := self.own_task(name)) is not None and task.open}
+        freed = ((name, each) for name, each in self.waiting.items() if isinstance(each, FreeSlot) and name not in busy)
         return {name: action for name, action in freed if action.failure is None or name not in self.nodes}
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NoReturn
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from nodeupgrade.api.task.object import parse_task
 from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.check_catalogue import read_upgrade
-from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, Page, Resource, WatchEvent
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, Page, Resource, UnavailableError, WatchEvent
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
@@ -67,12 +68,13 @@ class Operator:
 
     kube: TypedKube
     allowed: int = 10**9
+    timing: Timing = Timing(patience=0.0, list_timeout=10.0)
     changed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.source = Lagging(self.kube, self.allowed)
-        timing = Timing(patience=0.0, list_timeout=10.0)
-        self.fleet = InformedFleet(self.source, NAMESPACE, read_upgrade, on_change=self.changed.append, timing=timing)
+        on_change, timing = self.changed.append, self.timing
+        self.fleet = InformedFleet(self.source, NAMESPACE, read_upgrade, on_change=on_change, timing=timing)
         agents = AgentPodSettings(namespace=NAMESPACE, image="nodeupgrade:dev")
         self.rollouts = Passes(WriteThrough(self.kube, self.fleet), agents, fleet=self.fleet)
 
@@ -252,6 +254,75 @@ async def test_a_foreign_write_is_waited_for(fresh: bool) -> None:
         seen = await operator.fleet.read(await scene.upgrade())
         assert (seen.nodes["node-4"].labels["pool"] == "db") is not fresh  # type: ignore[index]
         assert operator.lists() == (lists if fresh else [before + 1 for before in lists])
+
+
+@pytest.mark.parametrize(("kept", "lost"), [(4, 2), (8, 5), (20, 2), (20, 20), (12, 100)])
+async def test_an_api_server_that_was_restored_from_a_backup_is_believed(kept: int, lost: int) -> None:
+    """Its watches tell nothing until it has come as far as before, and most of what is cached has not happened.
+
+    What it knows of the NodeUpgrade itself may be all that did: then a slot may be freed that is needed.
+    """
+    scene = Scene()
+    for n in range(4):
+        await scene.fleet.add_node(f"node-{n}")
+    await scene.apply(NAME)
+
+    def seconds() -> float:
+        return scene.now.timestamp()
+
+    timing = Timing(monotonic=seconds, sleep=lambda _seconds: asyncio.sleep(0), patience=0.0)
+    operator, kube = Operator(scene.kube, timing=timing), scene.kube
+    scene.operator = operator.rollouts
+    async with running(operator):
+        for _ in range(kept):
+            await scene.step()
+            await news_arrives()
+        objects, revision, written = dict(kube._objects), kube._revision, len(kube.log._entries)
+        for _ in range(lost):
+            await scene.step()
+            await news_arrives()
+        kube._objects, kube._revision = objects, revision
+        del kube.log._entries[written:]
+        for step in range(400):
+            if step % 90 == 0:  # no connection is silent for longer
+                kube.log.drop()
+            for name in await operator.rollouts.unfinished():
+                await operator.rollouts.reconcile(name)
+            await operator.rollouts.sweep()
+            await scene.fleet.tick()
+            scene.now += timedelta(seconds=1)
+            await news_arrives()
+    nodes = (await scene.end_state())["nodes"]
+    done = {"version": "v1.33.13", "unschedulable": False, "ours": False}
+    assert nodes == {f"node-{n}": done for n in range(4)}
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+
+
+async def test_it_is_believed_also_once_everything_can_be_listed_again() -> None:
+    scene = await staged(Scene())
+    operator, kube = Operator(scene.kube), scene.kube
+    async with running(operator):
+        await operator.reconcile()
+        objects, revision, written = dict(kube._objects), kube._revision, len(kube.log._entries)
+        await kube.merge(NODES, "node-4", {"metadata": {"labels": {"pool": "db"}}})
+        await news_arrives()
+        for _ in range(3):
+            await operator.reconcile()
+        kube._objects, kube._revision = objects, revision
+        del kube.log._entries[written:]
+        kube.log.drop()
+        upgrade = await scene.upgrade()
+
+        def refuse(*_asked: object, **_more: object) -> NoReturn:
+            raise UnavailableError("no answer")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(operator.source, "pages", refuse)
+            with pytest.raises(UnavailableError):
+                await operator.fleet.read(upgrade)
+        operator.fleet.learn(UPGRADES, await kube.get(UPGRADES, NAME))
+        seen = await operator.fleet.read(upgrade)
+        assert seen.nodes["node-4"].labels["pool"] == "web"  # type: ignore[index]
 
 
 async def test_an_older_rollout_is_known_without_any_event_and_without_a_list_on_every_pass() -> None:

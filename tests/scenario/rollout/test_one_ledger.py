@@ -17,6 +17,7 @@ from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, InvalidEr
 from nodeupgrade.fleet.actions import Admit, Claim, Cordon, FreeSlot, NodeAction, RestoreCordon
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.controllers import rollout_controller
+from nodeupgrade.fleet.cordons.cordons import cordon_patch
 from nodeupgrade.fleet.decide.planner import Plan, plan
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -413,6 +414,23 @@ async def test_the_budget_of_the_cluster_holds_over_all_rollouts() -> None:
         scene.now += timedelta(seconds=1)
     assert highest == 2
     assert [(await scene.upgrade(pool)).status.phase for pool in "abc"] == ["Succeeded"] * 3
+
+
+async def test_a_rollout_that_has_ended_looks_after_a_task_that_is_open() -> None:
+    """A slot was freed that was needed, as by an operator that knows what happened before a backup was restored."""
+    scene = await stage("node-0")
+    await scene.apply()
+    await scene.finish()
+    assert await scene.operator.unfinished() == ()
+    await scene.kube.merge(TASKS, "node-0", {"spec": {"action": "Upgrade", "verdict": None}})
+    await scene.kube.merge(NODES, "node-0", cordon_patch(await scene.upgrade()))
+    for _ in range(10):
+        for name in await scene.operator.unfinished():
+            await scene.look(name)
+    node, status = await scene.node("node-0"), (await scene.upgrade()).status
+    assert not node["spec"].get("unschedulable")
+    assert (status.phase, status.in_flight) == ("Succeeded", ())
+    assert await scene.operator.unfinished() == ()
 
 
 async def test_a_retry_clears_the_failure_of_a_node_that_was_replaced_at_the_target() -> None:

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import ForbiddenError
 from nodeupgrade.controlplane import manager as managers
 from nodeupgrade.controlplane.manager import Manager
 from nodeupgrade.controlplane.metrics.collector import Metrics
 from nodeupgrade.controlplane.wiring import OperatorSettings
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.caches.upgrade_cache import UpgradeCache
 from nodeupgrade.fleet.controllers.controllers import Controllers
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import snapshots_of
@@ -25,6 +27,7 @@ class Fleet:
     """Informers that can be made to end."""
 
     end: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    upgrades: UpgradeCache = field(default_factory=lambda: UpgradeCache(InMemoryKube(), read_upgrade))
 
     async def run(self) -> None:
         await self.end
@@ -128,6 +131,16 @@ async def test_tasks_that_are_stopped_are_no_failure(plane: Plane) -> None:
     await manager.stop()
     assert (manager.failed, stop.is_set(), plane.closed) == (False, False, True)
     assert plane.elector.released, "the next leader need not wait"
+
+
+async def test_a_new_term_relies_on_no_nodeupgrade_that_was_cached_before(plane: Plane) -> None:
+    """Another leader may have given slots to other rollouts meanwhile, of which no event has come yet."""
+    manager = Manager(SETTINGS, asyncio.Event())
+    before = plane.fleet.upgrades.doubts
+    await manager.start()
+    await asyncio.sleep(0.01)
+    assert plane.fleet.upgrades.doubts > before
+    await manager.stop()
 
 
 async def test_what_is_missing_keeps_everything_from_starting(plane: Plane) -> None:

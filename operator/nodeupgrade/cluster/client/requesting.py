@@ -150,15 +150,9 @@ class RequestingKube(TypedKube):
     async def _pages(self, resource: Resource, query: Mapping[str, str]) -> AsyncIterator[Page]:
         asked = dict(query)
         while True:
-            answer = await self._requests.request("GET", path(resource), query=asked)
-            # The items of a list lack apiVersion and kind.
-            common = {"apiVersion": resource.api_version, "kind": resource.kind}
-            yield Page(
-                tuple({**common, **item} for item in answer["items"] or ()),
-                answer["metadata"]["resourceVersion"],
-                integer(answer["metadata"].get("remainingItemCount") or 0),
-            )
-            if not (token := answer["metadata"].get("continue")):
+            page, token = _page(resource, await self._requests.request("GET", path(resource), query=asked))
+            yield page
+            if not token:
                 return
             asked["continue"] = token
 
@@ -231,3 +225,20 @@ class RequestingKube(TypedKube):
 
     async def server_version(self) -> str:
         return str((await self._requests.request("GET", "/version"))["gitVersion"])
+
+
+def _page(resource: Resource, answer: Json) -> tuple[Page, str]:
+    """Return the page of a list, and the token of the next one, if there is one.
+
+    Raises:
+        UnavailableError: It is no list, but for example what a load balancer says instead.
+    """
+    common = {"apiVersion": resource.api_version, "kind": resource.kind}  # the items of a list lack both
+    try:
+        metadata = answer["metadata"]
+        items, left = answer["items"] or (), integer(metadata.get("remainingItemCount") or 0)
+        page = Page(tuple({**common, **item} for item in items), metadata["resourceVersion"], left)
+        return page, metadata.get("continue") or ""
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        message = f"cannot list {resource.plural} because the API server's answer is no list ({error!r})"
+        raise UnavailableError(message) from error

@@ -1,8 +1,10 @@
 """The source of Nodes, tasks, agent pods and NodeUpgrades for a pass: informers."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, TypeVar, cast
 
 from nodeupgrade.api.json import Json
@@ -28,8 +30,7 @@ class FleetObjects:
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
-    # by node, why this version cannot parse the Node or its task
-    unreadable: Mapping[NodeName, str] = field(default_factory=dict)
+    unreadable: Mapping[NodeName, str] = field(default_factory=dict)  # why the Node or its task cannot be parsed
     upgrades: Mapping[str, KnownUpgrade] = field(default_factory=dict)
 
 
@@ -84,23 +85,21 @@ class InformedFleet(FleetSource):
         on_error: Callable[[str, str], None] = lambda _kind, _problem: None,
         timing: Timing | None = None,
     ) -> None:
-        self._on_change = on_change
+        self._kube, self._on_change = kube, on_change
         self._written: dict[str, int] = {}
         self.read_upgrade = read_upgrade
         self.upgrades = UpgradeCache(kube, read_upgrade)
 
-        def trouble(resource: Resource) -> Callable[[str], None]:
-            return lambda problem: on_error(resource.kind, problem)
-
+        changed = self._object_changed
         self.nodes = Informer(
-            kube, NODES, view_node, on_change=self._object_changed, on_error=trouble(NODES), timing=timing
+            kube, NODES, view_node, on_change=changed, on_error=partial(on_error, NODES.kind), timing=timing
         )
         self.tasks = Informer(
-            kube, TASKS, parse_task, on_change=self._object_changed, on_error=trouble(TASKS), timing=timing
+            kube, TASKS, parse_task, on_change=changed, on_error=partial(on_error, TASKS.kind), timing=timing
         )
         self.agents = Informer(
             kube, PODS.within(namespace), AgentViews(), labels=AGENT_LABELS, on_change=self._agent_changed,
-            on_error=trouble(PODS), timing=timing,
+            on_error=partial(on_error, PODS.kind), timing=timing,
         )  # fmt: skip
 
     @property
@@ -118,11 +117,19 @@ class InformedFleet(FleetSource):
         """Return the cached objects, once the caches are at least as new as the NodeUpgrade.
 
         After our own write they are: its precondition was cached, and nobody else can have written the NodeUpgrade in
-        between. After someone else's write, wait for the watches to catch up.
+        between. After someone else's write, wait for the watches to catch up. Other NodeUpgrades may be in doubt. After
+        the API server was restored from a backup, nothing that is cached counts.
         """
-        if (version := int(upgrade.resource_version)) > self._written.get(upgrade.name, 0):
-            await asyncio.gather(*(each.at_least(version) for each in (*self.informers, self.upgrades)))
-            self._written[upgrade.name] = max(version, self._written.get(upgrade.name, 0))
+        awaited = version = int(upgrade.resource_version)
+        if version < (known := self._written.get(upgrade.name, 0)):  # it was read before our last write, or
+            now = await self._kube.get(UPGRADES, upgrade.name)
+            if int(now["metadata"]["resourceVersion"]) < known:  # the backup is older than that
+                awaited = sys.maxsize
+        if awaited > known:
+            await asyncio.gather(*(each.at_least(awaited) for each in (*self.informers, self.upgrades)))
+            self._written[upgrade.name] = max(version, 0 if awaited > version else self._written.get(upgrade.name, 0))
+        elif self.upgrades.doubts:
+            await self.upgrades.at_least(version)
         return assemble(self.nodes, self.tasks, self.agents, dict(self.upgrades.views))
 
     async def get_nodes(self) -> Mapping[NodeName, NodeView]:
@@ -132,7 +139,6 @@ class InformedFleet(FleetSource):
         return cast("Mapping[NodeName, Task]", self.tasks.views)
 
     async def get_open_tasks(self, version: int) -> frozenset[NodeName]:
-        """Return the nodes whose tasks are open or cannot be read, once the cache is as new as ``version``."""
         await self.tasks.at_least(version)
         return opened(self.tasks)
 
@@ -142,7 +148,8 @@ class InformedFleet(FleetSource):
     def learn(self, resource: Resource, body: Json) -> None:
         """Store the response to one of our own writes."""
         if resource == UPGRADES:
-            self._written[body["metadata"]["name"]] = int(body["metadata"]["resourceVersion"])
+            name, version = body["metadata"]["name"], int(body["metadata"]["resourceVersion"])
+            self._written[name] = max(version, self._written.get(name, 0))
             self.upgrades.learn(body)
         for informer in self.informers:
             if informer.resource == resource:
@@ -154,8 +161,9 @@ class InformedFleet(FleetSource):
             if informer.resource == resource:
                 informer.forget(name, uid)
 
-    def follows(self, resource: Resource) -> bool:
-        """Report whether there is an informer for a resource."""
+    def doubt(self, resource: Resource) -> bool:
+        """Report whether a changed object is to be read; NodeUpgrades are all listed before a plan relies on them."""
+        self.upgrades.doubts += resource == UPGRADES
         return any(informer.resource == resource for informer in self.informers)
 
     def _object_changed(self, delta: Delta[NodeView] | Delta[Task]) -> None:
@@ -191,9 +199,8 @@ def opened(tasks: Views[Task]) -> frozenset[NodeName]:
 def assemble(
     nodes: Views[NodeView], tasks: Views[Task], agents: Views[AgentPodView], upgrades: Mapping[str, KnownUpgrade]
 ) -> FleetObjects:
-    """Put the objects of a fleet together."""
+    """Put the objects of a fleet together; Nodes and tasks have the names of their nodes."""
     return FleetObjects(
-        # Objects of both kinds have the name of their node.
         nodes=cast("Mapping[NodeName, NodeView]", nodes.views),
         tasks=cast("Mapping[NodeName, Task]", tasks.views),
         agents={pod.node: pod for pod in agents.views.values() if pod.role is PodRole.AGENT},

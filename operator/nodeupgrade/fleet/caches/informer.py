@@ -26,10 +26,8 @@ RELIST_SECONDS = 900.0
 PATIENCE_SECONDS = 1.0
 """How long to wait at most for the watch to deliver a resourceVersion that is known to exist before listing."""
 
-LISTED_PER_SECOND = 1000
+LISTED_PER_SECOND, SHORTEST_PATIENCE_SECONDS = 1000, 0.1
 """Objects that an API server lists in about a second: listing few of them is quicker than waiting for the watch."""
-
-SHORTEST_PATIENCE_SECONDS = 0.1
 
 LIST_SECONDS = 60.0
 """How long a caller waits for a fresh list."""
@@ -38,6 +36,9 @@ SHORTEST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.5, 30.0
 
 SHORTEST_WATCH_SECONDS = 5.0
 """A watch that ends sooner without an event counts as a failure, so that it is not restarted in a tight loop."""
+
+SILENT_SECONDS = 150.0
+"""Silence, for two bookmarks, that ends in a list: a watch says nothing of older versions, as of a restored backup."""
 
 GIVE_UP_WATCHING = 4
 """Failures in a row after which everything is relisted: the resourceVersion may be one that cannot be watched from."""
@@ -176,9 +177,12 @@ class Informer(Generic[T]):
         self._awaited = 0
         self.relists[why] += 1
         self._begun += 1
+        self._cache.begin()
         turn, version, listed = self._begun, 0, dict[str, Reduced[T]]()
         async for page in self._kube.pages(self.resource, labels=self._labels):
-            version = _number(page.resource_version)
+            if (found := number(page.resource_version)) is None:
+                raise MalformedObjectError("metadata.resourceVersion", f"{page.resource_version!r} is not a number")
+            version = found
             listed |= {reduced.name: reduced for reduced in map(self._cache.reduce, page.items)}
             self._deliver([])
         if version >= self._awaited:  # whoever has requested a list since gets this one
@@ -190,7 +194,7 @@ class Informer(Generic[T]):
         """Watch until there is a reason to relist, and return it; a single broken connection is none."""
         relist_at = self._timing.monotonic() + self._timing.relist * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
         while not self._relist_requested.is_set():
-            if (left := relist_at - self._timing.monotonic()) <= 0:
+            if (left := relist_at - self._timing.monotonic()) <= 0 or self.silence > SILENT_SECONDS:
                 return Relist.PERIODIC
             try:
                 await self._watch(left)
@@ -241,9 +245,3 @@ class Informer(Generic[T]):
         self._failures += 1
         requested = error.after if isinstance(error, UnavailableError) else 0.0
         await self._timing.sleep(max(requested, ceiling * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
-
-
-def _number(version: str) -> int:
-    if (found := number(version)) is None:
-        raise MalformedObjectError("metadata.resourceVersion", f"{version!r} is not a number")
-    return found

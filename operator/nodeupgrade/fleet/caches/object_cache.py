@@ -50,6 +50,7 @@ class ObjectCache(Generic[T]):
         self._known: dict[str, tuple[str, int]] = {}
         self._gone: dict[str, int] = {}
         self._forgotten: dict[str, int] = {}
+        self._begun: tuple[Mapping[str, tuple[str, int]], Mapping[str, int], Mapping[str, int]] = {}, {}, {}
         self.version = 0
         self.views: dict[str, T] = {}
         self.unreadable: dict[str, str] = {}
@@ -62,20 +63,25 @@ class ObjectCache(Generic[T]):
         except (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError) as error:
             return Reduced(name, uid, version, None, str(error) or type(error).__name__)
 
+    def begin(self) -> None:
+        """Take note of what a list that begins now overrides."""
+        self._begun = dict(self._known), dict(self._gone), dict(self._forgotten)
+
     def replace(self, listed: Mapping[str, Reduced[T]], version: int) -> list[Delta[T]]:
         """Replace the cache by a complete list, given by name; objects missing from it are deleted.
 
-        Objects that we have written since the list was made stay. A list that is older than the cache means that the
-        API server was restored from a backup: then only the list counts.
+        Objects that we have written since the list began stay. If it has older ones than were known by then, or none,
+        the API server was restored from a backup: only the list counts.
         """
-        if version < self.version:
-            self._known = {name: (uid, 0) for name, (uid, _) in self._known.items()}
-            self._gone.clear()
-            self._forgotten.clear()
+        known, gone, forgotten = self._begun
+        for name, mark in known.items():
+            if self._known.get(name) == mark and (name not in listed or listed[name].version < mark[1]):
+                self._known[name] = mark[0], 0
+        self._forgotten = {name: version for name, version in self._forgotten.items() if name not in forgotten}
         self._advance(version)
         there = {reduced.uid for reduced in listed.values()}
         # A list from before an object was created lacks it too, and the watch that follows reports its creation.
-        self._gone = {uid: known for uid, known in self._gone.items() if uid in there or known > version}
+        self._gone = {uid: v for uid, v in self._gone.items() if uid not in gone and (uid in there or v > version)}
         stored = [delta for reduced in listed.values() for delta in self._store(reduced)]
         missing = [name for name, (_, known) in self._known.items() if name not in listed and known <= version]
         return stored + [self._drop(name) for name in missing]

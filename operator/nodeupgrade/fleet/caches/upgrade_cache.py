@@ -59,15 +59,16 @@ class UpgradeCache(ObjectCache[KnownUpgrade]):
         super().__init__(partial(known_upgrade, read_upgrade))
         self._kube = kube
         self._listing = asyncio.Lock()
+        self.doubts = 0  # how often one may have been written without our knowledge since the last list began
 
     async def at_least(self, version: int) -> None:
-        """List, unless the cache is complete up to a resourceVersion.
+        """List, unless the cache is complete up to a resourceVersion, and nothing is in doubt.
 
         Raises:
             UnavailableError: They cannot be listed at the moment.
         """
         async with self._listing:
-            if self.version < version:
+            if self.doubts or self.version < version:
                 await self._list()
 
     async def listed(self) -> Mapping[str, KnownUpgrade]:
@@ -81,12 +82,11 @@ class UpgradeCache(ObjectCache[KnownUpgrade]):
             return dict(self.views)
 
     async def _list(self) -> None:
-        """List and store all NodeUpgrades.
-
-        The caller holds the lock: an older list that arrives later would be taken for a restored backup.
-        """
-        listed, version = dict[str, Reduced[KnownUpgrade]](), 0
+        """List and store all. The caller holds the lock: an older list that arrives later would pass for a backup."""
+        self.begin()
+        listed, version, doubts = dict[str, Reduced[KnownUpgrade]](), 0, self.doubts
         async for page in self._kube.pages(UPGRADES):
             version = int(page.resource_version)
             listed |= {reduced.name: reduced for reduced in map(self.reduce, page.items)}
         self.replace(listed, version)
+        self.doubts -= doubts

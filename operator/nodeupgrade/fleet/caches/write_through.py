@@ -107,7 +107,7 @@ class WriteThrough(TypedKube):
         return written
 
     async def _refresh(self, resource: Resource, name: str, uid: str | None) -> None:
-        if not self._fleet.follows(resource):
+        if not self._fleet.doubt(resource):
             return
         with contextlib.suppress(NodeUpgradeError):
             try:

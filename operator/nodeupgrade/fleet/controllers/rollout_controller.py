@@ -40,8 +40,9 @@ class RolloutController:
 
     async def unfinished(self) -> tuple[str, ...]:
         """Return the names of all NodeUpgrades that may need work."""
-        known = await self.snapshots.source.list_upgrades()
-        return tuple(name for name, each in known.items() if _needs_work(each.upgrade))
+        known, tasks = await self.snapshots.source.list_upgrades(), await self.snapshots.source.get_tasks()
+        busy = {task.spec.upgrade_ref.uid for task in tasks.values() if task.open}  # also of one that has ended
+        return tuple(name for name, each in known.items() if _needs_work(each.upgrade) or each.uid in busy)
 
     async def reconcile(self, name: str) -> Result:
         """Plan a rollout once, and carry the plan out; if it does not exist, there is nothing to do.

@@ -119,7 +119,9 @@ class Snapshots:
         """
         memory, began = self.memory(rollout), self.clock()
         waiting = dict(memory.waiting)  # before anything is read: a slot may be freed meanwhile
-        while (seen := memory.recent) is None or not self._is_recent(memory, began):
+        while (seen := memory.recent) is None or (
+            memory.read_at < began and self.clock() - memory.read_at >= self.recent_seconds
+        ):
             await self._read_together(rollout, memory)
             memory = self.memory(rollout)  # it may have been forgotten, and the NodeUpgrade made again
         objects = await self.source.read(seen.upgrade)
@@ -134,9 +136,6 @@ class Snapshots:
         )
         self._require_term(fleet)
         return await self._with_hook_jobs(fleet, name)
-
-    def _is_recent(self, memory: RolloutMemory, began: float) -> bool:
-        return memory.read_at >= began or self.clock() - memory.read_at < self.recent_seconds
 
     async def _read_together(self, name: str, memory: RolloutMemory) -> None:
         """Let everything be read anew, once for all who ask for it meanwhile; they share an error as well."""

@@ -78,7 +78,7 @@ def decide_start(rollout: RolloutView) -> StartDecision:
     if (closed := gates.closed(due, gates.of_rollout(rollout))) is not None:
         return StartDecision(reason=closed.reason, message=closed.message)
     decision = StartDecision(nodes=rollout.position.pending)
-    for budget in PRECHECK_BUDGETS if planning else BUDGETS:
+    for budget in (precheck_slots,) if planning else BUDGETS:
         if decision.nodes:
             decision = budget(rollout, decision.nodes)
     return StartDecision(nodes=decision.nodes) if decision.nodes else decision
@@ -218,9 +218,6 @@ def precheck_slots(rollout: RolloutView, nodes: Nodes) -> StartDecision:
     """Limit concurrent prechecks (``action: Plan``): at least a tenth of the nodes, since they disturb no workload."""
     limit = min(SLOTS, max(concurrency(rollout), PRECHECKED_AT_ONCE.of(len(rollout.members))))
     return _as_many(rollout, nodes, limit)
-
-
-PRECHECK_BUDGETS: tuple[Budget, ...] = (precheck_slots,)
 
 
 def concurrency(rollout: RolloutView) -> int:

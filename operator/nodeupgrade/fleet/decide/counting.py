@@ -57,7 +57,8 @@ class Tally:
 
 def tally(rollout: RolloutView) -> Tally:
     """Count everything that the status of a rollout reports."""
-    done, recorded = _verified(rollout), (*_recorded(rollout), *rollout.departed)
+    tasks = (s.task for s in rollout.members.values() if s.task is not None and s.outcome is not None)
+    done, recorded = [task for task in tasks if task.verdict is not None], (*_recorded(rollout), *rollout.departed)
     return Tally(
         counts=_count(rollout.members.values(), rollout.departed),
         containers=_containers(done, recorded),
@@ -100,11 +101,6 @@ def _containers(done: Sequence[Task], recorded: Sequence[NodeFailure]) -> Contai
         restarted=sum(task.verdict.restarted for task in done if task.verdict is not None)
         + sum(failure.restarted or 0 for failure in recorded),
     )
-
-
-def _verified(rollout: RolloutView) -> list[Task]:
-    tasks = (s.task for s in rollout.members.values() if s.task is not None and s.outcome is not None)
-    return [task for task in tasks if task.verdict is not None]
 
 
 def _recorded(rollout: RolloutView) -> list[NodeFailure]:

@@ -107,10 +107,11 @@ def _with_absence(slot: Slot, now: datetime, *, missing: bool) -> Slot:
 def _cluster_use(fleet: FleetSnapshot) -> ClusterUse | None:
     if fleet.cluster_budget.unlimited:
         return None
+    runs = (task.name for task in fleet.tasks.values() if task.open and not task.reported.phase.terminal)
     return ClusterUse(
         budget=fleet.cluster_budget,
         nodes=len(fleet.nodes),
-        flying=frozenset(slot.node for rival in fleet.rivals for slot in rival.status.in_flight),
+        flying=frozenset((*runs, *(slot.node for rival in fleet.rivals for slot in rival.status.in_flight))),
         away=frozenset(name for name, node in fleet.nodes.items() if node.unschedulable or not node.ready),
     )
 

@@ -91,6 +91,7 @@ class RolloutView:
         without_task = (member.node for member in unclaimed if member.record is not None)
         reopened = freed.issuperset(without_task) and all(each.automatic for each in reopenings)
         begun = {wave.name for wave in upgrade.status.waves if wave.started_at is not None}
+        names = {wave.name for wave in spec.waves}
         return cls(
             ledger=ledger,
             spec=spec,
@@ -112,7 +113,7 @@ class RolloutView:
             completes_wave=bool(freed)
             and not planning
             and not any(wave.name in begun for wave in waves[position.index :]),
-            unknown_waves=_unknown_waves(upgrade, spec),
+            unknown_waves=tuple(sorted({*spec.approved_waves, *upgrade.approvals} - {REMAINDER, *names})),
             ended_by=checks.ended_by(upgrade, spec, ledger.health, now),
             health_objection=checks.objection(spec.health_checks, ledger.health, now),
             health_awaited=checks.awaited(spec.health_checks, ledger.health, now, _last_end(states, waves)),
@@ -143,11 +144,6 @@ def _is_to_be_claimed(member: NodeState, upgrade: Upgrade) -> bool:
     if member.reason is Reason.WRITE_REFUSED and upgrade.status.planned_at is not None:
         return False
     return member.reason is not Reason.NOT_IN_PLAN and not _is_held(member)
-
-
-def _unknown_waves(upgrade: Upgrade, spec: UpgradeSpec) -> tuple[str, ...]:
-    known = {REMAINDER, *(wave.name for wave in spec.waves)}
-    return tuple(sorted({*spec.approved_waves, *upgrade.approvals} - known))
 
 
 def _last_end(members: Iterable[NodeState], waves: Iterable[WaveRoster]) -> datetime | None:

@@ -134,9 +134,8 @@ class Elector:
             return SOON  # another contender was faster, or the Lease is gone
         except NodeUpgradeError as error:
             if self._observed is not None and self._observed.lease is None:
-                self._observed = (
-                    None  # a missing Lease looks the same each time, so its absence must be seen throughout
-                )
+                # A missing Lease looks the same each time, so its absence must be seen throughout.
+                self._observed = None
             self._report(f"cannot read or write the Lease: {error}")
             return RETRY.total_seconds()
 

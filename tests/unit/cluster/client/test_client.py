@@ -11,7 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.refusals import failure
 from nodeupgrade.cluster.client.transport import Transport
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, WatchEventType
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, UnavailableError, WatchEventType
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
 COUNT: tuple[str, Json] = ("/api/v1/pods", {"limit": "1"})
@@ -146,3 +146,19 @@ async def test_what_has_no_index_is_listed_in_pages(resource: Any, fields: Json 
     ((_, query),) = line.asked
     assert query["limit"] == "500"
     assert "resourceVersion" not in query
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, [], None, {"items": []}, {"metadata": {}, "items": []}, {"metadata": {"resourceVersion": "1"}, "items": [1]}],
+)
+async def test_an_answer_that_is_no_list_is_none(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load balancer may say anything in JSON with 200; nobody who lists for ever may end by it."""
+    line = Line()
+
+    async def request(*_asked: object, **_more: object) -> Any:
+        return answer
+
+    monkeypatch.setattr(line, "request", request)
+    with pytest.raises(UnavailableError, match="cannot list nodes because the API server's answer is no list"):
+        [page async for page in client(line).pages(NODES)]

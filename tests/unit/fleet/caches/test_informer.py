@@ -27,6 +27,7 @@ from nodeupgrade.fleet.caches.informer import (
     RELIST_SECONDS,
     SHORTEST_PATIENCE_SECONDS,
     SHORTEST_WATCH_SECONDS,
+    SILENT_SECONDS,
     Informer,
     Relist,
     Timing,
@@ -309,6 +310,22 @@ async def test_whoever_waits_while_everything_is_listed_lets_it_be_listed_again_
         await waiting
         await until(lambda: kube.watches > 0)
     assert informer.relists == ({Relist.START: 1} if listed else {Relist.START: 1, Relist.BEHIND: 1})
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_an_api_server_that_says_nothing_for_long_may_have_been_restored_from_a_backup(silent: bool) -> None:
+    """Connections are given up sooner; a bookmark is enough to go on with the next."""
+    kube, clock = Flaky(), Clock()
+    async with informed(kube, clock) as informer:
+        for n in range(1, 5):
+            await until(lambda n=n: kube.watches == n)  # type: ignore[misc]
+            clock.now += 0.6 * SILENT_SECONDS
+            if not silent:
+                kube.log.bookmark()
+                await until(lambda: informer.silence == 0)
+            kube.log.drop()
+        await until(lambda: kube.watches == 5)
+    assert informer.relists == {Relist.START: 1, **({Relist.PERIODIC: 2} if silent else {})}
 
 
 async def test_a_version_that_never_comes_is_not_waited_for() -> None:

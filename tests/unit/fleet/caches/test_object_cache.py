@@ -70,7 +70,9 @@ class World:
             self.cache.learn(answer)
 
     def begin_list(self, _name: str) -> None:
-        self.page = self.page or (dict(self.objects), self.revision)
+        if self.page is None:
+            self.cache.begin()
+            self.page = dict(self.objects), self.revision
 
     def end_list(self, _name: str) -> None:
         if self.page is not None:
@@ -129,10 +131,25 @@ def test_a_list_tells_of_deletions_that_nobody_told() -> None:
 def test_after_a_restored_backup_the_list_counts() -> None:
     cache: ObjectCache[tuple[str, int]] = ObjectCache(view)
     cache.replace({"a": cache.reduce(body("a", 50)), "b": cache.reduce(body("b", 60))}, 60)
+    cache.begin()
     cache.replace({"a": cache.reduce(body("a", 7))}, 9)
     assert cache.views == {"a": ("uid-of-a", 7)}
     cache.apply(WatchEvent(WatchEventType.MODIFIED, body("a", 10)))
     assert cache.views == {"a": ("uid-of-a", 10)}
+
+
+def test_it_counts_although_the_api_server_has_come_further_since() -> None:
+    cache: ObjectCache[tuple[str, int]] = ObjectCache(view)
+    names = "abcd"
+    cache.replace({name: cache.reduce(body(name, 5)) for name in names}, 9)
+    for name in "abc":
+        cache.learn(body(name, 60))
+    cache.forget("c", "uid-of-c")
+    cache.forget("d", None)
+    cache.begin()
+    cache.learn(body("e", 80))
+    cache.replace({name: cache.reduce(body(name, 5)) for name in "acd"}, 70)
+    assert cache.views == {**{name: (f"uid-of-{name}", 5) for name in "acd"}, "e": ("uid-of-e", 80)}
 
 
 def test_bookmarks_only_say_how_far_it_is() -> None:
