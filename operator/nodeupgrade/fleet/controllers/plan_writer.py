@@ -10,7 +10,7 @@ from nodeupgrade.cluster.kube_api import ConflictError, NotFoundError, RejectedE
 from nodeupgrade.fleet import actions
 from nodeupgrade.fleet.controllers.actuator import Actuator
 
-TASKS_AT_ONCE = 32
+TASKS_AT_ONCE = 12
 """Tasks of waiting nodes that are written at the same time: below what an API server gives to one client, so that it
 has room for the nodes in flight.
 """
