@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -17,12 +18,14 @@ from nodeupgrade.controlplane.workers import (
     LONGEST_REST_SECONDS,
     VERIFYING_SECONDS,
     log_result,
+    reconcile_for_ever,
     requeue_after,
     rest_after,
     work,
 )
 from nodeupgrade.fleet.actions import Hold, Refuse, ReleaseTask, Skip, Wait
-from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS
+from nodeupgrade.fleet.controllers.controllers import Controllers
+from nodeupgrade.fleet.controllers.event_keys import IN_FLIGHT_SECONDS, Queues
 from nodeupgrade.fleet.controllers.queue import LONGEST_BACKOFF_SECONDS, WorkQueue
 from nodeupgrade.fleet.controllers.result import Result
 from tests.builders.queues import Clock, ready
@@ -53,6 +56,32 @@ def test_pace() -> None:
 )
 def test_a_rollout_rests_for_what_its_plan_costs_and_waiting_counts(cost: float, seconds: float, rest: float) -> None:
     assert rest_after(Result(cost=cost), seconds) == pytest.approx(rest)
+
+
+async def test_a_rollout_is_not_planned_again_before_it_has_rested() -> None:
+    planned, clock = list[float](), asyncio.get_running_loop().time
+
+    class Rollouts:
+        crashed = None
+
+        async def reconcile(self, _name: str) -> Result:
+            planned.append(clock())
+            return Result(conflicted=True, cost=0.02)
+
+    class NoSweep:
+        rollouts, nodes, sweep = Rollouts(), Rollouts(), None
+
+    queues = Queues()
+    queues.rollouts.add("up")
+    working = asyncio.ensure_future(
+        reconcile_for_ever(queues, cast("Controllers", NoSweep()), Metrics(), lambda _upgrade: None)
+    )
+    while len(planned) < 2:
+        assert not working.done()
+        await asyncio.sleep(0.01)
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert CONFLICT_SECONDS < rest_after(Result(cost=0.02), 0.02) <= planned[1] - planned[0] + 0.1
 
 
 def test_only_what_was_carried_out_is_logged_as_done() -> None:
