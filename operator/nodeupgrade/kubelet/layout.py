@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.built_in_runtime import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
+from nodeupgrade.kubelet.defaults import DEFAULTS
 from nodeupgrade.kubelet.settings import Configured, configured
 from nodeupgrade.text import number, trimmed
 
 DEFAULT_ROOT = "/var/lib/kubelet"
 DEFAULT_CERTIFICATES = "/var/lib/kubelet/pki"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
-DEFAULT_HEALTHZ_ADDRESS = "127.0.0.1"
-DEFAULT_HEALTHZ_PORT = "10248"
 DEFAULT_CGROUP_DRIVER = "cgroupfs"
 
 CPU_STATE = "cpu_manager_state"
@@ -118,8 +117,8 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
         built_in=built_in,
         runtime=CRI_DOCKERD if runtime == DOCKER and not built_in else runtime,
         healthz_url=_healthz(
-            settings.text("healthz-bind-address", "healthzBindAddress", DEFAULT_HEALTHZ_ADDRESS),
-            settings.text("healthz-port", "healthzPort", DEFAULT_HEALTHZ_PORT),
+            settings.text("healthz-bind-address", "healthzBindAddress", str(DEFAULTS["healthzBindAddress"][0])),
+            settings.text("healthz-port", "healthzPort", str(DEFAULTS["healthzPort"][0])),
         ),
         manifests=settings.text("pod-manifest-path", "staticPodPath") or None,
         gates=_gates(settings),

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nodeupgrade.kubelet.defaults import DEFAULTS
+from nodeupgrade.kubelet.flags import FALSE
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.text import number
 
@@ -33,7 +34,7 @@ def served_ports(settings: Configured) -> tuple[ServedPort, ...]:
 
 
 def _served(settings: Configured) -> Iterator[ServedPort]:
-    if settings.text("enable-server", "enableServer", "true").lower() not in {"false", "f", "0"}:
+    if settings.text("enable-server", "enableServer", "true") not in FALSE:
         read_only = 0 if settings.flag("config") else READ_ONLY_WITHOUT_CONFIGURATION
         address = settings.text("address", "address", str(DEFAULTS["address"][0]))
         yield from _port(settings, "port", "port", address, DEFAULTS["port"][0])
