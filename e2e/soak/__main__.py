@@ -137,7 +137,7 @@ def _soaked(
     naive: bool,
     discard: bool,
 ) -> Iterator[Line | Naive]:
-    """Make a node and swap its kubelet; the lab goes unless a swap is not as it must be, or even then.
+    """Make a node and swap its kubelet; the lab of a swap that is not as it must be stays, unless ``discard``.
 
     Raises:
         ClickException: a swap was not.

@@ -13,7 +13,8 @@ from nodeupgrade.node.host.packages.dpkg_database import PROGRAM, STATUS
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.runtimes.inventory import StoredHashes
-from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall
+from nodeupgrade.node.shield.call_admission import PATIENCE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from tests.builders.shielded import shielded_plan
 from tests.contract.node.installed import INSTALLED, KUBELET
 from tests.doubles.node.calls import Calls
@@ -104,7 +105,7 @@ class SimulatedShieldWorld:
         call = RuntimeCall(method=Method.STOP_CONTAINER, container=self._container)
         refused = self.shield.refuses(call)
         if self.shield.waiting():  # as a kubelet, whose call waits meanwhile
-            self._node.timeline.advance(EXCUSE_SECONDS)
+            self._node.timeline.advance(PATIENCE_SECONDS)
             refused = self.shield.refuses(call)
         return refused
 

@@ -7,7 +7,8 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall, Shielded
+from nodeupgrade.node.shield.call_admission import PATIENCE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall, Shielded
 from nodeupgrade.node.shield.shield import RefusedCall
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import SimulatedRuntime
@@ -86,7 +87,7 @@ class SimulatedShield:
     def waiting(self) -> int:
         """How many calls are held back."""
         now = self._timeline.monotonic
-        waits = [now < first + EXCUSE_SECONDS or self.unwritable for first in self._waiting.values()]
+        waits = [now < first + PATIENCE_SECONDS or self.unwritable for first in self._waiting.values()]
         return sum(waits) if self.running else 0
 
     def restarts(self) -> int:
@@ -138,7 +139,7 @@ class SimulatedShield:
         if harmed is None or self.shuts_down() or shielded.excuse(harmed, owners) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)
-        if self._timeline.monotonic < first + EXCUSE_SECONDS:
+        if self._timeline.monotonic < first + PATIENCE_SECONDS:
             return True
         if not self.unwritable:
             self.refuse(harmed.label, call.container or call.sandbox or "", method=call.method, wanted=harmed.wanted)

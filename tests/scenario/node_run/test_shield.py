@@ -11,7 +11,8 @@ from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.runtimes.inventory import StoredHashes
-from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS, Method, RuntimeCall
+from nodeupgrade.node.shield.call_admission import PATIENCE_SECONDS
+from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from tests.doubles.node import Behaviour, Crash
 from tests.doubles.node.kubelet import SYNC_PERIOD_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
@@ -58,7 +59,7 @@ def test_the_first_refusal_turns_the_run_back_even_if_the_kubelet_never_becomes_
     report = it.tell()
 
     assert report.reason is Reason.SHIELD_REFUSED_CALL
-    assert seconds_until_stopped(it) < EXCUSE_SECONDS + 2 * SYNC_PERIOD_SECONDS
+    assert seconds_until_stopped(it) < PATIENCE_SECONDS + 2 * SYNC_PERIOD_SECONDS
     assert it.nothing_restarted()
 
 

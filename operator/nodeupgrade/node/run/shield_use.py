@@ -22,7 +22,7 @@ CALL_WAITS = "a call waits at the shield, and it is unknown whether it will be r
 LOOK_SECONDS = 0.25
 MEANWHILE_SECONDS = 1.0
 WAITS_SECONDS = 15.0
-"""How long to wait for the outcome of calls that wait, which is known after EXCUSE_SECONDS."""
+"""How long to wait for the outcome of calls that wait, which is known after the shield's PATIENCE_SECONDS."""
 QUIET_SECONDS = 30.0
 """How long a kubelet must not have been refused anything. It repeats a refused call after 10 to 15 s."""
 

@@ -18,7 +18,7 @@ from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerStat
 from nodeupgrade.node.verification.ended_pods import is_over
 
 EXCUSE_SECONDS = 3.0
-"""How long is waited for an excuse while no kubelet runs: from the agent, or from the runtime that one is over."""
+"""How long the executor waits for an excuse for what it sees: from the agent, or from the runtime that one is over."""
 
 
 class Method(StrEnum):
