@@ -123,6 +123,16 @@ def test_within_an_era_nothing_is_rewritten_and_the_runtime_runs_on() -> None:
     assert "runtime.rewrite" not in it.node.calls.effects
 
 
+def test_within_an_era_nothing_is_read_back_and_no_end_is_blamed_on_a_restart_of_the_runtime() -> None:
+    it = story("v1.31.14", "v1.33.13")
+    ends = next(iter(it.node.inventory().running()))
+    it.node.calls.before("journal.append read-back doing", lambda: it.node.runtime.end(ends.id, 1))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, (ends.label,))
+
+
 def test_up_and_down_again_stores_what_was_stored() -> None:
     it = story()
     before = it.node.inventory()

@@ -200,8 +200,11 @@ class ReadBack(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Require the same instances with their new hashes, and every sandbox ready with its address.
 
-        Only containers that ended because the runtime was restarted may be missing.
+        Only containers that ended because the runtime was restarted may be missing. Where no hash changes, the runtime
+        was not restarted either, and nothing has happened since CONFIRM_INVENTORY that could be read back.
         """
+        if not plan.rewrites():
+            return
         now, seen = inventory_comparison.compare_without_kubelet(node, plan, addresses=True)
         planned = {c.id for c in plan.containers}
         if began := [c.label for c in now.running() if c.id not in planned]:  # a call that was under way at the stop
