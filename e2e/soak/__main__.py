@@ -62,6 +62,7 @@ class Line:
     containers: int
     sandboxes: int
     ended: str
+    why: str  # what the node said, unless it was upgraded
     attempts: int
     kubelet_down_seconds: float | None
     row_seconds: int
@@ -246,6 +247,7 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
         containers=row.containers,
         sandboxes=row.sandboxes,
         ended=row.ended,
+        why="" if row.ended == "Succeeded" else row.notes,
         attempts=row.attempts,
         kubelet_down_seconds=float(row.down) if row.down else None,
         row_seconds=round(row.seconds),

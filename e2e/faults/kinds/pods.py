@@ -14,13 +14,14 @@ from typing import Any
 
 from e2e import pods
 from e2e.cluster import Object
-from e2e.faults.fault import EITHER, UP, Fault
+from e2e.faults.fault import BACK, EITHER, UP, Fault
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.process import wait_until
 from e2e.pods import NAMESPACE, STAY
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
 
 ANY = EITHER | {"Refused"}
@@ -57,18 +58,57 @@ def job(run: FaultRun) -> Iterator[None]:
     yield from noisy("job", pods.container("job", "sleep 14"), wait=1, spec=_NEVER)(run)
 
 
+def _waiting(run: FaultRun, name: str, script: str, **spec: Any) -> Callable[[], None]:
+    """Run a pod that ends once it is told to, and return what tells it."""
+    lab, node = run.cluster.lab, run.cluster.node
+    run.free.add(f"{NAMESPACE}/{name}")
+    waits = f"until [ -e /go/on ]; do sleep 0.1; done; {script}"
+    main = pods.container("main", waits, volumeMounts=[{"name": "go", "mountPath": "/go"}])
+    lab.apply(_pod(run, name, main, volumes=[{"name": "go", "emptyDir": {}}], **spec))
+    pods.wait_ready(run.cluster, name)
+    uid = lab.kubectl("get", "pod", "-n", NAMESPACE, name, "-o", "jsonpath={.metadata.uid}").stdout
+    on = f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/go/on"
+
+    def end() -> None:
+        before = _of(run, name)
+        node.exec("touch", on)
+        wait_until(f"the end of {name}", lambda: not before & _of(run, name), timeout=60, interval=0.1)
+
+    return end
+
+
+def _of(run: FaultRun, name: str) -> set[str]:
+    """Return the running containers of a pod."""
+    return {c.id for c in run.cluster.node.snapshot().running() if c.pod == f"{NAMESPACE}/{name}"}
+
+
+def crashing_without_kubelet(*, before: bool) -> Harm:
+    """Have a container crash when the runtime is restarted and no kubelet runs; perhaps before the upgrade, too."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        crash = _waiting(run, "crash", "rm /go/on; exit 1")
+        if before:
+            crash()
+            wait_until("another container", lambda: _of(run, "crash"), timeout=60, interval=0.2)
+        restart = at(Step.RESTART_RUNTIME, When.ANNOUNCED)
+        with run.armed(restart, "hang"):
+            yield
+            run.wait_hit(restart)
+            crash()
+            run.release(restart)
+            yield
+        pods.forget(run.cluster, "crash")
+
+    return harm
+
+
 def over_and_deleted(run: FaultRun) -> Iterator[None]:
     """Have a pod that ends by itself while the new kubelet settles, and is deleted, so that the kubelet forgets it."""
     lab, name = run.cluster.lab, "over"
-    run.free.add(f"{NAMESPACE}/{name}")
-    waits = "until [ -e /go/on ]; do sleep 0.1; done"
-    main = pods.container("main", waits, volumeMounts=[{"name": "go", "mountPath": "/go"}])
-    lab.apply(_pod(run, name, main, volumes=[{"name": "go", "emptyDir": {}}], **_NEVER))
-    pods.wait_ready(run.cluster, name)
-    uid = lab.kubectl("get", "pod", "-n", NAMESPACE, name, "-o", "jsonpath={.metadata.uid}").stdout
+    end = _waiting(run, name, "exit 0", **_NEVER)
     yield
     run.wait_record(Step.VERIFY, Mark.DOING)
-    run.cluster.node.exec("touch", f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~empty-dir/go/on")
+    end()
     wait_until("the end of the pod", lambda: "Completed" in _said(run, name), timeout=60, interval=0.2)
     lab.kubectl("delete", "pod", "-n", NAMESPACE, name, "--wait=false")
     gone = lambda: not any(c.pod == f"{NAMESPACE}/{name}" for c in run.cluster.node.snapshot().containers)  # noqa: E731
@@ -269,6 +309,8 @@ _MOUNTS: Object = {"volumeMounts": [{"name": "none", "mountPath": "/none"}]}
 FAULTS: tuple[Fault, ...] = (
     Fault("noise/crash-loop", noisy("crash", pods.container("main", "sleep 0.3; exit 1"), wait=12), ANY),
     Fault("noise/crash-often", noisy("crash", pods.container("main", "sleep 6; exit 1"), wait=3), ANY),
+    Fault("noise/crash-without-kubelet", crashing_without_kubelet(before=True), UP),
+    Fault("noise/first-crash-without-kubelet", crashing_without_kubelet(before=False), BACK),
     Fault("noise/exits-zero", noisy("again", pods.container("main", "sleep 6; exit 0"), wait=3), ANY),
     Fault("noise/one-of-two-restarts", noisy("half", pods.container(), pods.container("other", "sleep 7")), ANY),
     Fault("noise/job", job, ANY),

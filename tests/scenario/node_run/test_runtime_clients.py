@@ -13,6 +13,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
 from nodeupgrade.node.journal.journal import Outcome, parse
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.task_status.run_status import run_status
@@ -78,6 +79,32 @@ def test_the_control_a_container_that_was_not_connected_turns_the_run_back() -> 
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
     assert (report.listed, report.ended) == ((FOLLOWER,), ())
+
+
+def crashing(exit_code: int, then: int) -> RunReport:
+    """Tell of a container that had ended before the upgrade, and ends again while the runtime restarts."""
+    it = story()
+    it.node.runtime.end(it.container("nginx"), exit_code)
+    it.node.timeline.advance(30.0)
+    again = next(c.id for c in it.node.inventory().running() if c.label == FOLLOWER)
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = lambda: it.node.runtime.end(again, then)
+    return it.tell()
+
+
+def test_a_container_that_ends_as_it_ended_before_the_upgrade_has_not_ended_with_the_runtime() -> None:
+    report = crashing(1, 1)
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, (FOLLOWER,))
+    assert report.with_runtime == ()
+
+
+@pytest.mark.parametrize(("before", "now"), [(1, 2), (137, 137), (143, 143), (255, 255)])
+def test_one_that_ends_in_another_way_or_was_ended_turns_the_run_back(before: int, now: int) -> None:
+    report = crashing(before, now)
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert FOLLOWER in report.listed
 
 
 def lose_monitor(it: Story) -> None:

@@ -15,7 +15,12 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.kubelet_log import read_log
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
-from nodeupgrade.node.verification.ended_containers import Departures, divide_without_kubelet, may_end_with_runtime
+from nodeupgrade.node.verification.ended_containers import (
+    Departures,
+    divide_without_kubelet,
+    ends_again_and_again,
+    may_end_with_runtime,
+)
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind, affected, appeared, unplanned
 
 PENDING_LOOK_SECONDS = 0.05
@@ -36,10 +41,10 @@ def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inv
 
 
 def _settled(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
-    """Compare, and give the runtime a moment to report how that ended whose process is gone."""
+    """Compare, and give the runtime a moment to report how what has no process any more has ended."""
     deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
     now, found = _compare(node, plan, addresses=addresses)
-    while any(_is_pending(plan, each) for each in found) and node.clock.awake() < deadline:
+    while any(each.kind is DifferenceKind.ENDING for each in found) and node.clock.awake() < deadline:
         node.clock.sleep(PENDING_LOOK_SECONDS)
         now, found = _compare(node, plan, addresses=addresses)
     return now, found
@@ -63,7 +68,7 @@ def require_planned(node: Node, plan: RunPlan) -> None:
 def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, Departures]:
     """Compare the inventories while no kubelet runs, and divide the differences by their cause."""
     now, found = _settled(node, plan, addresses=addresses)
-    if not any(may_end_with_runtime(plan, each) for each in found):
+    if not any(may_end_with_runtime(plan, each) or ends_again_and_again(now, each) for each in found):
         return now, Departures(damage=found)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
     return now, divide_without_kubelet(plan, now, found, asked)
@@ -83,9 +88,3 @@ def recorded_ended(payload: Mapping[str, JsonValue] | None) -> frozenset[Contain
     """Return the containers that the journal names as ended with the runtime."""
     listed = (payload or {}).get(ENDED)
     return frozenset(ContainerId(str(each)) for each in listed) if isinstance(listed, list) else frozenset()
-
-
-def _is_pending(plan: RunPlan, difference: Difference) -> bool:
-    """Report whether the runtime may yet report an end that is harmless."""
-    completes = any(c.id == difference.container and c.may_complete for c in plan.containers)
-    return difference.kind is DifferenceKind.ENDING and (completes or may_end_with_runtime(plan, difference))

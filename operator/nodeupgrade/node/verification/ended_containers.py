@@ -7,8 +7,8 @@ them, and anything unproven counts as damage by the kubelet:
   which logs each request before it acts. So the log must be complete and contain no such request, the sandbox must be
   ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of memory, perhaps due to a
   smaller limit that a kubelet set for all pods; so does a runtime that lost track of a container.)
-* *It ended with the runtime.* It was connected to the runtime and ended by itself while the runtime restarted and no
-  kubelet ran, so the old kubelet saw it run and the new one started later: docs/decisions/runtime-clients.md.
+* *It ended without a kubelet.* It was connected to the runtime (docs/decisions/runtime-clients.md), or has ended with
+  the same exit code before, and ended by itself while the runtime restarted: the new kubelet started later.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its owner changed it*: deleted the pod, changed the image, edited the manifest (cluster/owner_changes.py).
@@ -103,11 +103,11 @@ def _planned_hashes(plan: RunPlan, container: ContainerInstance) -> frozenset[Ha
 def divide_without_kubelet(
     plan: RunPlan, now: Inventory, found: Iterable[Difference], asked: frozenset[str] | None
 ) -> Departures:
-    """Divide differences that the restart of the runtime has brought about, while no kubelet runs.
+    """Divide differences that the restart of the runtime may have brought about, while no kubelet runs.
 
     ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
     """
-    return _divided(found, lambda difference: _ended_with_runtime(plan, now, difference, asked or frozenset()))
+    return _divided(found, lambda difference: _ended_without_kubelet(plan, now, difference, asked or frozenset()))
 
 
 def _divided(found: Iterable[Difference], is_excused: Callable[[Difference], bool]) -> Departures:
@@ -138,8 +138,18 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
     return not any(c.pod.uid in pods and c.id not in known for c in now.containers)
 
 
-def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
-    """Report whether a container that was connected to the runtime has ended without a request.
+def ends_again_and_again(now: Inventory, difference: Difference) -> bool:
+    """Report whether a container has ended as an earlier instance of it did, as in a crash loop."""
+    ended = None if difference.container is None else now.container(difference.container)
+    return ended is not None and any(
+        (c.pod.uid, c.name, c.exit_code) == (ended.pod.uid, ended.name, ended.exit_code)
+        for c in now.containers
+        if c.state is ContainerState.EXITED and c.created_at < ended.created_at
+    )
+
+
+def _ended_without_kubelet(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
+    """Report whether a container has ended without a request: one connected to the runtime, or that always ends so.
 
     A runtime being stopped may forget a container that ends meanwhile, and exit before the exit code is on disk.
     If the monitor of the pod still runs, nothing else loses it; see docs/decisions/runtime-clients.md.
@@ -147,12 +157,13 @@ def _ended_with_runtime(plan: RunPlan, now: Inventory, difference: Difference, a
     if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
         return False
     ended = now.container(difference.container)
-    if ended is None or not may_end_with_runtime(plan, difference) or {ended.id, ended.sandbox_id} & asked:
+    if ended is None or {ended.id, ended.sandbox_id} & asked:
         return False
-    sandbox = now.sandbox(ended.sandbox_id)
+    sandbox, connected = now.sandbox(ended.sandbox_id), may_end_with_runtime(plan, difference)
     by_itself = ended.exit_code is not None and ended.exit_code not in KILLED | {TERMINATED}
-    unknown = ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
-    return sandbox is not None and sandbox.ready and (by_itself or unknown)
+    expected = by_itself and (connected or ends_again_and_again(now, difference))
+    unknown = connected and ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
+    return sandbox is not None and sandbox.ready and (expected or unknown)
 
 
 def _is_monitored(plan: RunPlan, container: ContainerInstance, sandbox: SandboxInstance | None) -> bool:
