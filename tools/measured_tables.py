@@ -211,34 +211,32 @@ def _busy(rows: Rows) -> Iterator[Sequence[str]]:
 
 
 def _soak(rows: Rows) -> Iterator[Sequence[str]]:
-    """Sum up; the bound is Poisson's upper one of 95 %, of swaps that lost something. Naive swaps come last."""
+    """Sum up. The bounds are Poisson's upper ones of 95 %, where nothing was lost. Naive swaps come last."""
     naive = [row for row in rows if row.get("naive")]
-    rows = [row for row in rows if not row.get("naive")]
-    yield "runtime", "swaps", "containers and sandboxes", "ended", "disturbed", "swaps that lost something"
-    for runtime in (*dict.fromkeys(row["runtime"] for row in rows), "all"):
-        of = [row for row in rows if runtime in {row["runtime"], "all"}]
-        lost = sum(bool(row.get("disturbed", ())) for row in of)
-        # For none of n, the bound is 3/n; for more it is not worth a library, and they are told one by one.
-        bound = f"0, below {min(1.0, -math.log(0.05) / len(of)):.2%} with 95 %" if not lost else str(lost)
-        yield (
-            RUNTIMES.get(runtime, runtime),
-            f"{len(of):,}, {sum(bool(row.get('fault')) for row in of):,} with a fault",
-            f"{sum(row['containers'] + row['sandboxes'] for row in of):,}",
-            _counted(of),
-            str(sum(len(row.get("disturbed", ())) for row in of)),
-            bound,
-        )
+    swaps = [row for row in rows if not row.get("naive")]
+    kinds = [(row["runtime"], bool(row.get("fault"))) for row in swaps]
+    yield "swaps", "number", "containers and sandboxes", "ended", "swaps that lost something", "lost of these"
+    for runtime, fault in sorted(set(kinds), key=lambda kind: (kind[1], kind[0])):
+        of = [row for row, kind in zip(swaps, kinds, strict=True) if kind == (runtime, fault)]
+        yield _summed(f"{RUNTIMES.get(runtime, runtime)}, {'with a fault' if fault else 'without a fault'}", of)
+    yield _summed("all without a fault", [row for row in swaps if not row.get("fault")])
+    yield _summed("all", swaps)
     if naive:
-        restarted = sum(row["restarted"] for row in naive)
+        every, restarted = sum(row["containers"] for row in naive), sum(row["restarted"] for row in naive)
         lost = sum(row["restarted"] > 0 for row in naive)
-        yield (
-            "swapped as usual",
-            f"{len(naive):,}",
-            f"{sum(row['containers'] for row in naive):,}",
-            "",
-            f"{restarted:,}",
-            str(lost),
-        )
+        yield "the usual way, without nodeupgrade", f"{len(naive):,}", f"{every:,}", "", f"{lost:,}", f"{restarted:,}"
+
+
+def _summed(what: str, of: Rows) -> Sequence[str]:
+    every = sum(row["containers"] + row["sandboxes"] for row in of)
+    swaps = sum(bool(row.get("disturbed")) for row in of)
+    lost = sum(len(row.get("disturbed", ())) for row in of)
+    return what, f"{len(of):,}", f"{every:,}", _counted(of), _bounded(swaps, len(of)), _bounded(lost, every)
+
+
+def _bounded(lost: int, of: int) -> str:
+    """Return how many were lost; of none, also which share may have been (3/n). One that was lost is told by itself."""
+    return f"{lost:,}" if lost or not of else f"0, at most {min(1.0, -math.log(0.05) / of):.3%}"
 
 
 def _conformance(rows: Rows) -> Iterator[Sequence[str]]:
