@@ -13,6 +13,8 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.facts.gather import running_kubelet
+from nodeupgrade.node.facts.next_start import with_files
+from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.request import Replacement, RunRequest
 from tests.builders.sound import request
 from tests.doubles.node import SimulatedNode, manifest, pod_json
@@ -41,10 +43,23 @@ def requested(*, replacement: Replacement | Finding | None = None, **kubelet: An
 
 
 def gathered(
-    seen: SimulatedNode, verify: VerifySettings = BY_DEFAULT, *, node_object: Json | None = None, **fields: Any
+    seen: SimulatedNode,
+    verify: VerifySettings = BY_DEFAULT,
+    *,
+    node_object: Json | None = None,
+    new_files: tuple[NewFile, ...] = (),
+    **fields: Any,
 ) -> NodeFacts:
     running = running_kubelet(seen.services, seen.kubelet, UNIT)
     pods = [pod.raw for pod in seen.kubelet.pods]
     asked = requested(**fields)
-    asked = replace(asked, spec=replace(asked.spec, verify=verify))
-    return gather.gather(seen.ports, running, asked, node_object=node_object or {}, pods=pods, clients=Clients())
+    asked = replace(asked, spec=replace(asked.spec, verify=verify), files=new_files)
+    return gather.gather(
+        seen.ports,
+        running,
+        asked,
+        node_object=node_object or {},
+        pods=pods,
+        clients=Clients(),
+        then=with_files(seen.files, running.words, new_files) if new_files else None,
+    )

@@ -49,7 +49,6 @@ systemctl() {{
       *ActiveState*) shown shield ActiveState=;;
       *kill*nodeupgrade-shield*) echo inactive > {root}/shield;;
       *MainPID*) shown pid MainPID=;;
-      *ExecMainStart*) shown started ExecMainStartTimestampMonotonic=;;
       "stop kubelet.service") echo 0 > {root}/pid;;
       *kill*nodeupgrade-executor*) [ ! -e {root}/last-words ] || command cat {root}/last-words >> {root}/runs/journal;;
       "--no-block start kubelet.service")
@@ -138,7 +137,7 @@ class Node:
             (root / directory).mkdir(parents=True, exist_ok=True)
         self.write("runs/journal", REWRITTEN if rewrites else STOPPED)
         self.write("pid", "0").write("count", "0").write("fault", "none 0 \n").write("calls", "")
-        self.write("uptime", "1000.5 3\n").write("shield", "inactive").write(FLAG, "").write("started", "1")
+        self.write("uptime", "1000.5 3\n").write("shield", "inactive").write(FLAG, "").kubelet_began(1)
         self.write(LOOK, script.EMPTY_LOOK.decode())
         (root / "program").write_bytes(NEW)
         (root / "backup").write_bytes(OLD)
@@ -182,6 +181,7 @@ class Node:
         )
         text = script.script(self.plan, files).decode()
         text = text.replace(str(RUNS / "one"), f"{self.root}/runs").replace("/proc/uptime", f"{self.root}/uptime")
+        text = text.replace("/proc/$pid/stat", f"{self.root}/stat")
         text = text.replace("/run/", f"{self.root}/run/").replace("take_lock -w 10", "take_lock -w 0.1")
         stand_ins = STAND_INS.format(root=self.root, flag=self.root / FLAG, sleep=shutil.which("sleep"))
         tools = "".join(TOOL.format(tool=tool) for tool in TOOLS)
@@ -198,6 +198,10 @@ class Node:
     def without_curl(self) -> "Node":
         """Have no curl on the node, so that nobody asks the kubelet itself."""
         return self.write("rescue.sh", self.read("rescue.sh").replace("command -v curl", "command -v no-curl"))
+
+    def kubelet_began(self, at: float) -> "Node":
+        """Have the kubelet's process begun so many seconds after the boot, by the clock that goes on in a suspend."""
+        return self.write("stat", f"4712 (kube (1) let) S {'1 ' * 18}{at * 100:.0f} 1 1\n")
 
     def has(self, fault: Fault | None) -> "Node":
         """Have calls go wrong from now on; ``None`` if none does."""

@@ -338,7 +338,7 @@ def make_world(
     )
     node.disk[SOURCE] = program(new)
     settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=small_bundle(root))
-    runs = RunStore(settings.on_host(RUNS))
+    runs = RunStore(settings.on_host(RUNS), mount=root)
     world = World(
         root=root,
         node=node,

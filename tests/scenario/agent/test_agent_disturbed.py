@@ -23,8 +23,10 @@ from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.node import DEAD_MAN_TIMER
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.run import NodeRun
+from tests.builders.other_files import KINDS, put_in_place
 from tests.doubles.node import Behaviour, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.storage.files import SimulatedFiles
@@ -198,6 +200,51 @@ async def test_a_damaged_journal_is_reported_rather_than_met_again_and_again(wor
 
     assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
     assert "record 1 is damaged" in status.message
+    assert f"remove the run's directory below {RUNS}" in status.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["plan.json", "journal"])
+async def test_what_lies_in_place_of_plan_or_journal_is_named_with_its_place_and_the_remedy(
+    world: World, name: str, kind: str
+) -> None:
+    """The executor has died, and the next agent finds its run."""
+
+    def exchange(moment: str) -> None:
+        if world.executor_works and moment == "sleep" and world.stops:
+            world.executor_works = False
+            put_in_place(world.root / f"var/lib/nodeupgrade/runs/{FIRST}/{name}", kind)
+            raise Killed
+
+    world.hook = exchange
+    with pytest.raises(Killed):
+        await world.serve()
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
+    assert f"(/var/lib/nodeupgrade/runs/{FIRST}/{name})" in status.message
+    assert f"remove the run's directory below {RUNS}" in status.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_lies_in_place_of_a_journal_for_a_moment_is_waited_for(world: World, kind: str) -> None:
+    """An executor that lives replaces it, all but a directory, which it goes on without."""
+    journal = world.root / "var/lib/nodeupgrade/runs" / FIRST / "journal"
+    taken: list[bytes] = []
+
+    def take(moment: str) -> None:
+        if moment == "read_journal" and not taken and world.stops:
+            taken.append(journal.read_bytes())
+            put_in_place(journal, kind)
+        elif taken and (journal.is_symlink() or not journal.is_file()):
+            journal.rmdir() if kind == "directory" else journal.unlink()
+            journal.write_bytes(taken[0])
+
+    world.hook = take
+
+    assert (await world.serve()).phase is TaskPhase.SUCCEEDED
+    assert taken
 
 
 @pytest.mark.parametrize("changes", [{}, *CALLED_OFF], ids=["wanted", "abort", "deadline"])

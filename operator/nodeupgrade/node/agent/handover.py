@@ -97,16 +97,21 @@ class Handover:
 
         Raises:
             NoLongerWanted: the plan was withdrawn, and the task does not ask for the run any more.
-            Inconsistent: somebody has removed the journal of a run that has begun, and no executor writes it again.
+            Inconsistent: the journal of a run is gone or cannot be read, and no executor writes it again.
         """
         await self.pods.begin()
         plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
         absent = polls = 0
         unit_state, known = "", Journal()
         while True:
-            found = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
-            is_whole = len(found.records) >= len(known.records)
-            journal = known = found if is_whole else known
+            problem = None
+            try:
+                found = await asyncio.to_thread(self.runs.read_journal, plan.run_id)
+                if len(found.records) < len(known.records):
+                    problem = Inconsistent(f"somebody has removed the journal of run {plan.run_id}")
+            except Inconsistent as error:
+                found, problem = known, error
+            journal = known = found if problem is None else known
             if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
@@ -124,8 +129,8 @@ class Handover:
                 if not journal.records and (status := await self._withdraw_unwanted(plan, task, reason)) is not None:
                     return status
                 if lost:
-                    if not is_whole:
-                        raise Inconsistent(f"somebody has removed the journal of run {plan.run_id}")
+                    if problem is not None:
+                        raise problem
                     await self.executor.ensure_running(plan)
                     absent = 0
             await self._pause(journal, arrivals)

@@ -7,8 +7,10 @@ the proxy's own address is not.
 
 import hashlib
 import http.client
+import io
 import os
 import socket
+import time
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
@@ -29,6 +31,8 @@ from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 CHUNK = 1024 * 1024
+TOTAL_SECONDS = 600.0
+"""Enough for a kubelet of 120 MB by 2 Mbit/s, and less than a node's upgrade may take by default."""
 WORTH_RETRYING = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -40,6 +44,7 @@ def download(
     *,
     limit: int = LARGEST_KUBELET,
     timeout: float = 30.0,
+    total: float = TOTAL_SECONDS,
     attempts: int = 4,
     pause: float = 1.0,
     disk: Disk = os,
@@ -55,6 +60,7 @@ def download(
         reach: what may be connected to.
         limit: maximum size in bytes.
         timeout: maximum seconds without a byte received.
+        total: maximum seconds for all attempts, however slowly bytes are received.
         attempts: maximum number of attempts when the server or the connection fails.
         pause: seconds before the second attempt, doubled each time.
         disk: receives the system calls.
@@ -75,7 +81,7 @@ def download(
     )
     try:
         with fresh_beside(target, mode=0o755, disk=disk) as fresh:
-            opener = _opener(reach)
+            opener = _opener(reach, time.monotonic() + total)
             actual = retrying(_fetch, url, fresh, opener, disk=disk, limit=limit, timeout=timeout)
             if actual != expected:
                 raise Refused(
@@ -84,6 +90,8 @@ def download(
                 )
     except Transient as error:
         raise _refusal(url, str(error)) from error
+    except TooSlowError as error:
+        raise _refusal(url, f"it was not complete after {total:g} s") from error
 
 
 def _fetch(
@@ -129,12 +137,15 @@ def _request(url: str) -> urllib.request.Request:
     return urllib.request.Request(url, headers={"User-Agent": "nodeupgrade", "Accept-Encoding": "identity"})  # noqa: S310
 
 
-def _opener(reach: AddressPolicy) -> urllib.request.OpenerDirector:
-    """Return an opener for HTTP and HTTPS only, so that no redirect leads to a local file or to FTP."""
+def _opener(reach: AddressPolicy, ends: float) -> urllib.request.OpenerDirector:
+    """Return an opener for HTTP and HTTPS only, so that no redirect leads to a local file or to FTP.
+
+    It gives up at ``ends`` of the monotonic clock.
+    """
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),
-        _Handler(reach),
+        _Handler(reach, ends),
         urllib.request.HTTPDefaultErrorHandler(),
         _RedirectHandler(reach),
         urllib.request.HTTPErrorProcessor(),
@@ -146,6 +157,10 @@ def _opener(reach: AddressPolicy) -> urllib.request.OpenerDirector:
 
 class OutOfReachError(Exception):
     """An address must not be connected to; the message says why."""
+
+
+class TooSlowError(Exception):
+    """The download has taken too long."""
 
 
 class _RedirectHandler(urllib.request.HTTPRedirectHandler):
@@ -161,16 +176,15 @@ class _RedirectHandler(urllib.request.HTTPRedirectHandler):
         headers: http.client.HTTPMessage,
         newurl: str,
     ) -> urllib.request.Request | None:
-        if (problem := self._reach.problem_of_url(newurl)) is not None:
-            fp.close()
-            raise OutOfReachError(problem)
+        fp.close()  # or all that comes with the redirect would be read
+        _require(self._reach.problem_of_url(newurl))
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-    def __init__(self, reach: AddressPolicy) -> None:
+    def __init__(self, reach: AddressPolicy, ends: float) -> None:
         super().__init__()
-        self._reach = reach
+        self._reach, self._ends = reach, ends
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
         return self._open(_HttpConnection, req)
@@ -180,18 +194,23 @@ class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
 
     def _open(self, kind: "type[_HttpConnection]", req: urllib.request.Request) -> http.client.HTTPResponse:
         _require(self._reach.problem_of_url(req.full_url))
-        return self.do_open(_guarded(kind, self._reach, req), req)
+        return self.do_open(_guarded(kind, self._reach, self._ends, req), req)
 
 
 def _guarded(
-    kind: "type[_HttpConnection]", reach: AddressPolicy, request: urllib.request.Request
+    kind: "type[_HttpConnection]", reach: AddressPolicy, ends: float, request: urllib.request.Request
 ) -> Callable[..., http.client.HTTPConnection]:
     """Return a factory of connections; those to a proxy, which the environment names, are not checked."""
     by_proxy = request.has_proxy() or getattr(request, "_tunnel_host", None) is not None
 
+    class TimedResponse(_Response):
+        until = ends
+
     def connection(host: str, **options: Any) -> http.client.HTTPConnection:  # Any: as the base class takes them
         made = kind(host, **options)
         made.reach = None if by_proxy else reach
+        made.ends = ends
+        made.response_class = TimedResponse
         return made
 
     return connection
@@ -199,9 +218,10 @@ def _guarded(
 
 class _HttpConnection(http.client.HTTPConnection):
     reach: AddressPolicy | None = None
+    ends: float
 
     def connect(self) -> None:
-        self._create_connection = _connecting(self.reach)
+        self._create_connection = _connecting(self.reach, self.ends)
         super().connect()
 
 
@@ -209,13 +229,42 @@ class _HttpsConnection(_HttpConnection, http.client.HTTPSConnection):
     pass
 
 
-def _connecting(reach: AddressPolicy | None) -> Callable[..., socket.socket]:
+class _Response(http.client.HTTPResponse):
+    """A response, all of which is read through a _Reader."""
+
+    until: float
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: as the base class takes them
+        super().__init__(*arguments, **options)
+        self.fp = io.BufferedReader(_Reader(self.fp.detach(), self.until))
+
+
+class _Reader(io.RawIOBase):
+    """Reads from a connection until a moment, however slowly bytes come."""
+
+    def __init__(self, connection: io.RawIOBase, ends: float) -> None:
+        self._connection, self._ends = connection, ends
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:  # Any: as in the base class
+        _require_time(self._ends)
+        return self._connection.readinto(buffer)
+
+    def close(self) -> None:
+        self._connection.close()
+        super().close()
+
+
+def _connecting(reach: AddressPolicy | None, ends: float) -> Callable[..., socket.socket]:
     """Return a function like socket.create_connection that checks each address, and connects to no other."""
 
     def connect(place: tuple[str, int], timeout: float | None = None, source: Any = None) -> socket.socket:
         problems = list[Exception]()
         for *_, found in socket.getaddrinfo(*place, type=socket.SOCK_STREAM):
             address = str(found[0])
+            _require_time(ends)
             _require(None if reach is None else reach.problem(ip_address(address)))
             try:
                 made = socket.create_connection((address, place[1]), timeout, source)
@@ -235,6 +284,11 @@ def _connecting(reach: AddressPolicy | None) -> Callable[..., socket.socket]:
 def _require(problem: str | None) -> None:
     if problem is not None:
         raise OutOfReachError(problem)
+
+
+def _require_time(ends: float) -> None:
+    if time.monotonic() > ends:
+        raise TooSlowError
 
 
 def _refusal(url: str, why: str) -> Refused:

@@ -174,7 +174,7 @@ class NodeFacts:
     inventory: Inventory
     # hashes as stored on disk; ``inventory`` has them as the runtime serves them
     stored: Mapping[ContainerId, StoredHashes]
-    state_free_bytes: int  # likewise on the filesystem of the journal
+    state_free_bytes: int  # likewise where its journal, programs and files are stored: the least
     readiness: Readiness  # what the start of the new kubelet depends on
     traffic: Traffic  # what clients of the pods depend on
     runtime_found: RuntimeAsFound  # the running runtime, and the one that would be started

@@ -164,13 +164,13 @@ def no_room_to_fetch(free: int, where: str) -> str | None:
 
 @check(Reason.INSUFFICIENT_SPACE, Hazard.DISK_FULL, acceptable=False)
 def there_is_space(facts: NodeFacts) -> Iterator[Found]:
-    """The new kubelet can be staged, and with all programs of the run stored, there is still some space left."""
+    """The new kubelet can be staged, and with all that the run stores, there is still some space left."""
     if (now := facts.kubelet.unstaged_free_bytes) is not None and (why := no_room_to_fetch(now, PROGRAM_STORED)):
         yield why
         return
     for what, free in (
         (PROGRAM_STORED, facts.kubelet.free_bytes),
-        ("the journal is stored", facts.state_free_bytes),
+        ("a run stores its journal, programs and files", facts.state_free_bytes),
     ):
         if free < FREE_BYTES:
             yield f"only {free // 1024**2} MiB are free where {what}; {FREE_BYTES // 1024**2} MiB are needed"

@@ -38,7 +38,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
-from nodeupgrade.node.plan.exchanged_files import OwnPlaces
+from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, backup_path, changes_of, staged_path
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
 from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports
@@ -121,7 +121,9 @@ def gather(
     listing_seconds = node.clock.monotonic() - began
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)
-    space = _space(node.files, running, request)
+    changing = tuple(changes_of(then.found))
+    space = _space(node.files, running, request, changing)
+    stored_at = {STATE_DIRECTORY, program_place(node.files), *(PurePosixPath(file.new.path) for file in changing)}
     kubelet, runtime = _kubelet_facts(node, starting, request, space, layout.endpoint), node.runtime.info()
     unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
@@ -151,7 +153,7 @@ def gather(
         kubelet_start=kubelet_start,
         runtime_start=runtime_start,
         now=node.clock.now(),
-        state_free_bytes=min(space.left(path).free for path in {STATE_DIRECTORY, program_place(node.files)}),
+        state_free_bytes=min(space.left(path).free for path in stored_at),
         readiness=Readiness(
             current=kubelet.current,
             target=request.spec.target,
@@ -327,13 +329,23 @@ def _kubelet_facts(
     )
 
 
-def _space(files: FilesView, running: RunningKubelet, request: RunRequest) -> DiskSpace:
-    """Return the space on the node once the run has stored its programs and both kubelets."""
-    program, found = running.program, request.replacement
-    if program is None:
-        return DiskSpace.once_stored(files, {})
-    staged = 0 if isinstance(found, Finding) else found.takes
-    return DiskSpace.once_stored(files, {program.parent: (files.size(program) or 0) + staged})
+def _space(
+    files: FilesView, running: RunningKubelet, request: RunRequest, changing: tuple[FileFound, ...]
+) -> DiskSpace:
+    """Return the space on the node once the run has stored its programs, both kubelets and the files that change.
+
+    A file is staged, copied to its place, and kept as it was.
+    """
+    program, found, more = running.program, request.replacement, dict[PurePosixPath, int]()
+    for file in changing:
+        path = file.new.path
+        more[PurePosixPath(path)] = more[PurePosixPath(staged_path(path))] = len(file.new.content)
+        if file.before is not None:
+            more[PurePosixPath(backup_path(path))] = files.size(PurePosixPath(path)) or 0
+    if program is not None:
+        staged = 0 if isinstance(found, Finding) else found.takes
+        more[program.parent] = (files.size(program) or 0) + staged
+    return DiskSpace.once_stored(files, more)
 
 
 VERSION_LINE = re.compile(r"^Kubernetes (\S+)\s*$", re.ASCII | re.MULTILINE)

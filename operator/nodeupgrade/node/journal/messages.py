@@ -53,9 +53,11 @@ class Messages:
 
     def trouble(self, run: RunId) -> str | None:
         try:
-            return self._read(self.root / run / TROUBLE).decode(errors="replace")
+            return self._read(path := self.root / run / TROUBLE).decode(errors="replace")
         except FileNotFoundError:
             return None
+        except OSError as error:
+            return f"its reason cannot be read: {self._why(path, error)}"
 
     def request_abort(self, run: RunId) -> None:
         self._write(self._directory(run) / ABORT, b"")
@@ -184,6 +186,10 @@ class Messages:
 
     def _read(self, path: Path) -> bytes:
         return read_file(path, disk=self.disk)
+
+    def _why(self, path: Path, error: OSError) -> str:
+        """Return why a file cannot be read, and its path on the node."""
+        return f"{error.strerror or error} ({PurePosixPath('/') / path.relative_to(self.mount)})"
 
     def _write(self, path: Path, data: bytes) -> None:
         with fresh_beside(path, mode=0o600, disk=self.disk) as fresh:

@@ -20,6 +20,7 @@ from nodeupgrade.node.journal.journal import Journal
 from nodeupgrade.node.journal.journal_file import FileJournal, drop_reserve, lock, read_journal, scrub
 from nodeupgrade.node.journal.messages import PLANNED_ARRIVALS, Messages
 from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, volatile_files
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import PLAN_SCHEMA, RunPlan
 from nodeupgrade.text import parse_json
 
@@ -53,9 +54,11 @@ class RunStore(Messages):
 
     def read_plan(self, run: RunId) -> RunPlan | None:
         try:
-            sealed = parse_json(self._read(self._directory(run) / PLAN))
+            sealed = parse_json(self._read(path := self._directory(run) / PLAN))
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise Inconsistent(f"the plan of run {run} cannot be read: {self._why(path, error)}") from error
         except ValueError as error:
             raise Inconsistent(f"the plan of run {run} is damaged: {error}") from error
         if not isinstance(sealed, dict) or sealed.get("schema") != PLAN_SCHEMA:
@@ -65,16 +68,19 @@ class RunStore(Messages):
         if sealed.get("checksum") != _checksum(sealed.get("plan")):
             raise Inconsistent(f"the plan of run {run} is damaged: its checksum is wrong")
         try:
-            return from_json(RunPlan, sealed["plan"], strict=True)
+            plan = from_json(RunPlan, sealed["plan"], strict=True)
         except MalformedFileError as error:
             raise Inconsistent(f"the plan of run {run} cannot be read: {error}") from error
+        if plan.run_id != run:
+            raise Inconsistent(f"the plan of run {run} is that of {plan.run_id}")
+        return plan
 
     def discard(self, run: RunId) -> None:
         directory = self._directory(run)
         if not exists(directory, self.disk):
             return
         try:
-            with translate_errors(f"cannot remove the plan of run {run}"), self.open_journal(run) as journal:
+            with translate_errors(f"cannot remove {RUNS / run / PLAN}"), self.open_journal(run) as journal:
                 # an executor that starts now finds it locked; one that starts later finds no plan
                 if journal.load().records:
                     raise Inconsistent(f"run {run} has begun and cannot be discarded")
@@ -91,7 +97,10 @@ class RunStore(Messages):
         return plan
 
     def read_journal(self, run: RunId) -> Journal:
-        return read_journal(self._directory(run) / JOURNAL, disk=self.disk)
+        try:
+            return read_journal(path := self._directory(run) / JOURNAL, disk=self.disk)
+        except OSError as error:
+            raise Inconsistent(f"the journal of run {run} cannot be read: {self._why(path, error)}") from error
 
     def open_journal(self, run: RunId) -> FileJournal:
         return FileJournal(self._directory(run) / JOURNAL, disk=self.disk, lock=self.lock)
@@ -102,16 +111,16 @@ class RunStore(Messages):
 
     def begun(self) -> RunId | None:
         for run in reversed(self._runs()):
-            journal = self._one_of_all(run)
+            journal = self.read_journal(run)
             if journal.records and journal.finished is None:
                 return run
         return None
 
     def begun_runs(self) -> list[RunId]:
-        return [run for run in self._runs() if self._one_of_all(run).records]
+        return [run for run in self._runs() if self.read_journal(run).records]
 
     def plans_not_begun(self) -> list[RunId]:
-        return [run for run in self._runs() if not self._one_of_all(run).records]
+        return [run for run in self._runs() if not self.read_journal(run).records]
 
     def attempts(self, run: RunId) -> list[RunId]:
         return [attempt for attempt in self._runs() if task_run(attempt) == run]
@@ -148,32 +157,31 @@ class RunStore(Messages):
             with suppress(OSError):
                 self._remove(self._directory(run))
 
-    def _one_of_all(self, run: RunId) -> Journal:
-        """Read a journal that may be an old one; if the disk does not give it back, a person is needed.
-
-        Raises:
-            Inconsistent: as read_journal(), or it cannot be read.
-        """
-        try:
-            return self.read_journal(run)
-        except OSError as error:
-            raise Inconsistent(f"the journal of run {run} cannot be read: {error}") from error
-
     def _is_finished(self, run: RunId) -> bool:
         try:
-            return self._one_of_all(run).finished is not None
+            return self.read_journal(run).finished is not None
         except Inconsistent:
             return False
 
     def _runs(self) -> list[RunId]:
-        """Return the runs with a plan, oldest first; attempts at one run by number, since a clock may be set back."""
-        names = self.disk.listdir(self.root) if exists(self.root, self.disk) else []
-        plans = {RunId(name): plan for name in names if exists(plan := self.root / name / PLAN, self.disk)}
-        written = {run: self.disk.stat(plan).st_mtime_ns for run, plan in plans.items()}
+        """Return the runs with a plan, oldest first; attempts at one run by number, since a clock may be set back.
+
+        Whatever lies in the place of a plan counts as one.
+
+        Raises:
+            Inconsistent: they cannot be listed.
+        """
+        written = dict[RunId, int]()
+        try:
+            for name in self.disk.listdir(self.root) if exists(self.root, self.disk) else []:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    written[RunId(name)] = self.disk.lstat(self.root / name / PLAN).st_mtime_ns
+        except OSError as error:
+            raise Inconsistent(f"runs cannot be listed: {self._why(self.root, error)}") from error
         begun: dict[str, int] = {}
         for run, time in written.items():
             begun[_group(run)] = min(time, begun.get(_group(run), time))
-        return sorted(plans, key=lambda run: (begun[_group(run)], _group(run), attempt_number(run)))
+        return sorted(written, key=lambda run: (begun[_group(run)], _group(run), attempt_number(run)))
 
     def _remove(self, directory: Path) -> None:
         """Remove a run: its plan first and durably, since a plan without a journal would be begun."""

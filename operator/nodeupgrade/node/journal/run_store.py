@@ -95,7 +95,7 @@ class RunsView(Protocol):
         """Read the plan of a run; ``None`` if there is none.
 
         Raises:
-            Inconsistent: another version of this program wrote it, or it is damaged.
+            Inconsistent: another version of this program wrote it, or it is damaged, cannot be read, or another run's.
         """
 
     def require_plan(self, run: RunId) -> RunPlan:
@@ -109,7 +109,7 @@ class RunsView(Protocol):
         """Read the journal of a run, even while its executor writes it.
 
         Raises:
-            Inconsistent: it is damaged.
+            Inconsistent: it is damaged, or cannot be read.
         """
 
 

@@ -46,11 +46,12 @@ ask_pid() {
 }
 
 # One that exits again and again has a PID at most looks, too.
+# Both times go on while the node is suspended, unlike systemd's. The ticks are hundredths of a second everywhere.
 lasts() {
-    started=$(control show --property=ExecMainStartTimestampMonotonic "$unit")
-    started=${started#*=}
-    case $started in '' | *[!0-9]*) return 1 ;; esac
-    [ $(($(uptime_seconds) - started / 1000000)) -ge "$lasting_seconds" ]
+    read -r stat < "/proc/$pid/stat" || return 1
+    set -- ${stat##*) }
+    case ${20-} in '' | *[!0-9]*) return 1 ;; esac
+    [ $(($(uptime_seconds) - ${20} / 100)) -ge "$lasting_seconds" ]
 }
 
 # While a raised shield does not serve, no kubelet is well, whatever its own endpoint says.
@@ -191,7 +192,7 @@ put() {
     reads "$1" "$2" && return 0
     fresh=${1%/*}/.${1##*/}.nodeupgrade-new
     rm -f "$fresh"
-    if [ -e "$1" ]; then cp -p "$1" "$fresh"; else (umask 077 && : > "$fresh"); fi || return 1
+    if [ -e "$1" ]; then cp -aL "$1" "$fresh"; else (umask 077 && : > "$fresh"); fi || return 1
     base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$2"
 }
 

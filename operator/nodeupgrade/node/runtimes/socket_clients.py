@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
+from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, LARGEST_READ, FilesView
 from nodeupgrade.node.host.files.mounts import mounts, place_of
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.host.processes.unix_sockets import UnixSocket, unix_sockets
@@ -49,9 +49,12 @@ def find_clients(
     """
     if daemon is None:
         return RuntimeClients(unknown="the runtime's process cannot be seen")
+    listed, table = processes.text(INIT, "net/unix"), processes.text(INIT, "mountinfo")
+    if not (listed and table):
+        return RuntimeClients(unknown=f"the node's list of sockets or mounts is larger than {LARGEST_READ >> 20} MiB")
     own = processes.sockets(daemon.pid)
     lasting = frozenset[int]() if with_systemds else processes.sockets(INIT)
-    mounted = dict(_mounted(inventory, processes, _paths_of(own - lasting, processes, files)))
+    mounted = dict(_mounted(inventory, processes, table, _paths_of(own - lasting, listed, files)))
     try:
         connected = frozenset(_connected(own, inventory, processes, list_sockets))
     except OSError as error:
@@ -83,9 +86,9 @@ def listening_sockets(text: str) -> Iterator[tuple[int, PurePosixPath]]:
     )
 
 
-def _paths_of(own: frozenset[int], processes: ProcessTable, files: FilesView) -> Iterator[PurePosixPath]:
+def _paths_of(own: frozenset[int], listed: str, files: FilesView) -> Iterator[PurePosixPath]:
     """Yield the paths, without symbolic links, at which these sockets listen."""
-    for inode, path in listening_sockets(processes.text(INIT, "net/unix")):
+    for inode, path in listening_sockets(listed):
         if inode in own and (found := resolve_socket(path, files)) is not None:
             yield found
 
@@ -99,9 +102,8 @@ def resolve_socket(path: PurePosixPath, files: FilesView) -> PurePosixPath | Non
 
 
 def _mounted(
-    inventory: Inventory, processes: ProcessTable, sockets: Iterator[PurePosixPath]
+    inventory: Inventory, processes: ProcessTable, table: str, sockets: Iterator[PurePosixPath]
 ) -> Iterator[tuple[ContainerId, tuple[str, ...]]]:
-    table = processes.text(INIT, "mountinfo")
     places = {place_of(table, path): str(path) for path in sockets}
     for container in inventory.running() if places else ():
         if container.process is not None:

@@ -10,6 +10,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.node.journal.journal import Journal, Mark
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import as_planned
 from nodeupgrade.node.task_status.run_status import NAMED, hazards, kubelet_status, run_status, runtime_status
@@ -160,10 +161,10 @@ def stranded_status(
 
 def unreadable_status(run_id: str, trouble: str) -> TaskStatus:
     """Return the status of a run whose plan or journal cannot be read: the worst is assumed."""
-    remedy = Reason.ROLLBACK_FAILED.remedy
+    told = shorten(f"cannot determine what was done to the node: {trouble}", MESSAGE_LENGTH // 2)
     return TaskStatus(
         run_id=run_id,
         phase=TaskPhase.ROLLBACK_FAILED,
         reason=Reason.ROLLBACK_FAILED,
-        message=f"{shorten(f'cannot determine what was done to the node: {trouble}', MESSAGE_LENGTH // 2)}; {remedy}",
+        message=f"{told}; {Reason.ROLLBACK_FAILED.remedy}; before that, remove the run's directory below {RUNS}",
     )

@@ -278,6 +278,10 @@ class ModelDisk:
         """Extended attributes are not supported."""
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
+    def removexattr(self, _path: int, _attribute: str, /) -> None:
+        """Extended attributes are not supported."""
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
     # -------------------------------------------------------------------------------------------------------------
 
     def _add(self, directory: Inode, name: str, inode: Inode, *, pending: bool = False) -> int:

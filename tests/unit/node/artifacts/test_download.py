@@ -2,8 +2,11 @@
 
 import hashlib
 import socket
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -76,6 +79,64 @@ def test_a_server_that_recovers_is_asked_again(server: Server, target: Path) -> 
     server.answer = lambda request, number: (sends(b"", status=503) if number < 3 else sends(CONTENT))(request, number)
     download(server.url, target, DIGEST, HERE, pause=0)
     assert target.read_bytes() == CONTENT
+
+
+def trickles(first: bytes, byte: bytes) -> Answer:
+    """Never be silent for long, and never be done."""
+
+    def answer(request: BaseHTTPRequestHandler, _number: int) -> None:
+        with suppress(ConnectionError):
+            request.wfile.write(first)
+            for _ in range(500):
+                request.wfile.write(byte)
+                time.sleep(0.02)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("first", "byte"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 7000\r\n\r\n", b"k"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nk\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"k"),
+        (b"HTTP/1.1 ", b"k"),
+    ],
+    ids=["body", "chunks", "header", "status"],
+)
+def test_a_server_that_trickles_is_given_up(server: Server, target: Path, first: bytes, byte: bytes) -> None:
+    server.answer = trickles(first, byte)
+    began = time.monotonic()
+    with pytest.raises(Refused, match=r"it was not complete after 0\.2 s") as caught:
+        download(server.url, target, DIGEST, HERE, pause=0, total=0.2)
+    assert caught.value.finding.reason is Reason.ARTIFACT_UNAVAILABLE
+    assert time.monotonic() - began < 5
+
+
+def test_what_comes_with_a_redirect_is_not_read(server: Server, target: Path) -> None:
+    def answer(request: BaseHTTPRequestHandler, number: int) -> None:
+        first = f"HTTP/1.1 302 Found\r\nLocation: {server.url}\r\n\r\n".encode()
+        (trickles(first, b"k" * 1000) if number == 1 else sends(CONTENT))(request, number)
+
+    server.answer = answer
+    download(server.url, target, DIGEST, HERE, pause=0, total=5)
+    assert target.read_bytes() == CONTENT
+
+
+def test_a_name_with_many_addresses_that_do_not_answer_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, target: Path
+) -> None:
+    resolving_to = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (f"127.0.1.{last}", 80)) for last in range(250)]
+
+    def silent(*_arguments: object) -> socket.socket:
+        time.sleep(0.02)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_options: resolving_to)
+    monkeypatch.setattr(socket, "create_connection", silent)
+    reach = AddressPolicy(listed=frozenset(ip_address(place[0]) for *_, place in resolving_to))
+    with pytest.raises(Refused, match=r"it was not complete after 0\.1 s"):
+        download("http://kubelets.example/kubelet", target, DIGEST, reach, pause=0, total=0.1)
 
 
 def test_only_the_web_is_fetched_from(target: Path) -> None:

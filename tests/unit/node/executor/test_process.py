@@ -19,6 +19,7 @@ from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import Limits, RunPlan, ShownKubelet
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun
+from tests.builders.other_files import KINDS, put_in_place
 from tests.doubles.node import Crash, Moment, SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.planning import STAGED
@@ -228,6 +229,20 @@ def test_a_journal_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
     assert len(host.node.calls.effects) == known
     assert host.ready_after
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["plan.json", "journal"])
+def test_what_lies_in_place_of_plan_or_journal_needs_a_human(host: Host, name: str, kind: str) -> None:
+    host.runs.write_plan(host.plan)
+    put_in_place(host.root / RUN / name, kind)
+    known = len(host.node.calls.effects)
+
+    assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
+    assert len(host.node.calls.effects) == known
+    assert host.ready_after
+    if name != "journal":
+        assert f"{RUN}/plan.json" in (host.runs.trouble(RUN) or "")
 
 
 def test_a_journal_of_a_newer_version_is_left_as_it_is(host: Host) -> None:

@@ -11,11 +11,12 @@ import pytest
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.journal.messages import ABORT, LARGEST_MESSAGE, PLANNED_ARRIVALS
+from nodeupgrade.node.journal.messages import ABORT, LARGEST_MESSAGE, PLANNED_ARRIVALS, TROUBLE
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
+from tests.builders.other_files import KINDS, put_in_place
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 
@@ -155,6 +156,16 @@ def test_what_cannot_be_read_of_rescue_and_people_ends_no_executor(tmp_path: Pat
 
     assert runs.rescue(run) is Rescue.UNREADABLE
     assert runs.abort_requested(run) is runs.go_on(run) is (kind != "loop")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_lies_in_place_of_trouble_is_trouble(tmp_path: Path, kind: str) -> None:
+    """The executor may have put it there, and cannot any more."""
+    runs, run = RunStore(tmp_path), RunId("run-1")
+    (tmp_path / run).mkdir()
+    put_in_place(tmp_path / run / TROUBLE, kind)
+
+    assert f"{run}/trouble" in (runs.trouble(run) or "")
 
 
 def test_a_full_disk_does_not_keep_the_agent_from_reporting_the_new_kubelet(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.values import RunId
-from nodeupgrade.errors import Inconsistent
+from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.journal.journal import Mark, render
-from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.journal.run_directories import PLAN, RunStore
+from nodeupgrade.node.journal.run_store import JOURNAL
 from nodeupgrade.node.plan.plan import RunPlan
 from tests.builders.journal_records import RECORDS, record
+from tests.builders.other_files import KINDS, put_in_place
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
 
@@ -98,6 +100,47 @@ def test_a_plan_that_cannot_be_trusted_is_refused(tmp_path: Path, damage: "type[
         runs.read_plan(RunId("run-1"))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["plan", "journal"])
+def test_what_lies_in_place_of_a_plan_or_journal_is_named_and_not_believed(
+    tmp_path: Path, name: str, kind: str
+) -> None:
+    """Neither hangs: a FIFO would make who opens it wait for a writer. No run is hidden by it."""
+    runs, run = RunStore(tmp_path / "runs", mount=tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    with runs.open_journal(run) as journal:
+        journal.append(RECORDS[0])
+    put_in_place(path := tmp_path / "runs" / run / {"plan": PLAN, "journal": JOURNAL}[name], kind)
+    what = "symbolic link" if "l" in kind[:2] or kind.endswith("link") else "not a regular file"
+
+    with pytest.raises(
+        Inconsistent, match=rf"the {name} of run run-1 cannot be read: .*{what}.*/runs/run-1/{path.name}"
+    ):
+        (runs.read_plan if name == "plan" else runs.read_journal)(run)
+    if name == "plan":
+        assert runs.begun() == runs.unfinished() == run
+    for question in (runs.begun, runs.unfinished) if name == "journal" else ():
+        with pytest.raises(Inconsistent, match="cannot be read"):
+            question()
+
+
+def test_a_directory_of_runs_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_bytes(b"")
+
+    with pytest.raises(Inconsistent, match=r"runs cannot be listed: .* \(/.*/runs\)"):
+        RunStore(tmp_path / "runs").begun()
+
+
+def test_the_plan_of_another_run_is_not_believed(tmp_path: Path) -> None:
+    runs = RunStore(tmp_path)
+    for run in ("run-1", "run-2"):
+        runs.write_plan(plan(run))
+    (tmp_path / "run-1" / PLAN).replace(tmp_path / "run-2" / PLAN)
+
+    with pytest.raises(Inconsistent, match="the plan of run run-2 is that of run-1"):
+        runs.read_plan(RunId("run-2"))
+
+
 @pytest.mark.parametrize("run", ["", "..", "../run-1", "a/b"])
 def test_a_run_is_a_plain_name(tmp_path: Path, run: str) -> None:
     with pytest.raises(Inconsistent, match="not a plain file name"):
@@ -176,6 +219,20 @@ def test_a_plan_is_not_taken_from_under_an_executor(tmp_path: Path) -> None:
     runs.discard(RunId("run-1"))
     assert runs.read_plan(RunId("run-1")) is None
     assert runs.plans_not_begun() == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_lies_in_place_of_a_plan_that_nobody_began_goes_or_is_named(tmp_path: Path, kind: str) -> None:
+    runs, run = RunStore(tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    put_in_place(tmp_path / run / PLAN, kind)
+
+    if kind == "directory":
+        with pytest.raises(StepFailed, match=r"cannot remove /.*/runs/run-1/plan\.json because"):
+            runs.discard(run)
+    else:
+        runs.discard(run)
+        assert runs.plans_not_begun() == []
 
 
 def test_attempts_stay_in_order_whatever_the_clock_said(tmp_path: Path) -> None:

@@ -541,8 +541,27 @@ def test_a_journal_without_a_word_is_no_run_that_is_over(node: Node, *, readable
 
 
 def test_without_curl_a_kubelet_that_is_started_again_and_again_is_not_well(node: Node) -> None:
-    node.without_curl().write("pid", "4712").write("started", "0")
+    """By systemd's clock, which stands still while a node is suspended, it might seem to have run since before that."""
+    node.without_curl().write("pid", "4712")
     for _ in range(20):
-        node.write("started", str(int(float(node.read("uptime").split()[0])) * 1_000_000 + 1)).look(after=LOOK_SECONDS)
+        node.kubelet_began(float(node.read("uptime").split()[0])).look(after=LOOK_SECONDS)
 
     assert "bringing kubelet v1.30.14 back" in node.log
+
+
+def test_without_curl_a_kubelet_that_lasts_is_well(node: Node) -> None:
+    node.without_curl().write("pid", "4712").looks(20)
+
+    assert not node.log
+
+
+def test_what_was_written_over_keeps_its_extended_attributes(node: Node) -> None:
+    """A label of SELinux is one."""
+    try:
+        os.setxattr(node.root / "pin", "user.label", b"etc_t")
+    except OSError:
+        pytest.skip("the filesystem of the temporary directory keeps no extended attributes")
+    node.looks(10)
+
+    assert old_again(node), node.log
+    assert os.getxattr(node.root / "pin", "user.label") == b"etc_t"

@@ -8,6 +8,7 @@ import pytest
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.files import LARGEST_READ
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
@@ -228,6 +229,15 @@ def test_a_kernel_that_does_not_tell_is_reported(node: Node) -> None:
     seen = find_clients(node.daemon, Inventory(containers=(container(ID, 30),)), node.processes, node.files, refuse)
 
     assert (seen.unknown, set(seen.mounted)) == ("Operation not permitted", {ID})
+
+
+@pytest.mark.parametrize("name", ["net/unix", "mountinfo"])
+def test_a_list_that_somebody_has_blown_up_is_reported_and_hides_no_client(node: Node, name: str) -> None:
+    """Who shares the host's network may open sockets with long names by the hundred thousand."""
+    node.process(30, mounts=FILE)
+    os.truncate(node.root / "proc/1" / name, LARGEST_READ + 1)
+
+    assert "larger than 64 MiB" in node.clients(container(ID, 30)).unknown
 
 
 def test_a_daemon_that_cannot_be_seen_is_reported(node: Node) -> None:

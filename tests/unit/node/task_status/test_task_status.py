@@ -130,7 +130,7 @@ def test_the_limits_of_the_api_are_kept(status: TaskStatus) -> None:
 
 def test_what_to_do_survives_a_long_cause() -> None:
     for status in (stranded_status("run", PLAN, LENGTHY, LONG), unreadable_status("run", LONG)):
-        assert status.message.endswith(Reason.ROLLBACK_FAILED.remedy)
+        assert f"; {Reason.ROLLBACK_FAILED.remedy}" in status.message
 
 
 def unready(*names: str) -> Flaps:

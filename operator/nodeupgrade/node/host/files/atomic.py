@@ -10,6 +10,7 @@ from pathlib import Path
 from nodeupgrade.node.host.files.system_calls import Disk
 
 LEFTOVER = ".nodeupgrade-new"
+ACCESS_CONTROL_LIST = "system.posix_acl_access"
 # Signatures of content or inode, which would be invalid on another file.
 NOT_CARRIED = frozenset({"security.ima", "security.evm"})
 
@@ -63,11 +64,19 @@ def write_all(descriptor: int, data: bytes, *, disk: Disk = os) -> None:
 
 
 def carry_attributes(source: Path, descriptor: int, *, disk: Disk = os) -> None:
-    """Give an open file the owner, mode and extended attributes of another file."""
+    """Give an open file the owner, mode and extended attributes of another file.
+
+    An access control list that it got from its directory goes; it would let in whom the mode's group bits allow.
+    """
     status = disk.stat(source)
     current = disk.fstat(descriptor)
     if (current.st_uid, current.st_gid) != (status.st_uid, status.st_gid):
         disk.fchown(descriptor, status.st_uid, status.st_gid)
+    try:
+        disk.removexattr(descriptor, ACCESS_CONTROL_LIST)
+    except OSError as error:
+        if error.errno not in {errno.ENODATA, errno.ENOTSUP}:
+            raise
     # A change of owner clears set-id bits and file capabilities, so these are set after it.
     disk.fchmod(descriptor, status.st_mode & 0o7777)
     for name in carried_attributes(source, disk.listxattr):

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -58,6 +59,50 @@ def test_copies_and_adopters_have_the_attributes_of_their_pattern(files: HostFil
     assert marked(root / "etc/copy")
     assert marked(root / "etc/adopter")
     assert (root / "etc/adopter").read_bytes() == b"another"
+
+
+ACL = "system.posix_acl_access"
+BY_DEFAULT = "system.posix_acl_default"
+
+
+def access_list(*, nobody: int) -> bytes:
+    """An access control list as the kernel stores it, with an entry for the user 65534."""
+    none = 0xFFFFFFFF
+    entries = ((0x01, 6, none), (0x02, nobody, 65534), (0x04, 4, none), (0x10, nobody | 4, none), (0x20, 0, none))
+    return struct.pack("=I", 2) + b"".join(struct.pack("=HHI", *entry) for entry in entries)
+
+
+def set_access_list(path: Path, name: str, value: bytes) -> None:
+    try:
+        os.setxattr(path, name, value)
+    except OSError:
+        pytest.skip("the filesystem of the temporary directory keeps no access control lists")
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_what_is_put_back_has_its_own_access_control_list_and_no_other(
+    files: HostFiles, root: Path, listed: bool
+) -> None:
+    """A directory may have one for whatever is made there, which an older file does not have."""
+    files.write(FILE, b"old", mode=0o640)
+    if listed:
+        set_access_list(root / "etc/file", ACL, access_list(nobody=4))
+    set_access_list(root / "etc", BY_DEFAULT, access_list(nobody=6))
+    before = attributes(root / "etc/file")
+
+    files.copy(FILE, PurePosixPath("/etc/backup"))
+    files.write(PurePosixPath("/etc/staged"), b"new", mode=0o644)
+    files.copy(PurePosixPath("/etc/staged"), FILE)
+    assert attributes(root / "etc/file") != before
+    files.copy(PurePosixPath("/etc/backup"), FILE)
+    assert attributes(root / "etc/file") == before
+
+    files.write(FILE, b"edited")
+    assert attributes(root / "etc/file") == before
+
+
+def attributes(path: Path) -> tuple[int, dict[str, bytes]]:
+    return path.stat().st_mode, {name: os.getxattr(path, name) for name in os.listxattr(path)}
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
