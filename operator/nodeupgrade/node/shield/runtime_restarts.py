@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 import structlog
@@ -64,7 +63,7 @@ async def raise_again(exchange: Exchange) -> None:
         log.info("shield_raise_failed", why=str(error))
 
 
-async def _in_thread(call: Callable[..., T], *given: Path) -> T:
+async def _in_thread(call: Callable[..., T], *given: object) -> T:
     """Call something that may take a while.
 
     Raises:

@@ -1,6 +1,7 @@
 """Tests how the files that a unit starts with are read again."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -41,13 +42,18 @@ def test_what_pods_have_below_the_directory_of_a_pattern_is_not_looked_through(
     (tmp_path / "flags").write_text("A=1\n")
     (directory / "1.env").symlink_to("/flags")
     several = unit("kubelet.service", environment_files=(("/var/lib/kubelet/*.env", False),))
-    looked, scandir = list[str](), os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: [looked.append(str(path)), scandir(path)][1])
+    looked, scandir = set[str](), os.scandir
+
+    def look(path: str) -> Iterator[os.DirEntry[str]]:
+        looked.add(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", look)
 
     found = read_start(HostFiles(tmp_path), several)
 
     assert found.files["/var/lib/kubelet/*.env"] == "/var/lib/kubelet/1.env"
-    assert set(looked) == {str(directory)}
+    assert looked == {str(directory)}
 
 
 def test_what_other_commands_run_is_read_again_too_but_not_what_the_run_exchanges(node: SimulatedNode) -> None:
