@@ -175,7 +175,8 @@ def test_reads_follow_links_and_each_tells_where_a_path_leads(files_world: Files
     assert files.digest(at / "name") == files.digest(at / "deep" / "file")
     assert files.follow(at / "name") == files.real(at / "name") == at / "deep" / "file"
     assert files.follow(at / "over" / "none" / "yet") == at / "deep" / "none" / "yet"
-    assert files.walk(at / "over") == (at / "over" / "file",)
+    assert files.walk(at / "over") == files.walk(at / "over", deep=False) == (at / "over" / "file",)
+    assert at / "deep" / "file" not in files.walk(at, deep=False)
     assert files.list(at / "over") == (at / "over" / "file",)
     link, behind = files.entry(at / "name"), files.entry(at / "over" / "file")
     assert link is not None

@@ -15,6 +15,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.findings.finding import PASSING
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.executor import units
+from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import ShownKubelet
 from tests.doubles.node import Behaviour
@@ -407,6 +408,28 @@ async def test_an_executor_that_still_cleans_up_has_the_node_looked_at_again(wor
     assert "by hand" not in status.message
     assert world.node.disk == before
     assert stops == []
+
+
+async def test_an_executor_that_ends_while_it_is_looked_at_needs_nobody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lost_in_mid_run(world)
+    to_its_end(world)
+    world.runs.mark_reported(FIRST)
+    task_made_anew(world, to_version=OTHER_VERSION)
+    world.node.services.active.add(units.EXECUTOR)
+    world.tick = lambda: None  # type: ignore[method-assign]
+    look = ExecutorService._ended_by_executor
+
+    def ends(service: ExecutorService) -> RunId | None:
+        world.node.services.active.discard(units.EXECUTOR)
+        return look(service)
+
+    monkeypatch.setattr(ExecutorService, "_ended_by_executor", ends)
+
+    status = await world.serve()
+
+    assert status.reason is not Reason.ROLLBACK_FAILED, status.message
 
 
 @pytest.mark.parametrize("asks_anew", [False, True], ids=["same run", "another run"])

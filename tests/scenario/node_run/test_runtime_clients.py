@@ -11,7 +11,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, When, at
-from nodeupgrade.node.journal.journal import Outcome, parse
+from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RuntimeKind
@@ -209,6 +209,16 @@ def test_a_runtime_that_logs_nothing_does_not_matter_since_no_kubelet_ran(kind: 
     report = following(prepare=silent).tell()
 
     assert (report.outcome, report.ended, report.with_runtime) == (Outcome.UPGRADED, (FOLLOWER,), (FOLLOWER,))
+
+
+def test_a_runtime_that_was_stopped_for_the_old_hashes_is_started_before_it_is_asked() -> None:
+    it = following(prepare=lambda it: setattr(it.node.runtime, "kind", STOPPING))
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = _fail
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0)
+    assert [r.error for r in parse(it.node.journal.data)[0].records if r.mark is Mark.UNDO_FAILED] == []
 
 
 def test_an_executor_that_is_killed_after_the_note_knows_it_still() -> None:

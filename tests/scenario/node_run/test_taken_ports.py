@@ -1,5 +1,6 @@
 """Another process listens at a port of the kubelet: no kubelet starts until it ends, and the run names it."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from nodeupgrade.kubelet.served_ports import ServedPort
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.running_kubelet.taken_ports import Listener
 from tests.doubles.node import plan_for
-from tests.doubles.node.kubelet import HEALTH_PORT, PORT
+from tests.doubles.node.kubelet import HEALTH_PORT, PORT, PROGRAM, program
 from tests.scenario.node_run.test_lost_pods import HOUR, held, later, well_again
 from tests.scenario.node_run.test_node_run import START, Story, story
 
@@ -101,3 +102,21 @@ def test_a_node_whose_port_another_process_has_already_is_refused() -> None:
         plan_for(it.node, "v1.33.13")
 
     assert refused.value.finding.reason is Reason.KUBELET_PORT_TAKEN
+
+
+def test_another_program_than_planned_is_stopped_before_anybody_asks_about_ports() -> None:
+    """To find who has a port takes as long as a kubelet does until it ends containers, and here there is no shield."""
+    it = story(shield=False)
+    it.node.calls.before(START, lambda: it.node.disk.update({PROGRAM: program("v1.30.13")}))
+    look = it.node.kubelet.listeners
+
+    def slowly(ports: Collection[int]) -> tuple[Listener, ...]:
+        it.node.timeline.advance(1.0)
+        return look(ports)
+
+    it.node.kubelet.listeners = slowly  # type: ignore[method-assign]
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DIGEST_MISMATCH)
+    assert it.nothing_restarted()

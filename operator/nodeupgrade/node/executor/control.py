@@ -269,7 +269,8 @@ class ExecutorService:
                     Reason.EXECUTOR_AT_WORK,
                     f"earlier run {ended} on this node is over, and its executor still cleans up{WAITS}",
                 )
-            raise earlier_run_refusal("an executor runs, and no journal tells what it has begun")
+            if self.runs():  # it may have ended while it was looked at
+                raise earlier_run_refusal("an executor runs, and no journal tells what it has begun")
         if units.remain(self.host.files, self.host.services, kubelet_unit, self.host.runtimes):
             with _refusing():
                 units.remove(self.host.files, self.host.services, kubelet_unit, self.host.runtimes)

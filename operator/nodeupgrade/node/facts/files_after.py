@@ -51,8 +51,9 @@ class FilesAfter:
         new = (path for path in self._new_below(directory) if path.parent == directory)
         return tuple(sorted({*self._now.list(directory), *new}))
 
-    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        return tuple(sorted({*self._now.walk(directory), *self._new_below(directory)}))
+    def walk(self, directory: PurePosixPath, *, deep: bool = True) -> tuple[PurePosixPath, ...]:
+        new = (path for path in self._new_below(directory) if deep or path.parent == directory)
+        return tuple(sorted({*self._now.walk(directory, deep=deep), *new}))
 
     def _new_below(self, directory: PurePosixPath) -> Iterator[PurePosixPath]:
         real = self.follow(directory)

@@ -64,8 +64,8 @@ def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
 
 
 def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:
-    """Return the files that a pattern stands for; ``walk`` finds links to files, too."""
-    return matching_files(pattern, map(str, files.walk(PurePosixPath(pattern).parent)))
+    """Return the files that a pattern stands for; ``walk`` finds links to files, too. Pods may write below."""
+    return matching_files(pattern, map(str, files.walk(PurePosixPath(pattern).parent, deep=False)))
 
 
 def config_files(files: FilesView, words: tuple[str, ...]) -> list[PurePosixPath]:

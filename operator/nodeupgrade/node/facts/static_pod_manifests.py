@@ -17,7 +17,7 @@ def manifest_paths(files: FilesView, layout: KubeletLayout) -> tuple[PurePosixPa
     if layout.manifests is None:
         return ()
     directory = PurePosixPath(layout.manifests)
-    here = [path for path in files.walk(directory) if path.parent == directory and not path.name.startswith(".")]
+    here = [path for path in files.walk(directory, deep=False) if not path.name.startswith(".")]
     links = [path for path in here if (entry := files.entry(path)) is not None and entry.kind is EntryKind.LINK]
     found = {path for path in here if path not in links}
     for link in links:

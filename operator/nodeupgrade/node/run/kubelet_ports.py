@@ -36,10 +36,12 @@ def naming_who_has_one(node: Node, plan: RunPlan, served: tuple[ServedPort, ...]
     try:
         yield
     except StepFailed as error:
+        if error.reason is not Reason.KUBELET_DID_NOT_START:  # one that does harm is to be stopped at once
+            raise
         taken: tuple[TakenPort, ...] = ()
         with suppress(StepFailed, Transient):
             taken = find_taken(node, plan, served)
-        if error.reason is not Reason.KUBELET_DID_NOT_START or not taken:
+        if not taken:
             raise
         raise StepFailed(f"{taken[0]}; {error}", reason=Reason.KUBELET_PORT_TAKEN) from error
 

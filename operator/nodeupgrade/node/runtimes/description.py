@@ -127,7 +127,8 @@ class NextStart:
     cgroup_driver: str | None = None  # that it would report: ``cgroupfs`` or ``systemd``; None if unknown
     complaint: str = ""  # why it would not come back, or why its places are unknown
     unknown: str = ""  # why that could not be found out this time; empty if it could
-    files: tuple[str, ...] = ()  # files that it would read besides the unit's, including those that do not exist yet
+    # files that it would read besides the unit's, including those that do not exist yet, and patterns of such
+    files: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()  # directories in which it would look for such files
     makes: tuple[str, ...] = ()  # directories that it makes if they are missing, which changes their parents' times
 

@@ -3,12 +3,16 @@
 import asyncio
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
 
 import structlog
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.socket_listener import open_listener
 from nodeupgrade.node.shield.socket_exchange import Exchange
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -30,10 +34,11 @@ async def step_aside(exchange: Exchange) -> None:
     while True:
         await asyncio.sleep(LOOK_SECONDS)
         if exchange.raised():
-            runtime = await asyncio.to_thread(open_listener, exchange.upstream())
-            if runtime is not None:
-                await _wait_for_end(runtime)
-            await asyncio.to_thread(lowers, exchange.step_aside)
+            with suppress(StepFailed):
+                runtime = await _in_thread(open_listener, exchange.upstream())
+                if runtime is not None:
+                    await _wait_for_end(runtime)
+                await _in_thread(lowers, exchange.step_aside)
 
 
 async def _wait_for_end(process: int) -> None:
@@ -52,10 +57,22 @@ async def raise_again(exchange: Exchange) -> None:
     if exchange.foreign_socket() is None:
         return
     try:
-        await asyncio.to_thread(exchange.raise_again)
+        await _in_thread(exchange.raise_again)
         log.info("shield_raised", socket=str(exchange.path))
     except StepFailed as error:
         log.info("shield_raise_failed", why=str(error))
+
+
+async def _in_thread(call: Callable[..., T], *given: object) -> T:
+    """Call something that may take a while.
+
+    Raises:
+        StepFailed: the kernel has no thread left, as it may in a moment; or as the call raises.
+    """
+    try:
+        return await asyncio.to_thread(call, *given)
+    except RuntimeError as error:
+        raise StepFailed(str(error)) from error
 
 
 def lowers(action: Callable[[], None]) -> bool:

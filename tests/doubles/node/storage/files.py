@@ -126,11 +126,12 @@ class SimulatedFiles:
         found = (path for name in self._disk if (path := PurePosixPath(name)).parent == real)
         return tuple(sorted(directory / path.name for path in found))
 
-    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+    def walk(self, directory: PurePosixPath, *, deep: bool = True) -> tuple[PurePosixPath, ...]:
         """Files in a directory and below it, and links, sorted."""
         self._calls.read(f"files.walk {directory}")
         real = self._followed(directory)
-        found = (path for name in (*self._disk, *self.links) if real in (path := PurePosixPath(name)).parents)
+        paths = map(PurePosixPath, (*self._disk, *self.links))
+        found = (path for path in paths if real in (path.parents if deep else path.parents[:1]))
         return tuple(sorted(directory / path.relative_to(real) for path in found))
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:

@@ -37,7 +37,8 @@ def test_a_file_is_new_under_each_of_its_names(after: FilesAfter, name: str) -> 
 def test_a_file_that_comes_is_listed_in_each_of_its_directories(after: FilesAfter) -> None:
     for directory in (P("/opt/conf.d"), P("/etc/kubernetes/conf.d")):
         names = [directory / name for name in ("00.conf", "10.conf", "50.conf")]
-        assert [*after.walk(directory)] == names
+        assert [*after.walk(directory)] == [*after.walk(directory, deep=False)] == names
+        assert not {*after.walk(directory.parent, deep=False)} & {*names}
         assert [after.read(name) for name in names] == [b"kept", LATER, NEW]
         assert set(after.list(directory)) >= {*names[:2]}
         assert after.real(directory / "10.conf") == P("/etc/kubernetes/conf.d/10.conf")

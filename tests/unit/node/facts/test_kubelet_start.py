@@ -1,5 +1,7 @@
 """Tests how the files that a unit starts with are read again."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -29,6 +31,29 @@ def test_what_a_pattern_stands_for_is_read_again_and_a_new_file_is_a_difference(
     assert list(differences(planned, read_again(node.files, several, planned))) == [
         "/etc/k/*.env was changed", "/etc/k/1.env was changed", "/etc/k/2.env was changed",
     ]  # fmt: skip
+
+
+def test_what_pods_have_below_the_directory_of_a_pattern_is_not_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet's own directory, for example: pods have millions of files there, or file servers that hang."""
+    directory = tmp_path / "var/lib/kubelet"
+    (directory / "pods/volumes").mkdir(parents=True)
+    (tmp_path / "flags").write_text("A=1\n")
+    (directory / "1.env").symlink_to("/flags")
+    several = unit("kubelet.service", environment_files=(("/var/lib/kubelet/*.env", False),))
+    looked, scandir = set[str](), os.scandir
+
+    def look(path: str) -> Iterator[os.DirEntry[str]]:
+        looked.add(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", look)
+
+    found = read_start(HostFiles(tmp_path), several)
+
+    assert found.files["/var/lib/kubelet/*.env"] == "/var/lib/kubelet/1.env"
+    assert looked == {str(directory)}
 
 
 def test_what_other_commands_run_is_read_again_too_but_not_what_the_run_exchanges(node: SimulatedNode) -> None:

@@ -74,8 +74,8 @@ class FilesView(Protocol):
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """List the regular files in a directory, sorted; empty if there is no such directory."""
 
-    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the regular files and symbolic links in and below a directory, sorted by name."""
+    def walk(self, directory: PurePosixPath, *, deep: bool = True) -> tuple[PurePosixPath, ...]:
+        """List the regular files and symbolic links in a directory and, if ``deep``, below it, sorted by name."""
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         """Return the path of a regular file without symbolic links; ``None`` if the path leads to none."""

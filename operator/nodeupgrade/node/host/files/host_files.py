@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from itertools import count
+from itertools import count, islice
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -186,10 +186,11 @@ class HostFiles:
             names = self.disk.listdir(resolved) if atomic.exists(resolved, self.disk) else []
             return tuple(directory / name for name in sorted(names) if wanted(resolved / name))
 
-    def walk(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
+    def walk(self, directory: PurePosixPath, *, deep: bool = True) -> tuple[PurePosixPath, ...]:
         with translate_errors(f"cannot list {directory}"):
             resolved = resolve(self.root, directory, follow_last=True)
-            below = [Path(place) / name for place, _, names in os.walk(resolved) for name in names]
+            places = islice(os.walk(resolved), None if deep else 1)
+            below = [Path(place) / name for place, _, names in places for name in names]
             files = [path.relative_to(resolved) for path in below if path.is_symlink() or path.is_file()]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
 

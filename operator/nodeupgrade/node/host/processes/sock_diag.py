@@ -1,6 +1,7 @@
 """Asks the kernel for the sockets of a network namespace (sock_diag(7))."""
 
 import ctypes
+import errno
 import os
 import socket
 import struct
@@ -32,10 +33,14 @@ def list_sockets(network: int, request: bytes, parse: Callable[[bytes], T]) -> l
         parse: returns one socket, given the body of a message.
 
     Raises:
-        OSError: the kernel does not answer.
+        OSError: the kernel does not answer, or has no thread left.
     """
     with ThreadPoolExecutor(max_workers=1) as inside:  # a thread of its own changes its namespace, and ends
-        return inside.submit(_list_in, network, request, parse).result()
+        try:
+            listed = inside.submit(_list_in, network, request, parse)
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, str(error)) from error
+        return listed.result()
 
 
 def parts(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:

@@ -247,7 +247,8 @@ class SystemdManager:
 
     def _has_unloaded_files(self, unit: str, shown: Mapping[str, str]) -> bool:
         fragment, drop_ins = shown.get("FragmentPath", ""), shown.get("DropInPaths", "")
-        return shown.get("LoadState") == "loaded" and has_unloaded_files(self._root, unit, fragment, drop_ins)
+        with translate_errors(f"cannot look for files of {unit} that systemd has not read"):
+            return shown.get("LoadState") == "loaded" and has_unloaded_files(self._root, unit, fragment, drop_ins)
 
     def _holds_fence(self, unit: str, shown: dict[str, str]) -> bool:
         # A masked unit has no drop-ins and needs none, since it cannot be started anyway.

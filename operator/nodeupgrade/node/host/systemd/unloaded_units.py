@@ -5,6 +5,7 @@ stays ``no`` when the directory of a unit's first drop-in is created, and when a
 one (seen with systemd 252). The next daemon-reload makes such files effective, and it may be ours.
 """
 
+import errno
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.node.host.files.resolving import resolve
@@ -42,17 +43,27 @@ def _drop_ins_on_disk(root: Path, name: str) -> set[str]:
     """
     is_file_by_name: dict[str, bool] = {}
     for place in (PurePosixPath(directory, name) for directory in DIRECTORIES):
-        resolved = resolve(root, place, follow_last=True)
+        resolved = _followed(root, place)
         for entry in resolved.iterdir() if resolved.is_dir() else ():
             if entry.suffix == ".conf":
-                is_file_by_name.setdefault(entry.name, resolve(root, place / entry.name, follow_last=True).is_file())
+                is_file_by_name.setdefault(entry.name, _followed(root, place / entry.name).is_file())
     return {name for name, is_file in is_file_by_name.items() if is_file}
 
 
 def _is_shadowed(root: Path, unit: str, fragment: str) -> bool:
     if not fragment or fragment.startswith("/run/systemd/generator"):
         return False
-    places = (resolve(root, PurePosixPath(directory, unit), follow_last=True) for directory in DIRECTORIES)
+    places = (_followed(root, PurePosixPath(directory, unit)) for directory in DIRECTORIES)
     first = next((place for place in places if place.exists()), None)
-    loaded = resolve(root, PurePosixPath(fragment), follow_last=True)
+    loaded = _followed(root, PurePosixPath(fragment))
     return first is not None and loaded.exists() and first != loaded
+
+
+def _followed(root: Path, place: PurePosixPath) -> Path:
+    """Return where a path leads; the link itself, which is no file, if that leads in a circle."""
+    try:
+        return resolve(root, place, follow_last=True)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return root / place.relative_to("/")

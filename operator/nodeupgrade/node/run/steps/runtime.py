@@ -91,11 +91,14 @@ class RewriteHashes(StepActions):
         planned = {c.id: c for c in plan.containers}
         images = before_images.recorded_images(payload)
         left = hash_restoring.restore_images(node, images, {i: c.after.container for i, c in planned.items()})
+        _start_again(node, plan)
         known = {(c.pod.uid, c.name): c.label for c in map(planned.get, left) if c is not None}
         for container, before in _created_since(node, plan):
             if not hash_restoring.store_hash(node, container.id, before, instead_of=container.hashes.container):
                 known[container.pod.uid, container.name] = container.label
+        _start_again(node, plan)
         restored, doubtful = newcomers.restore_hashes(node, plan)
+        _start_again(node, plan)
         for each in restored:
             known.pop((each.pod, each.name), None)
         hashes = {key: value for key, value in _hashes(plan, restored).items() if key not in known}
@@ -114,6 +117,13 @@ class RewriteHashes(StepActions):
         """Report whether every stored hash is the planned one."""
         images = node.runtime.before_images(c.id for c in plan.rewrites())
         return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
+
+
+def _start_again(node: Node, plan: RunPlan) -> None:
+    """Start a runtime that was stopped for its hashes to be written; what comes next asks it."""
+    if node.runtime.kind.stops_for_rewriting:
+        start_preconditions.require_startable(node, plan)
+        node.runtime.wait_until_answering(plan.limits.runtime_restart)
 
 
 def _unrestored(unknown: Sequence[str], doubtful: Sequence[str]) -> str | None:

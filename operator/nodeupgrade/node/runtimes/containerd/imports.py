@@ -4,6 +4,7 @@ containerd 2 shows imports as they are written, only 1.x shows the files (``cmd/
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from os.path import normpath
@@ -11,6 +12,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.systemd.environment_files import is_undetermined
 from nodeupgrade.text import parse_toml
 
 MOST = 200
@@ -24,7 +26,8 @@ class Imports:
     """What a configuration imports, directly or through another file."""
 
     files: tuple[str, ...]  # those that exist, and those that are named without a pattern; without the first
-    directories: tuple[str, ...]  # where patterns look for files
+    patterns: tuple[str, ...] = ()  # patterns of files in one directory, as `matching_files` reads them
+    directories: tuple[str, ...] = ()  # where other patterns look for files
 
 
 def find_imports(files: FilesView, config: str, shown: object = None) -> Imports:
@@ -54,8 +57,11 @@ def find_imports(files: FilesView, config: str, shown: object = None) -> Imports
             continue
         directories[path] = None
         pending = [*_matching(files, path), *pending]
+    others = [each for each in directories if is_undetermined(str(each))]
     return Imports(
-        files=tuple(map(str, found)), directories=tuple(dict.fromkeys(str(_searched(each)) for each in directories))
+        files=tuple(map(str, found)),
+        patterns=tuple(pattern for each in directories if each not in others for pattern in _with_hidden(each)),
+        directories=tuple(dict.fromkeys(str(_searched(each)) for each in others)),
     )
 
 
@@ -75,6 +81,13 @@ def _paths(imports: object, parent: PurePosixPath) -> list[PurePosixPath]:
     listed = imports if isinstance(imports, list) else []
     named = (each for each in listed if isinstance(each, str) and each and "\0" not in each)
     return [PurePosixPath(normpath(parent.parent / each)) for each in named]
+
+
+def _with_hidden(pattern: PurePosixPath) -> Iterator[str]:
+    """Yield a pattern, and the one for names that begin with a dot: here a wildcard matches that as well."""
+    yield str(pattern)
+    if pattern.name[0] in "*?":
+        yield str(pattern.with_name(f".{pattern.name.removeprefix('?')}"))
 
 
 def _matching(files: FilesView, pattern: PurePosixPath) -> list[PurePosixPath]:

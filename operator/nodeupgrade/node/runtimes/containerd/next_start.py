@@ -56,7 +56,7 @@ def find_next_start(
     command = () if running is None else running.words
     start = command_line.parse_command_line(unit.command) or command_line.parse_command_line(command)
     dump, places, complaint, unknown = None, None, "", ""
-    imports = Imports(files=(), directories=())
+    imports = Imports(files=())
     try:
         if start is None or start.config == str(command_line.TUNED_CONFIG):
             complaint = "it is started by an unknown command line"
@@ -76,7 +76,7 @@ def find_next_start(
         complaint=complaint,
         unknown=unknown,
         cgroup_driver=None if dump is None else _cgroup_driver(dump),
-        files=() if start is None else (start.config, *imports.files),
+        files=() if start is None else (start.config, *imports.files, *imports.patterns),
         directories=imports.directories,
     )
 

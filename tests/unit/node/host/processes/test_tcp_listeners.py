@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_a_listener_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_node_whose_kernel_does_not_tell_has_no_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_kubelet, "INIT", 2**30)
+
+    assert HostKubelet(ProcessTable()).listeners({1}) == ()
+
+
+def test_a_node_on_which_no_thread_can_be_started_has_none_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods may use up what a kernel has for processes and threads: that must not end an executor."""
+
+    def fails(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    monkeypatch.setattr(threading.Thread, "start", fails)
 
     assert HostKubelet(ProcessTable()).listeners({1}) == ()
 

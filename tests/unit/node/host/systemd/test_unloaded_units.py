@@ -53,3 +53,13 @@ def test_a_link_leads_where_it_leads_on_the_node(tmp_path: Path) -> None:
 
     assert not has_unloaded_files(tmp_path, UNIT, "/etc/systemd/system/kubelet.service", "")
     assert not has_unloaded_files(tmp_path, UNIT, "/opt/kubelet.service", "")
+
+
+@pytest.mark.parametrize("name", [f"{UNIT}.d/10-a.conf", f"{UNIT}.d", UNIT])
+def test_a_link_that_leads_to_itself_is_no_file(tmp_path: Path, name: str) -> None:
+    """`ln -s 10-a.conf kubelet.service.d/`, for example. systemd takes no notice of it."""
+    link = tmp_path / "etc/systemd/system" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(link.name)
+
+    assert not has_unloaded_files(tmp_path, UNIT, READ, "")

@@ -17,41 +17,50 @@ def found(disk: dict[str, str], shown: object = None) -> Imports:
 
 
 @pytest.mark.parametrize(
-    ("disk", "files", "directories"),
+    ("disk", "files", "patterns", "directories"),
     [
-        ({}, (), ()),
-        ({CONFIG: "imports = 7"}, (), ()),
-        ({CONFIG: "imports = ["}, (), ()),
-        ({CONFIG: "imports = [7, '']"}, (), ()),
-        ({CONFIG: "imports = ['extra.toml']"}, ("/etc/containerd/extra.toml",), ()),
-        ({CONFIG: "imports = ['../x//./extra.toml']"}, ("/etc/x/extra.toml",), ()),
-        ({CONFIG: "imports = ['config.toml']"}, (), ()),
+        ({}, (), (), ()),
+        ({CONFIG: "imports = 7"}, (), (), ()),
+        ({CONFIG: "imports = ["}, (), (), ()),
+        ({CONFIG: "imports = [7, '']"}, (), (), ()),
+        ({CONFIG: "imports = ['extra.toml']"}, ("/etc/containerd/extra.toml",), (), ()),
+        ({CONFIG: "imports = ['../x//./extra.toml']"}, ("/etc/x/extra.toml",), (), ()),
+        ({CONFIG: "imports = ['config.toml']"}, (), (), ()),
         (
             {CONFIG: "imports = ['conf.d/*.toml']", "/etc/containerd/conf.d/99-gpu.toml": "", "/etc/containerd/a": ""},
             ("/etc/containerd/conf.d/99-gpu.toml",),
-            ("/etc/containerd/conf.d",),
+            ("/etc/containerd/conf.d/*.toml", "/etc/containerd/conf.d/.*.toml"),
+            (),
         ),
-        ({CONFIG: "imports = ['/opt/[ab].toml']", "/opt/a.toml": ""}, ("/opt/[ab].toml",), ()),
+        ({CONFIG: "imports = ['/opt/[ab].toml']", "/opt/a.toml": ""}, ("/opt/[ab].toml",), (), ()),
         (
             {CONFIG: "imports = ['/opt/*/[^a].toml']", "/opt/x/a.toml": "", "/opt/x/b.toml": "", "/opt/b.toml": ""},
             ("/opt/x/b.toml",),
+            (),
             ("/opt",),
         ),
         (
             {CONFIG: "imports = ['/opt/*.toml']", "/opt/a.toml": "imports = ['more/b.toml', '/opt/a.toml']"},
             ("/opt/a.toml", "/opt/more/b.toml"),
-            ("/opt",),
+            ("/opt/*.toml", "/opt/.*.toml"),
+            (),
         ),
+        ({CONFIG: "imports = ['/opt/?*.toml']"}, (), ("/opt/?*.toml", "/opt/.*.toml"), ()),
+        ({CONFIG: "imports = ['/opt/a*[b]']"}, (), (), ("/opt",)),
     ],
 )
-def test_what_is_imported_is_found(disk: dict[str, str], files: tuple[str, ...], directories: tuple[str, ...]) -> None:
-    assert found(disk) == Imports(files=files, directories=directories)
+def test_what_is_imported_is_found(
+    disk: dict[str, str], files: tuple[str, ...], patterns: tuple[str, ...], directories: tuple[str, ...]
+) -> None:
+    assert found(disk) == Imports(files=files, patterns=patterns, directories=directories)
 
 
 def test_what_the_program_shows_is_followed_unless_it_is_relative() -> None:
     shown = ["/opt/*.toml", CONFIG, "extra.toml", "/srv/c.toml"]
 
-    assert found({"/opt/a.toml": ""}, shown) == Imports(files=("/opt/a.toml", "/srv/c.toml"), directories=("/opt",))
+    assert found({"/opt/a.toml": ""}, shown) == Imports(
+        files=("/opt/a.toml", "/srv/c.toml"), patterns=("/opt/*.toml", "/opt/.*.toml")
+    )
 
 
 @pytest.mark.parametrize(

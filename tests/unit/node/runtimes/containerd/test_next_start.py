@@ -3,6 +3,8 @@
 import pytest
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.facts.kubelet_start import read_again, read_start
+from nodeupgrade.node.host.systemd.unit_start import differences
 from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG, is_same_start
 from nodeupgrade.node.runtimes.containerd.next_start import Configuration, find_next_start
 from nodeupgrade.node.runtimes.description import NextStart, RuntimePlaces, RuntimeProcess
@@ -30,13 +32,33 @@ def test_without_a_configuration_the_defaults_are_told() -> None:
 
 
 def test_everything_that_is_imported_is_read_and_directories_are_searched() -> None:
-    disk = {CONFIG: b'imports = ["conf.d/*.toml", "/opt/one.toml", "/srv/*.toml"]\nroot = "/data"\n'}
+    disk = {CONFIG: b'imports = ["conf.d/a*.toml", "/opt/one.toml", "/srv/*/b.toml"]\nroot = "/data"\n'}
 
     seen = found(FakeProgram(disk), PROGRAM)
 
-    assert seen.files == (CONFIG, "/opt/one.toml")
-    assert seen.directories == ("/etc/containerd/conf.d", "/srv")
+    assert seen.files == (CONFIG, "/opt/one.toml", "/etc/containerd/conf.d/a*.toml")
+    assert seen.directories == ("/srv",)
     assert seen.places == RuntimePlaces(root="/data", state=PLACES.state, address=PLACES.address)
+
+
+@pytest.mark.parametrize(
+    ("come", "differs"),
+    [
+        (("certs.d/mirror/hosts.toml", "config.toml.bak"), False),
+        (("more.toml",), True),
+        ((".more.toml",), True),
+    ],
+)
+def test_what_no_import_can_match_is_no_change_of_the_next_start(come: tuple[str, ...], differs: bool) -> None:
+    """Tools write below /etc/containerd/certs.d at any time: that must turn no run back, and hold up no rollback."""
+    disk, its = {CONFIG: b'imports = ["/etc/containerd/*.toml"]\n'}, unit(PROGRAM)
+    program = FakeProgram(disk)
+    seen = find_next_start(program.files, program, its, running())
+    planned = read_start(program.files, its, seen.files, seen.directories)
+
+    now = FakeProgram(disk | {f"/etc/containerd/{name}": b"" for name in come}).files
+
+    assert bool([*differences(planned, read_again(now, its, planned))]) is differs
 
 
 def test_a_named_configuration_comes_first_and_flags_win() -> None:
