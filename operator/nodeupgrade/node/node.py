@@ -68,6 +68,8 @@ class Node:
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
     # containers of which this process has seen that they were over, and not by a kubelet
     over: set[ContainerId] = field(default_factory=set)
+    # likewise, that they ended since their owners had changed them
+    owners: set[ContainerId] = field(default_factory=set)
 
 
 class ReadOnlyNode(Protocol):

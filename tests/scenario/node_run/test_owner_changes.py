@@ -383,3 +383,25 @@ def test_a_change_that_is_taken_back_once_a_kubelet_has_acted_on_it_is_the_owner
 
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
     assert it.node.kubelet.replaced == [NGINX, NGINX]
+
+
+def test_what_was_seen_to_be_the_owners_stays_so_once_nothing_is_left_of_what_a_kubelet_did_for_it() -> None:
+    """An image is set and taken back again and again: of the containers that ended, a kubelet keeps only the last."""
+    it = with_agent(story())
+    it.node.calls.before(START, lambda: sets(it, image="nginx:2"))
+
+    def forget() -> None:
+        planned = {c.after.container for c in it.plan.containers}
+        ended = [c for c in it.node.inventory().containers if c.name == "nginx" and c.hashes.container not in planned]
+        assert len(ended) == 1
+        del it.node.runtime.containers[ended[0].id]
+
+    def back() -> None:
+        sets(it, image=PLANNED_IMAGE)
+        it.node.timeline.after(2.0, forget)
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = back
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.changed) == (Outcome.UPGRADED, 0, (NGINX,)), report.message

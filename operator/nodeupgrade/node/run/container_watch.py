@@ -24,7 +24,7 @@ from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.verification.ended_containers import Departures, Evidence, divide, may_be_harmless
 from nodeupgrade.node.verification.ended_pods import is_final, is_over
-from nodeupgrade.node.verification.verification import Difference, completed, consistent, unplanned
+from nodeupgrade.node.verification.verification import Difference, DifferenceKind, completed, consistent, unplanned
 
 LOOK_SECONDS = 0.25
 EARLY_SECONDS = 10.0
@@ -33,6 +33,7 @@ LATER_LOOK_SECONDS = 1.0
 LAST_LOOK_SECONDS = 30.0
 """How long the final report waits for a runtime that does not answer; no decision depends on it."""
 NEVER = AwakeTime(0.0)
+_FOR_GOOD = frozenset({DifferenceKind.STOPPED, DifferenceKind.RESTARTED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +163,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     if found := consistent(found, unplanned(plan, second)):
         seen = divide(plan, second, found, _evidence(node, plan, one_kubelet=one_kubelet))
     node.over.update(completed(plan, second), _over_for_good(plan, second, seen.ended))
+    node.owners.update(each.container for each in seen.changed if each.container is not None and each.kind in _FOR_GOOD)
     return Look(seen=seen, inventory=second)
 
 
@@ -180,7 +182,9 @@ def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:
     asked = node.runtime.asked_to_stop(log) if one_kubelet and _is_complete(node, plan) else None
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
     owners = owner_evidence(node, plan)
-    return Evidence(asked=asked, owners=owners, with_runtime=ended, over=frozenset(node.over))
+    return Evidence(
+        asked=asked, owners=owners, with_runtime=ended, over=frozenset(node.over), changed=frozenset(node.owners)
+    )
 
 
 def owner_evidence(node: Node, plan: RunPlan) -> owner_changes.Evidence:

@@ -46,6 +46,8 @@ class Evidence:
     with_runtime: frozenset[ContainerId] = frozenset()
     # containers that were seen to be over before; a kubelet may have removed what was left of them since
     over: frozenset[ContainerId] = frozenset()
+    # containers that were seen to have ended since their owners had changed them, and may have taken that back since
+    changed: frozenset[ContainerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,9 @@ class Departures:
 
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
     """Divide differences by whether the kubelet may have caused them."""
-    judged = [(each, is_owners(plan, now, each, evidence.owners)) for each in found]
+    judged = [
+        (each, each.container in evidence.changed or is_owners(plan, now, each, evidence.owners)) for each in found
+    ]
     divided = _divided(
         (each for each, changed in judged if not changed),
         lambda difference: (
