@@ -90,6 +90,11 @@ class Pod:
         return str(self.metadata["uid"])
 
     @property
+    def generation(self) -> int:
+        """How often its spec was set, as the API server counts from 1.33 on (KEP-5067); otherwise 0."""
+        return self.metadata.get("generation") or 0
+
+    @property
     def labels(self) -> Mapping[str, str]:
         """Its labels."""
         return self.metadata.get("labels") or {}

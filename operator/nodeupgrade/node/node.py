@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Protocol
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.cluster.owner_changes import Evidence
@@ -68,8 +69,8 @@ class Node:
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
     # containers of which this process has seen that they were over, and not by a kubelet
     over: set[ContainerId] = field(default_factory=set)
-    # likewise, that they ended since their owners had changed them
-    owners: set[ContainerId] = field(default_factory=set)
+    # likewise, that they ended since their owners had changed them, and what; that may have been taken back since
+    owners: dict[ContainerId, OwnerChange] = field(default_factory=dict)
 
 
 class ReadOnlyNode(Protocol):

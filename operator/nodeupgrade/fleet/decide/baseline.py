@@ -10,7 +10,7 @@ import binascii
 import json
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
 from nodeupgrade.api.values import PodUid
@@ -32,6 +32,8 @@ class Baseline:
     ready: Mapping[str, str] = field(default_factory=dict)  # UIDs of the pods that were Ready, by ``namespace/pod``
     # what their owners wanted, as digests of image and resources, by ``namespace/pod/container``; not of mirror pods
     wanted: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    # generations by ``namespace/pod``: the API server counts changes of a pod's spec (1.33+, KEP-5067)
+    generations: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def capture(cls, pods: Iterable[Pod]) -> "Baseline":
@@ -51,6 +53,7 @@ class Baseline:
                 for spec in specs_of((pod,))
                 if any(spec.name == container.name and container.running for container in pod.statuses)
             },
+            {str(pod): pod.generation for pod in staying if pod.generation and not pod.mirror},
         )
 
     @classmethod
@@ -64,14 +67,14 @@ class Baseline:
             content = document if "containers" in document else {"containers": document}  # its keys contain slashes
             containers = {label: (uid, start, count) for label, (uid, start, count) in content["containers"].items()}
             wanted = {label: (image, resources) for label, (image, resources) in content.get("wanted", {}).items()}
-            return cls(containers, dict(content.get("ready") or {}), wanted)
+            ready, generations = (dict(content.get(name) or {}) for name in ("ready", "generations"))
+            return cls(containers, ready, wanted, generations)
         except (binascii.Error, zlib.error, ValueError, TypeError, AttributeError):
             return None
 
     def render(self) -> str:
         """Encode the baseline as compressed text for an annotation."""
-        content = {"containers": self.containers, "ready": self.ready, "wanted": self.wanted}
-        document = json.dumps(content, separators=(",", ":"), sort_keys=True)
+        document = json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
         return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
 
     def restarted(self, pods: Iterable[Pod], since: datetime | None) -> tuple[str, ...]:
@@ -108,6 +111,11 @@ class Baseline:
             if label in self.containers
         )
         return Planned(containers=tuple(specs))
+
+    def spec_was_changed(self, pod: Pod) -> bool:
+        """Report whether somebody has changed a pod's spec since, and perhaps taken that back; False if unknown."""
+        before = self.generations.get(str(pod))
+        return isinstance(before, int) and pod.generation > before
 
     def no_longer_ready(self, pods: Iterable[Pod]) -> tuple[str, ...]:
         """Return the pods that were Ready and are not now, except those that are terminating or finished."""

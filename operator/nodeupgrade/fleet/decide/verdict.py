@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.run_settings import StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import RunVerdict
-from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import OwnerChange, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
@@ -138,8 +138,8 @@ class _Restarts:
     # ended by themselves, which only the node side can distinguish from an end by the kubelet. It is believed unless
     # the API shows otherwise, and the verdict names these containers.
     excused: frozenset[str]
-    # restarted since their owners wanted it: as the API shows, which the node side does not contradict; or, for static
-    # pods, of which the API shows only what the kubelet writes, as the node side reports
+    # restarted since their owners wanted it: as the API shows, which the node side does not contradict; or as that
+    # reports, of static pods, of which the API shows only what the kubelet writes, and of images that were set back
     changed: frozenset[str] = frozenset()
 
 
@@ -159,13 +159,21 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
 
 def _changed(task: Task, before: Baseline, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset[str]:
     planned, evidence = before.owned, seen_in(before.owned, pods)
-    manifests = {each.name for each in task.reported.containers.owner_changes if each.change.of_manifest}
+    reported = task.reported.containers.owner_changes
+    manifests = {each.name for each in reported if each.change.of_manifest}
+    images = {each.name for each in reported if each.change is OwnerChange.IMAGE_CHANGED}
+
+    def changed(pod: Pod, label: str, name: str) -> bool:
+        if pod.mirror:
+            return str(pod) in manifests
+        taken_back = label in images and before.spec_was_changed(pod)
+        return taken_back or owner_change(planned, evidence, pod.ref.uid, name) is not None
+
     return frozenset(
         label
         for pod in pods
         for label, name in ((f"{pod}/{container.name}", container.name) for container in pod.statuses)
-        if label in seen
-        and (str(pod) in manifests if pod.mirror else owner_change(planned, evidence, pod.ref.uid, name) is not None)
+        if label in seen and changed(pod, label, name)
     )
 
 

@@ -22,7 +22,13 @@ from nodeupgrade.node.run.kubelet_log import quoted, read_log
 from nodeupgrade.node.run.shield_use import require_none_refused
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
-from nodeupgrade.node.verification.ended_containers import Departures, Evidence, divide, may_be_harmless
+from nodeupgrade.node.verification.ended_containers import (
+    Departures,
+    Evidence,
+    change_of_owner,
+    divide,
+    may_be_harmless,
+)
 from nodeupgrade.node.verification.ended_pods import is_final, is_over
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind, completed, consistent, unplanned
 
@@ -159,11 +165,15 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
         second = node.runtime.inventory(full=True)
     except Transient:
         return Look(complete=False, suspected=found)
-    seen = Departures(damage=())
+    seen, evidence = Departures(damage=()), Evidence()
     if found := consistent(found, unplanned(plan, second)):
-        seen = divide(plan, second, found, _evidence(node, plan, one_kubelet=one_kubelet))
+        evidence = _evidence(node, plan, one_kubelet=one_kubelet)
+        seen = divide(plan, second, found, evidence)
     node.over.update(completed(plan, second), _over_for_good(plan, second, seen.ended))
-    node.owners.update(each.container for each in seen.changed if each.container is not None and each.kind in _FOR_GOOD)
+    for each in seen.changed:
+        change = change_of_owner(plan, second, each, evidence.owners)
+        if each.container is not None and each.kind in _FOR_GOOD and change is not None:
+            node.owners.setdefault(each.container, change)
     return Look(seen=seen, inventory=second)
 
 

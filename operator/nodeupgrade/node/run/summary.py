@@ -27,6 +27,8 @@ from nodeupgrade.node.verification.verification import affected
 LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
 
+_OF_CONTAINERS = frozenset({OwnerChange.IMAGE_CHANGED, OwnerChange.RESIZED})
+
 
 def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
@@ -58,7 +60,7 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         listed=labels[:CONTAINERS_LISTED],
         ended=ended,
         changed=changed,
-        owner_changes=changes_by_owners(node, written, plan),
+        owner_changes=_with_taken_back(node, plan, changes_by_owners(node, written, plan)),
         ended_before=ended_before(written, journal),
         with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
         recreated=replaced,
@@ -84,6 +86,18 @@ def changes_by_owners(node: Node, written: RunPlan, plan: RunPlan) -> tuple[Owne
     )
     came = (OwnedChange(name=pods[pod], change=OwnerChange.MANIFEST_ADDED) for pod in added if pod in pods)
     return tuple(islice(chain(changes, came), CONTAINERS_LISTED))
+
+
+def _with_taken_back(node: Node, plan: RunPlan, changes: tuple[OwnedChange, ...]) -> tuple[OwnedChange, ...]:
+    """Return the changes of owners with those that were taken back once a kubelet had acted on them."""
+    named, known = {change.name for change in changes}, {c.id: c for c in plan.baseline.containers}
+    more = {
+        known[each].label if change in _OF_CONTAINERS else str(known[each].pod): change
+        for each, change in node.owners.items()
+        if each in known
+    }
+    taken_back = (OwnedChange(name=name, change=change) for name, change in more.items() if name not in named)
+    return (*changes, *taken_back)[:CONTAINERS_LISTED]
 
 
 def _let_through(node: Node, plan: RunPlan, journal: Journal) -> tuple[RefusedCall, ...]:

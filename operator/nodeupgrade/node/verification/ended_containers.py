@@ -17,6 +17,7 @@ them, and anything unproven counts as damage by the kubelet:
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.cluster import owner_changes
 from nodeupgrade.cluster.owner_changes import owner_change, was_taken_back
@@ -46,7 +47,7 @@ class Evidence:
     with_runtime: frozenset[ContainerId] = frozenset()
     # containers that were seen to be over before; a kubelet may have removed what was left of them since
     over: frozenset[ContainerId] = frozenset()
-    # containers that were seen to have ended since their owners had changed them, and may have taken that back since
+    # containers that were seen to have ended since their owners had changed them; that may have been taken back since
     changed: frozenset[ContainerId] = frozenset()
 
 
@@ -67,7 +68,8 @@ class Departures:
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
     """Divide differences by whether the kubelet may have caused them."""
     judged = [
-        (each, each.container in evidence.changed or is_owners(plan, now, each, evidence.owners)) for each in found
+        (each, each.container in evidence.changed or change_of_owner(plan, now, each, evidence.owners) is not None)
+        for each in found
     ]
     divided = _divided(
         (each for each, changed in judged if not changed),
@@ -81,22 +83,25 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
     return replace(divided, changed=tuple(each for each, changed in judged if changed))
 
 
-def is_owners(plan: RunPlan, now: Inventory, difference: Difference, evidence: owner_changes.Evidence) -> bool:
-    """Report whether the owner of the pod changed what is different.
+def change_of_owner(
+    plan: RunPlan, now: Inventory, difference: Difference, evidence: owner_changes.Evidence
+) -> OwnerChange | None:
+    """Return what the owner of the pod changed, if that explains what is different.
 
     A change that was taken back counts only if a kubelet has acted on it: then it started a container with the hash of
-    another spec, and keeps that, the last that ended, beside the next.
+    another spec, and keeps that, the last that ended, beside the next. It is taken for one of the image.
     """
     known = None if difference.container is None else plan.baseline.container(difference.container)
     name = None if known is None else known.name
-    if owner_change(plan.owned, evidence, difference.pod.uid, name) is not None:
-        return True
-    return was_taken_back(plan.owned, evidence, difference.pod.uid, name) and any(
+    if (change := owner_change(plan.owned, evidence, difference.pod.uid, name)) is not None:
+        return change
+    acted = was_taken_back(plan.owned, evidence, difference.pod.uid, name) and any(
         (c.pod.uid, c.name) == (difference.pod.uid, name)
         and plan.baseline.container(c.id) is None
         and c.hashes.container not in _planned_hashes(plan, c)
         for c in now.containers
     )
+    return OwnerChange.IMAGE_CHANGED if acted else None
 
 
 def _planned_hashes(plan: RunPlan, container: ContainerInstance) -> frozenset[HashValue | None]:

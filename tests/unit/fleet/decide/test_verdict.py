@@ -256,6 +256,34 @@ def test_a_claim_of_the_node_side_does_not_stand_for_what_the_api_server_shows()
     assert verdict.outcome is Verdict.FAILED
 
 
+@pytest.mark.parametrize(
+    ("claimed", "before", "now", "outcome"),
+    [
+        ("default/web/main", 1, 3, Verdict.SUCCEEDED),
+        ("default/web/main", 1, 1, Verdict.FAILED),
+        ("default/web/main", 0, 0, Verdict.FAILED),
+        ("default/web/other", 1, 3, Verdict.FAILED),
+        ("", 1, 3, Verdict.FAILED),
+    ],
+    ids=["set and set back", "never set", "an API server before 1.33", "of another container", "not seen by the node"],
+)
+def test_an_image_that_was_set_and_set_back_is_the_owners_if_node_and_api_server_agree(
+    claimed: str, before: int, now: int, outcome: Verdict
+) -> None:
+    begun, ended = (
+        parse_pod({**pod.raw, "metadata": {**pod.raw["metadata"], **({"generation": count} if count else {})}})
+        for pod, count in ((BEFORE, before), (RESTARTED, now))
+    )
+    changes = (OwnedChange(name=claimed, change=OwnerChange.IMAGE_CHANGED),) if claimed else ()
+    counts = replace(TASK.reported.containers, owner_changes=changes)
+    task = replace(TASK, status=replace(TASK.reported, containers=counts), baseline=Baseline.capture([begun]).render())
+
+    verdict = decide_verdict(NODE, task, (ended,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is outcome
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_of_a_static_pod_only_the_node_side_can_say_that_its_manifest_was_edited(told: bool) -> None:
     mirror = {"annotations": {"kubernetes.io/config.mirror": "0123", "kubernetes.io/config.hash": "0123"}}
