@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.kubeconfig import inlined, parse
-from nodeupgrade.node.bundle.store import NodeBundles
+from nodeupgrade.node.bundle.store import NodeBundles, Verified
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.package_holds import HostPackages
 from nodeupgrade.node.host.processes.processes import ProcessTable
@@ -97,7 +97,11 @@ def runs_from_pod(root: Path) -> RunStore:
 
 def bundles_from_pod(source: Path, root: Path, *directories: PurePosixPath) -> tuple[NodeBundles, ...]:
     """Return the bundles in each directory on the node; ``source`` is the one that the agent brings."""
-    return tuple(NodeBundles(source=source, parent=root / at.relative_to("/"), on_node=at) for at in directories)
+    verified = Verified()
+    return tuple(
+        NodeBundles(source=source, parent=root / at.relative_to("/"), on_node=at, verified=verified)
+        for at in directories
+    )
 
 
 def node_on_host(plan: RunPlan) -> Node:

@@ -7,7 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Protocol
 
@@ -31,6 +31,29 @@ class Labels(Protocol):
     def setxattr(self, path: PurePath, attribute: str, value: bytes, /) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Remembers which bundles were intact, and what the file system said of their files then.
+
+    To read all files takes half a second on a busy core, and a run asks several times. No content changes without its
+    file's change time.
+    """
+
+    _known: dict[Path, tuple[frozenset[tuple[str, ...]], Manifest]] = field(default_factory=dict)
+
+    def manifest(self, root: Path) -> Manifest:
+        """Return the manifest of the bundle at `root`; otherwise as verify().
+
+        Raises:
+            BundleError: as verify().
+        """
+        stamps, (before, manifest) = _stamps(root), self._known.get(root, (None, None))
+        if manifest is None or stamps != before:
+            manifest = verify(root)
+            self._known[root] = (stamps, manifest)
+        return manifest
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBundles:
     """Implements Bundles."""
@@ -38,10 +61,11 @@ class NodeBundles:
     source: Path  # the bundle in this program's image
     parent: Path  # directory of the bundles on the node, as this process sees it
     on_node: PurePosixPath  # the same directory, as the node sees it
+    verified: Verified = field(default_factory=Verified)
 
     def stage(self) -> PurePosixPath:
         try:
-            return self.on_node / stage(self.source, self.parent).name
+            return self.on_node / stage(self.source, self.parent, verified=self.verified).name
         except (OSError, BundleError) as error:
             raise StepFailed(f"cannot stage the executor on the node: {error}") from error
 
@@ -109,7 +133,7 @@ def verify(root: Path) -> Manifest:
     return manifest
 
 
-def stage(source: Path, parent: Path, labels: Labels = os) -> Path:
+def stage(source: Path, parent: Path, labels: Labels = os, verified: Verified | None = None) -> Path:
     """Copy the bundle at `source` into `parent`, atomically and durably, and return the copy's path.
 
     The copy is named after version and content. An intact copy that is already there is left alone. Both paths are
@@ -119,12 +143,13 @@ def stage(source: Path, parent: Path, labels: Labels = os) -> Path:
         BundleError: `source` has to be copied and is not an intact bundle.
         OSError: the copy cannot be written.
     """
+    verified = verified or Verified()
     manifest = read_manifest(source)
     target = parent / manifest.name
-    if _is_intact(target, manifest):
+    if _is_intact(target, manifest, verified):
         _label(target, labels)
         return target
-    verify(source)
+    verified.manifest(source)
     parent.mkdir(parents=True, exist_ok=True)
     incoming = parent / f".incoming-{manifest.name}"
     for leftover in (incoming, target):
@@ -152,11 +177,19 @@ def retire(parent: Path, keep: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _is_intact(target: Path, manifest: Manifest) -> bool:
+def _is_intact(target: Path, manifest: Manifest, verified: Verified) -> bool:
     try:
-        return verify(target) == manifest
+        return verified.manifest(target) == manifest
     except BundleError:
         return False
+
+
+def _stamps(root: Path) -> frozenset[tuple[str, ...]]:
+    """Return what the file system says of all files of a bundle; nothing where there is none."""
+    found = ((str(path), path.stat()) for path in root.rglob("*") if path.is_file())
+    return frozenset(
+        (path, *map(str, (s.st_dev, s.st_ino, s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns))) for path, s in found
+    )
 
 
 def _label(root: Path, labels: Labels) -> None:

@@ -6,6 +6,7 @@ executor itself can roll it back.
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -53,12 +54,13 @@ class ExecutorService:
             Refused: systemd cannot run it, or would take a device from a container.
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
-        root = self.bundles.stage()
+        root, _ = self._stage()
         try:
             self._try_out(root)
         except Refused:
             if not self.is_needed():
                 self.bundles.remove()
+                self.spares.remove()
             raise
 
     def _try_out(self, root: PurePosixPath) -> None:
@@ -76,7 +78,9 @@ class ExecutorService:
         self._stage()
 
     def _stage(self) -> tuple[PurePosixPath, PurePosixPath]:
-        return self.bundles.stage(), self.spares.stage()
+        with ThreadPoolExecutor(1) as beside:  # most of the time is the disk's
+            spare = beside.submit(self.spares.stage)
+            return self.bundles.stage(), spare.result()
 
     def hand_over(self, plan: RunPlan) -> None:
         """Stage the bundle on the node and start the executor. Idempotent.

@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 
 import pytest
 
@@ -26,8 +26,9 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("damage", ["changed", "missing", "added", "not executable"])
 def test_damage_is_found_and_staging_repairs_it(small: Path, tmp_path: Path, damage: str) -> None:
-    node = tmp_path / "node"
-    staged = store.stage(small, node)
+    node, verified = tmp_path / "node", store.Verified()
+    for _ in range(2):
+        staged = store.stage(small, node, verified=verified)
     victim = staged / bundle.LOADER
     match damage:
         case "changed":
@@ -41,7 +42,7 @@ def test_damage_is_found_and_staging_repairs_it(small: Path, tmp_path: Path, dam
 
     with pytest.raises(bundle.BundleError, match="so that it is staged again"):
         store.verify(staged)
-    assert store.stage(small, node) == staged
+    assert store.stage(small, node, verified=verified) == staged
     assert store.verify(staged) == store.verify(small)
     assert [path.name for path in node.iterdir()] == [staged.name]
 
@@ -50,6 +51,23 @@ def test_staging_again_writes_nothing(small: Path, tmp_path: Path) -> None:
     before = store.stage(small, tmp_path / "node").stat().st_ino
 
     assert store.stage(small, tmp_path / "node").stat().st_ino == before
+
+
+def test_what_was_intact_is_not_read_again_until_a_file_changes(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [store.NodeBundles(source=small, parent=tmp_path / name, on_node=PurePosixPath("/"), verified=verified)
+             for verified in [store.Verified()] for name in ("one", "two")]  # fmt: skip
+    read = list[Path]()
+    verify = store.verify
+    monkeypatch.setattr(store, "verify", lambda root: read.append(root) or verify(root))
+    for _ in range(3):
+        for node in nodes:
+            node.stage()
+
+    staged = store.read_manifest(small).name
+    assert read.count(small) == 1
+    assert read.count(tmp_path / "one" / staged) == read.count(tmp_path / "two" / staged) == 2, "absent, and copied"
 
 
 @AS_ROOT
