@@ -214,13 +214,18 @@ def _soak(rows: Rows) -> Iterator[Sequence[str]]:
     """Sum up. The bounds are Poisson's upper ones of 95 %, where nothing was lost. Naive swaps come last."""
     naive = [row for row in rows if row.get("naive")]
     swaps = [row for row in rows if not row.get("naive")]
-    kinds = [(row["runtime"], bool(row.get("fault"))) for row in swaps]
     yield "swaps", "number", "containers and sandboxes", "ended", "swaps that lost something", "lost of these"
-    for runtime, fault in sorted(set(kinds), key=lambda kind: (kind[1], kind[0])):
-        of = [row for row, kind in zip(swaps, kinds, strict=True) if kind == (runtime, fault)]
-        yield _summed(f"{RUNTIMES.get(runtime, runtime)}, {'with a fault' if fault else 'without a fault'}", of)
-    yield _summed("all without a fault", [row for row in swaps if not row.get("fault")])
-    yield _summed("all", swaps)
+    whole = [row for row in swaps if not row.get("reboots")]
+    plain, faulty = ([row for row in whole if bool(row.get("fault")) is fault] for fault in (False, True))
+    for runtime in sorted({row["runtime"] for row in swaps}):
+        yield _summed(
+            f"without a fault, {RUNTIMES.get(runtime, runtime)}", [each for each in plain if each["runtime"] == runtime]
+        )
+    yield _summed("without a fault, all", plain)
+    yield _summed("with a fault", faulty)
+    yield _summed("all of these", whole)
+    rebooted = [row for row in swaps if row.get("reboots")]
+    yield *_summed("with a power cut or another reboot, which ends every container", rebooted)[:4], "", ""
     if naive:
         every, restarted = sum(row["containers"] for row in naive), sum(row["restarted"] for row in naive)
         lost = sum(row["restarted"] > 0 for row in naive)

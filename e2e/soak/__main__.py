@@ -53,6 +53,7 @@ class Line:
     pods: int
     shape: str
     fault: str
+    reboots: bool  # whether the fault ends every container, by a reboot
     source: str
     settle: str
     shield: str
@@ -238,6 +239,7 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
         pods=count,
         shape=swap.shape,
         fault=swap.fault.name if swap.fault else "",
+        reboots=swap.fault is not None and swap.fault.reboots,
         source=swap.source,
         settle=swap.settle,
         shield=swap.shield,

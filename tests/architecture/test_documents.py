@@ -28,6 +28,20 @@ def test_the_table_of_eras_is_the_one_in_the_code() -> None:
         assert era_of(first) == era_of(last or first) == era
 
 
+def test_readme_quotes_the_swaps_drawn_at_random_as_they_were() -> None:
+    rows = [json.loads(line) for line in (ROOT / "docs/measured/soak.jsonl").read_text(encoding="utf-8").splitlines()]
+    swaps = [row for row in rows[1:] if not row.get("naive") and not row.get("reboots")]
+    said = re.search(
+        r"of ([\d,]+) containers in ([\d,]+) \[swaps drawn", (ROOT / "README.md").read_text(encoding="utf-8")
+    )
+    assert said
+    assert [text.replace(",", "") for text in said.groups()] == [
+        str(sum(swap["containers"] for swap in swaps)),
+        str(len(swaps)),
+    ]
+    assert not any(swap.get("disturbed") for swap in swaps), "or it must say so"
+
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PAIR = re.compile(r"(1\.\d+)(?:\.\d+)? (→|↔) (1\.\d+)(?:\.\d+)?")
