@@ -16,7 +16,7 @@ from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState
 from nodeupgrade.cluster.kube_api import NodeSideKube
 from nodeupgrade.errors import NodeUpgradeError
-from nodeupgrade.node.agent.guard_trials import LOOK_SECONDS, InForce, NotInForce, try_until_in_force
+from nodeupgrade.node.agent.guard_trials import InForce, NotInForce, growing_pauses, try_until_in_force
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import TaskReporter
 from nodeupgrade.node.node import Host
@@ -56,9 +56,9 @@ class Guard:
         clock = self.host.clock
         while True:
             await self._ask(plan, reporter)
-            asked, task = clock.monotonic(), await reporter.read()
+            asked, task, pauses = clock.monotonic(), await reporter.read(), growing_pauses()
             while reporter.may_begin(task, TaskAction.UPGRADE) and task.spec.guard.answers != self.report.ask:
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(next(pauses))
                 asked, task = clock.monotonic(), await reporter.read()
             if not reporter.may_begin(task, TaskAction.UPGRADE):
                 return task

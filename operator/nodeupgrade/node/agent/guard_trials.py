@@ -6,7 +6,7 @@ that all of it works: the policies, their bindings, the parameters, and an API s
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 from nodeupgrade.text import parse_json
 
 LOOK_SECONDS = 1.0
+"""Longest pause between two looks. The first is a fifth of it: an answer usually takes less than half a second."""
 TRY_SECONDS = 15.0
 """How long an API server may take to load a raised guard; a second is usual."""
 TRIED_PODS = 3
@@ -86,7 +87,7 @@ def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
 
 async def try_until_in_force(host: Host, kube: NodeSideKube, node: str, plan: RunPlan) -> InForce | NotInForce | None:
     """Try the guard until it is in force or the time is up; ``None`` if the API server does not answer."""
-    clock = host.clock
+    clock, pauses = host.clock, growing_pauses()
     end = clock.monotonic() + TRY_SECONDS
     if plan.kubeconfig is None:
         return NotInForce("it cannot be tried, because the kubelet has no kubeconfig")
@@ -105,7 +106,15 @@ async def try_until_in_force(host: Host, kube: NodeSideKube, node: str, plan: Ru
             answer = NotInForce(f"it cannot be tried: {error}")
         if isinstance(answer, InForce) or clock.monotonic() >= end:
             return answer
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(next(pauses))
+
+
+def growing_pauses() -> Iterator[float]:
+    """Yield the seconds until the next look, for as long as there is none."""
+    pause = LOOK_SECONDS / 5
+    while True:
+        yield pause
+        pause = min(LOOK_SECONDS, 2 * pause)
 
 
 def _try(host: Host, node: str, kubeconfig: PurePosixPath, unit: str, pods: Sequence[Trial]) -> InForce | NotInForce:
