@@ -212,13 +212,14 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
 
 
 def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId]) -> bool:
-    """Report whether this is only gone by now: a container that was over, or the sandbox of such containers."""
-    if difference.kind is not DifferenceKind.GONE:
-        return False
+    """Report whether a container that was over is gone by now, or the sandbox of such containers has ended.
+
+    Once such a pod is deleted, a kubelet may remove its containers first, and up to a minute later its stopped sandbox.
+    """
     if difference.container is not None:
-        return difference.container in over
+        return difference.kind is DifferenceKind.GONE and difference.container in over
     ran = {c.id for c in plan.baseline.running() if c.pod == difference.pod}
-    return bool(ran) and ran <= over
+    return difference.kind in _ENDS and bool(ran) and ran <= over
 
 
 def _fell(container: ContainerInstance, evidence: Evidence, *, shielded: bool) -> bool:
