@@ -58,9 +58,13 @@ def test_what_was_intact_is_not_read_again_until_a_file_changes(
 ) -> None:
     nodes = [store.NodeBundles(source=small, parent=tmp_path / name, on_node=PurePosixPath("/"), verified=verified)
              for verified in [store.Verified()] for name in ("one", "two")]  # fmt: skip
-    read = list[Path]()
-    verify = store.verify
-    monkeypatch.setattr(store, "verify", lambda root: read.append(root) or verify(root))
+    read, verify = list[Path](), store.verify
+
+    def verified_at(root: Path) -> bundle.Manifest:
+        read.append(root)
+        return verify(root)
+
+    monkeypatch.setattr(store, "verify", verified_at)
     for _ in range(3):
         for node in nodes:
             node.stage()
