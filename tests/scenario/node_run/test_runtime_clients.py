@@ -81,11 +81,11 @@ def test_the_control_a_container_that_was_not_connected_turns_the_run_back() -> 
     assert (report.listed, report.ended) == ((FOLLOWER,), ())
 
 
-def crashing(exit_code: int, then: int) -> RunReport:
-    """Tell of a container that had ended before the upgrade, and ends again while the runtime restarts."""
+def crashing(exit_code: int, then: int, seconds: float = 30.0) -> RunReport:
+    """Tell of a container that had ended so long before the upgrade, and ends again while the runtime restarts."""
     it = story()
     it.node.runtime.end(it.container("nginx"), exit_code)
-    it.node.timeline.advance(30.0)
+    it.node.timeline.advance(seconds)
     again = next(c.id for c in it.node.inventory().running() if c.label == FOLLOWER)
     it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
     it.node.calls.failpoints[RUNTIME_RESTARTED] = lambda: it.node.runtime.end(again, then)
@@ -97,6 +97,12 @@ def test_a_container_that_ends_as_it_ended_before_the_upgrade_has_not_ended_with
 
     assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, (FOLLOWER,))
     assert report.with_runtime == ()
+
+
+def test_one_that_has_run_for_long_may_have_ended_because_of_the_restart_both_times() -> None:
+    report = crashing(1, 1, seconds=3600.0)
+
+    assert (report.outcome, report.listed) == (Outcome.ROLLED_BACK, (FOLLOWER,))
 
 
 @pytest.mark.parametrize(("before", "now"), [(1, 2), (137, 137), (143, 143), (255, 255)])

@@ -68,10 +68,11 @@ def require_planned(node: Node, plan: RunPlan) -> None:
 def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, Departures]:
     """Compare the inventories while no kubelet runs, and divide the differences by their cause."""
     now, found = _settled(node, plan, addresses=addresses)
-    if not any(may_end_with_runtime(plan, each) or ends_again_and_again(now, each) for each in found):
+    moment = node.clock.now()
+    if not any(may_end_with_runtime(plan, each) or ends_again_and_again(now, each, moment) for each in found):
         return now, Departures(damage=found)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
-    return now, divide_without_kubelet(plan, now, found, asked)
+    return now, divide_without_kubelet(plan, now, found, asked, moment)
 
 
 def ended_with_runtime(node: Node, plan: RunPlan) -> dict[str, JsonValue]:

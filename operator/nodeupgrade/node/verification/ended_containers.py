@@ -7,8 +7,8 @@ them, and anything unproven counts as damage by the kubelet:
   which logs each request before it acts. So the log must be complete and contain no such request, the sandbox must be
   ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of memory, perhaps due to a
   smaller limit that a kubelet set for all pods; so does a runtime that lost track of a container.)
-* *It ended without a kubelet.* It was connected to the runtime (docs/decisions/runtime-clients.md), or has ended with
-  the same exit code before, and ended by itself while the runtime restarted: the new kubelet started later.
+* *It ended without a kubelet.* It was connected to the runtime (docs/decisions/runtime-clients.md), or crashed again
+  within minutes, and ended by itself while the runtime restarted: the new kubelet started later.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its owner changed it*: deleted the pod, changed the image, edited the manifest (cluster/owner_changes.py).
@@ -16,6 +16,7 @@ them, and anything unproven counts as damage by the kubelet:
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.values import ContainerId
@@ -31,6 +32,8 @@ LOST = 255
 """Exit code of a container whose end the runtime did not observe."""
 KILLED = frozenset({137, LOST})
 """Exit codes that prove nothing: those of a SIGKILL and of a container that the runtime lost."""
+LOOPS_WITHIN = 600
+"""Seconds. A container that has run for longer is in no crash loop: a kubelet forgets its back-off by then."""
 TERMINATED = 143
 """Exit code of a SIGTERM: the container was requested to end."""
 _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
@@ -110,13 +113,14 @@ def _planned_hashes(plan: RunPlan, container: ContainerInstance) -> frozenset[Ha
 
 
 def divide_without_kubelet(
-    plan: RunPlan, now: Inventory, found: Iterable[Difference], asked: frozenset[str] | None
+    plan: RunPlan, now: Inventory, found: Iterable[Difference], asked: frozenset[str] | None, moment: datetime
 ) -> Departures:
     """Divide differences that the restart of the runtime may have brought about, while no kubelet runs.
 
-    ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable.
+    ``asked`` is what the runtime was requested to stop since its start; ``None`` if its log is not reliable. ``moment``
+    is when ``now`` was listed.
     """
-    return _divided(found, lambda difference: _ended_without_kubelet(plan, now, difference, asked or frozenset()))
+    return _divided(found, lambda each: _ended_without_kubelet(plan, now, each, asked or frozenset(), moment))
 
 
 def _divided(found: Iterable[Difference], is_excused: Callable[[Difference], bool]) -> Departures:
@@ -147,18 +151,22 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
     return not any(c.pod.uid in pods and c.id not in known for c in now.containers)
 
 
-def ends_again_and_again(now: Inventory, difference: Difference) -> bool:
-    """Report whether a container has ended as an earlier instance of it did, as in a crash loop."""
+def ends_again_and_again(now: Inventory, difference: Difference, moment: datetime) -> bool:
+    """Report whether a container has ended as an earlier instance of it did, and soon after its start: a crash loop."""
     ended = None if difference.container is None else now.container(difference.container)
-    return ended is not None and any(
+    if ended is None or ended.created_at < (moment.timestamp() - LOOPS_WITHIN) * 1e9:
+        return False
+    return any(
         (c.pod.uid, c.name, c.exit_code) == (ended.pod.uid, ended.name, ended.exit_code)
         for c in now.containers
         if c.state is ContainerState.EXITED and c.created_at < ended.created_at
     )
 
 
-def _ended_without_kubelet(plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str]) -> bool:
-    """Report whether a container has ended without a request: one connected to the runtime, or that always ends so.
+def _ended_without_kubelet(
+    plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str], moment: datetime
+) -> bool:
+    """Report whether a container has ended without a request: one connected to the runtime, or in a crash loop.
 
     A runtime being stopped may forget a container that ends meanwhile, and exit before the exit code is on disk.
     If the monitor of the pod still runs, nothing else loses it; see docs/decisions/runtime-clients.md.
@@ -170,7 +178,7 @@ def _ended_without_kubelet(plan: RunPlan, now: Inventory, difference: Difference
         return False
     sandbox, connected = now.sandbox(ended.sandbox_id), may_end_with_runtime(plan, difference)
     by_itself = ended.exit_code is not None and ended.exit_code not in KILLED | {TERMINATED}
-    expected = by_itself and (connected or ends_again_and_again(now, difference))
+    expected = by_itself and (connected or ends_again_and_again(now, difference, moment))
     unknown = connected and ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
     return sandbox is not None and sandbox.ready and (expected or unknown)
 
