@@ -387,14 +387,19 @@ async def test_what_another_agent_has_staged_meanwhile_stays(world: World) -> No
     assert world.node.disk == before
 
 
-async def test_an_executor_that_still_cleans_up_has_the_node_looked_at_again(world: World) -> None:
-    """A reload of systemd that takes minutes, for instance: nobody has to do anything, nor to be frightened."""
+async def over_and_cleaning_up(world: World) -> None:
+    """An earlier run is over and reported, its executor still cleans up, and another upgrade is wanted."""
     await lost_in_mid_run(world)
     to_its_end(world)
     world.runs.mark_reported(FIRST)
     task_made_anew(world, to_version=OTHER_VERSION)
     world.node.services.active.add(units.EXECUTOR)
     world.tick = lambda: None  # type: ignore[method-assign]
+
+
+async def test_an_executor_that_still_cleans_up_has_the_node_looked_at_again(world: World) -> None:
+    """A reload of systemd that takes minutes, for instance: nobody has to do anything, nor to be frightened."""
+    await over_and_cleaning_up(world)
     before = dict(world.node.disk)
     stops: list[str] = []
     world.node.calls.before(f"services.stop {units.EXECUTOR}", lambda: stops.append("stopped"))
@@ -413,12 +418,7 @@ async def test_an_executor_that_still_cleans_up_has_the_node_looked_at_again(wor
 async def test_an_executor_that_ends_while_it_is_looked_at_needs_nobody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await lost_in_mid_run(world)
-    to_its_end(world)
-    world.runs.mark_reported(FIRST)
-    task_made_anew(world, to_version=OTHER_VERSION)
-    world.node.services.active.add(units.EXECUTOR)
-    world.tick = lambda: None  # type: ignore[method-assign]
+    await over_and_cleaning_up(world)
     look = ExecutorService._ended_by_executor
 
     def ends(service: ExecutorService) -> RunId | None:
