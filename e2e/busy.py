@@ -148,9 +148,6 @@ SHAPES: dict[str, Harm] = {
 }
 """What happens on the node besides, from before the upgrade until it has ended."""
 
-BY_NAME_ONLY = frozenset({"one pod every 0.5 s"})
-"""Shapes that run only if they are named: they are more than two cores can start."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
@@ -181,7 +178,7 @@ def main(size: int, only: tuple[str, ...], name: str, file: Path | None) -> None
     wrong = 0
     try:
         cluster, known = Cluster.with_operator(lab, pods=size), dict[tuple[str, str], str]()
-        for shape, _ in itertools.product(only or [each for each in SHAPES if each not in BY_NAME_ONLY], range(2)):
+        for shape, _ in itertools.product(only or SHAPES, range(2)):
             swap = _swap(cluster, shape, size, known)
             wrong += bool(swap.complaints)
             line = json.dumps(asdict(swap))
