@@ -43,17 +43,20 @@ class Cluster:
     node: Node
 
     @classmethod
-    def with_operator(cls, lab: Lab, *, pods: int, static: bool = True) -> "Cluster":
-        """Deploy the operator and the mixed workload, and wait until nothing changes any more."""
+    def with_operator(cls, lab: Lab, *, pods: int, static: bool = True, oldest: str | None = None) -> "Cluster":
+        """Deploy the operator and the mixed workload, and wait until nothing changes any more.
+
+        The workload suits the kubelet ``oldest``; by default, the one that the lab begins with.
+        """
         deploy.deploy_operator(lab)
         cluster = cls(lab, next(iter(lab.nodes.values())))
-        cluster.start_workload(pods, static=static)
+        cluster.start_workload(pods, static=static, oldest=oldest)
         return cluster
 
-    def start_workload(self, pods: int, *, static: bool = True, suffix: str = "") -> None:
+    def start_workload(self, pods: int, *, static: bool = True, suffix: str = "", oldest: str | None = None) -> None:
         """Start the mixed workload on this node, and wait until nothing changes any more; pods get the suffix."""
         lab, kubelet = self.lab, self.lab.spec.kubelet
-        workload.start(lab, workload.mixed_workload(pods, self.node.name, kubelet=kubelet, suffix=suffix))
+        workload.start(lab, workload.mixed_workload(pods, self.node.name, kubelet=oldest or kubelet, suffix=suffix))
         if static:
             self.node.write("/etc/kubernetes/manifests/static-web.json", workload.static_pod())
         # Kubelets before 1.16 cannot create mirror pods on a current API server: only the runtime knows the static pod.

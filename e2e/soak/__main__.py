@@ -149,7 +149,7 @@ def _soaked(
     lab = Lab.anew(spec, Lines())
     with ExitStack() as stack:
         stack.callback(lab.down)
-        cluster = Cluster.with_operator(lab, pods=drawn.mixed)
+        cluster = Cluster.with_operator(lab, pods=drawn.mixed, oldest=pair.old)  # the same pods whatever it begins with
         count = drawn.mixed + _start_drawn(cluster, drawn)
         known = dict[tuple[str, str], str]()
         for swap in swaps:
