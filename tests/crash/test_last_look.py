@@ -9,7 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.started_program import ProgramWatch
-from tests.crash.harness import CONFIG, LIMITS, NEW, OLD, PACKAGE, World, back, forward, node_of, wrongs
+from tests.crash.harness import CONFIG, LIMITS, NEW, OLD, PACKAGE, World, back, forward, node_of, stopping_back, wrongs
 from tests.doubles.node import Behaviour, Moment, SimulatedNode
 from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
 from tests.doubles.node.kubelet import PROGRAM, program
@@ -22,6 +22,7 @@ RESTART = f"services.restart {RUNTIME_UNIT}"
 STARTING = "journal.append start-kubelet doing"
 RESTARTING = "journal.append restart-runtime doing"
 STARTING_AGAIN = "journal.append stop-kubelet undoing"
+VERIFYING = "journal.append verify doing"
 RESTORING = "journal.append rewrite-hashes undoing"
 ELSEWHERE = "/opt/another/kubelet"
 STRANGER = program("v1.31.1")
@@ -33,6 +34,7 @@ Change = Callable[[SimulatedNode], None]
 
 def written(path: str, data: bytes, node: SimulatedNode) -> None:
     node.disk[path] = data
+    node.files.touched[path] = node.timeline.wall.timestamp()
 
 
 def loaded(path: str, lines: str, node: SimulatedNode) -> None:
@@ -49,6 +51,7 @@ another_config = partial(written, CONFIG, b"maxPods: 3\n")
 another_program = partial(loaded, KUBELET_DROP_IN, f"ExecStart=\nExecStart={ELSEWHERE}")
 thief = partial(loaded, KUBELET_DROP_IN, f"ExecStartPre=/bin/cp {ELSEWHERE} {PROGRAM}")
 broken_config = partial(written, RUNTIME_CONFIG, b"version = = 2\n")
+another_runtime_config = partial(written, RUNTIME_CONFIG, b"version = 2\n")
 another_runtime = partial(written, RUNTIME_PROGRAM, b"containerd 2.2.0")
 runtime_drop_in = partial(loaded, RUNTIME_DROP_IN, "LimitNOFILE=1")
 
@@ -263,6 +266,39 @@ def test_a_runtime_that_could_not_come_back_is_not_restarted_on_the_way_back_eit
     assert not after.node.runtime.broken
     assert after.node.kubelet.process is None
     assert (after.node.kubelet.replaced, after.node.kubelet.violations) == ([], [])
+
+
+def restarting(change: Change, node: SimulatedNode) -> None:
+    """As a package upgrade does, or a DaemonSet that configures the runtime."""
+    change(node)
+    node.timeline.advance(0.1)
+    node.runtime.restart(words=node.runtime.words)
+
+
+@pytest.mark.parametrize("change", [another_runtime, another_runtime_config])
+@pytest.mark.parametrize("make", [back, stopping_back])
+def test_a_runtime_that_others_have_changed_and_restarted_comes_back_as_it_runs(
+    make: Callable[[], World], change: Change
+) -> None:
+    after = changing(make(), partial(restarting, change), VERIFYING)
+
+    assert after.report is not None
+    assert after.report.outcome is Outcome.ROLLED_BACK, after.report.message
+    assert theirs(wrongs(after, restarts_allowed=False)) == []
+
+
+@pytest.mark.parametrize("change", [another_runtime, another_runtime_config, runtime_drop_in])
+def test_what_others_change_once_it_was_restarted_no_runtime_has_started_with(change: Change) -> None:
+    def late(node: SimulatedNode) -> None:
+        restarting(lambda _node: None, node)
+        node.timeline.advance(0.1)
+        change(node)
+
+    after = changing(back(), late, VERIFYING)
+
+    assert after.report is not None
+    assert after.report.outcome is Outcome.DEGRADED
+    assert after.node.kubelet.process is None
 
 
 def test_control_without_the_looks_the_old_program_runs_on_new_hashes(monkeypatch: pytest.MonkeyPatch) -> None:

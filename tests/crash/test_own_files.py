@@ -103,6 +103,27 @@ def test_a_fence_that_is_removed_is_up_again_before_the_next_step(path: str) -> 
     assert open_at == {}
 
 
+def test_a_fence_that_cannot_be_made_again_for_whatever_reason_ends_no_executor() -> None:
+    """Started again, it would fail there again, and the node stay without a kubelet."""
+    world = forward()
+
+    def remove() -> None:
+        del world.node.disk[FENCE_DROP_IN]
+        world.node.services.scope_names = fail  # type: ignore[method-assign]
+
+    def fail() -> frozenset[str]:
+        if world.node.kubelet.process is None:
+            raise ValueError("systemd says what nobody has foreseen")
+        return frozenset()
+
+    world.node.calls.before("journal.append confirm-inventory doing", remove)
+
+    after = world.run()
+
+    assert after.report is not None
+    assert after.node.kubelet.process is not None
+
+
 @pytest.mark.parametrize("make", [forward, back], ids=["forward", "back"])
 def test_the_kubelets_environment_does_not_outlive_the_run_although_no_agent_returns(
     make: Callable[[], World],

@@ -43,6 +43,7 @@ def test_stopped_it_stays_while_its_next_start_is_not_the_planned_one() -> None:
 
     def change() -> None:
         node.disk[RUNTIME_CONFIG] = b'root = "/elsewhere"\n'
+        node.files.touched[RUNTIME_CONFIG] = node.timeline.wall.timestamp()
         node.timeline.after(HELD_SECONDS, put_back)
 
     node.calls.failpoints[FIRST_REWRITTEN] = change

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import replace
+from errno import ENOMEM
+from os import strerror
 
 import pytest
 
@@ -119,4 +121,22 @@ def test_another_program_than_planned_is_stopped_before_anybody_asks_about_ports
     report = it.tell()
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.DIGEST_MISMATCH)
+    assert it.nothing_restarted()
+
+
+def test_processes_that_cannot_be_listed_keep_no_node_without_a_kubelet() -> None:
+    it = story()
+    look = it.node.kubelet.listeners
+
+    def unreadable(ports: Collection[int]) -> tuple[Listener, ...]:
+        if it.node.kubelet.process is None:
+            raise OSError(ENOMEM, strerror(ENOMEM))
+        return look(ports)
+
+    it.node.kubelet.listeners = unreadable  # type: ignore[method-assign]
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.node.kubelet.process is not None
     assert it.nothing_restarted()

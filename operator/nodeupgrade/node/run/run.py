@@ -203,7 +203,7 @@ class NodeRun:
             return Obstacle(reason=_reason(error), why=_sentence(error))
 
     def _port_obstacle(self) -> Obstacle | None:
-        with suppress(StepFailed, Transient):  # whether the kubelet gets its ports then shows when it starts
+        with suppress(Exception):  # whatever it fails on: whether the kubelet gets its ports shows when it starts
             return kubelet_ports.find_obstacle(self.node, self.plan)
         return None
 

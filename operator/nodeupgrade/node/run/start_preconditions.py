@@ -12,7 +12,7 @@ from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
-from nodeupgrade.errors import StepFailed
+from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.checks.units import is_harmless
 from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
@@ -32,14 +32,68 @@ def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: something changed since planning, so the runtime might start with another configuration.
     """
-    if (planned := plan.runtime_start) is None:
-        return
+    if plan.runtime_start is not None:
+        _require_runtime(node, plan, plan.runtime_start)
+
+
+def require_runtime_comes_back(node: Node, plan: RunPlan) -> None:
+    """Require the same on the way back, but for what was changed before the runtime was last started.
+
+    Who upgrades or configures a runtime restarts it: then it has started that way already, and does so again.
+
+    Raises:
+        StepFailed: something has changed since the run was planned, and no runtime was started with it.
+    """
+    if plan.runtime_start is not None:
+        _require_runtime(node, plan, _as_last_started(node, plan.runtime_start))
+
+
+def _require_runtime(node: Node, plan: RunPlan, planned: UnitStart) -> None:
     program = PurePosixPath(planned.program)
     is_confirmed = node.files.stamp(program) == _confirmed(node).get(planned.program)
     if not is_confirmed and node.files.digest(program) != planned.digest:
         raise _unsafe(planned, f"{planned.program} was changed")
     if found := _difference(node, planned, override=plan.tuning.override):
         raise _unsafe(planned, found)
+
+
+def _as_last_started(node: Node, planned: UnitStart) -> UnitStart:
+    """Return a start with what was changed before the unit's process was started, or before a clean stop of it.
+
+    Not with files of the unit: systemd may have read these later. Nor where it is unknown what was changed when.
+    """
+    unit = node.services.status(planned.unit)
+    started = _last_started(node, unit)
+    if started is None:
+        return planned
+    now = read_again(node.files, unit, planned).files
+    paths = (path for path in planned.files.keys() | now.keys() if not path.endswith("/"))
+    changed = {path: _changed(node, path) for path in paths if not _is_of_unit(PurePosixPath(path), unit)}
+    read = {path: now.get(path, "") for path, at in changed.items() if at is not None and at < started}
+    at, digest = _changed(node, planned.program), planned.digest
+    if at is not None and at < started:
+        digest = node.files.digest(PurePosixPath(planned.program))
+    return replace(planned, files={**planned.files, **read}, digest=digest)
+
+
+def _last_started(node: Node, unit: UnitStatus) -> float | None:
+    """Return the earlier of the kernel's and systemd's time of the start; they differ if the clock was set since."""
+    if unit.started_at is None or not (unit.main_pid or unit.result == "success"):
+        return None
+    with suppress(Transient):
+        return min(unit.started_at, node.kubelet.started(unit.main_pid)) if unit.main_pid else unit.started_at
+    return None
+
+
+def _changed(node: Node, path: str) -> float | None:
+    """Return when a file was changed; of one that is gone, and of a pattern, when its directory was."""
+    at = PurePosixPath(path)
+    changed = None if is_pattern(path) else node.files.changed(at)
+    return node.files.changed(at.parent) if changed is None else changed
+
+
+def _is_of_unit(path: PurePosixPath, unit: UnitStatus) -> bool:
+    return str(path) == unit.fragment_path or path.parent.name.endswith("service.d")
 
 
 def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
@@ -207,12 +261,12 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
     The adapter of one that is stopped for its hashes does that itself.
 
     Raises:
-        StepFailed: as for require_runtime_as_planned(), or it does not start.
+        StepFailed: as for require_runtime_comes_back(), or it does not start.
     """
     if node.runtime.kind.stops_for_rewriting:
         require_startable(node, plan)
     elif node.services.status(plan.runtime_unit).down:
-        require_runtime_as_planned(node, plan)
+        require_runtime_comes_back(node, plan)
         node.services.start(plan.runtime_unit)
 
 
@@ -220,11 +274,11 @@ def require_startable(node: Node, plan: RunPlan) -> None:
     """Require the same of a runtime that was stopped to rewrite its files, before anything starts it.
 
     Raises:
-        StepFailed: as for require_runtime_as_planned(). The runtime stays stopped, and its containers run.
+        StepFailed: as for require_runtime_comes_back(). The runtime stays stopped, and its containers run.
     """
     kind = node.runtime.kind
     if (kind.stops_for_rewriting or kind.remembers_ends) and not node.services.status(plan.runtime_unit).running:
-        require_runtime_as_planned(node, plan)
+        require_runtime_comes_back(node, plan)
 
 
 def require_digest(node: Node, path: str, planned: Collection[Digest]) -> None:

@@ -104,7 +104,7 @@ class RewriteHashes(StepActions):
         hashes = {key: value for key, value in _hashes(plan, restored).items() if key not in known}
         if _serves_another_era(node, hashes):
             restart_tuning.restore_tuning(node, plan, look)
-            start_preconditions.require_runtime_as_planned(node, plan)
+            start_preconditions.require_runtime_comes_back(node, plan)
             node.services.restart(plan.runtime_unit)
             node.runtime.wait_until_answering(plan.limits.runtime_restart)
             if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:
