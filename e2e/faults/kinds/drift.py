@@ -10,7 +10,7 @@ from typing import Any
 from e2e import changes
 from e2e.changes import KUBELET_UNIT, changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, REFUSED, UP, Fault
-from e2e.faults.run import FaultRun, Harm
+from e2e.faults.run import TURN_BACK, FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.cluster.deploy import NAMESPACE
 from e2e.lab.nodes import nodefiles
@@ -19,6 +19,7 @@ from e2e.lab.runtimes import LabRuntime
 from e2e.lab.workloads import workload
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import Mark
 
 OTHER_ROOT = "/var/lib/containers-other"
 
@@ -128,6 +129,17 @@ def runtime_root_in_mid_run(run: FaultRun) -> Iterator[None]:
     restart_runtime(run.cluster.node)
 
 
+def runtime_changed_and_restarted(run: FaultRun) -> Iterator[None]:
+    """Let a tool write the runtime's configuration and restart it under the new kubelet; then the run turns back."""
+    with run.armed(TURN_BACK, "enospc"):
+        yield
+        run.wait_record(Step.VERIFY, Mark.DOING)
+        with changed(run.cluster.node, run.cluster.node.runtime.config, lambda text: f"{text}\n"):
+            restart_runtime(run.cluster.node)
+            yield
+    restart_runtime(run.cluster.node)
+
+
 def broken_configuration(run: FaultRun) -> contextlib.AbstractContextManager[None]:
     """Make the runtime's configuration unreadable."""
     return changed(run.cluster.node, run.cluster.node.runtime.config, lambda text: f"{text}\n[broken\n")
@@ -217,6 +229,7 @@ def prints_config(runtime: LabRuntime) -> bool:
 
 
 PATIENT: dict[str, object] = {"verify": {"settle": "4s", "kubeletDownBudget": "90s"}}
+WATCHED: dict[str, object] = {"verify": {"settle": "20s"}}
 FAULTS: tuple[Fault, ...] = (
     Fault("drift/max-pods", kubelet_setting(maxPods=3), REFUSED),
     Fault("drift/system-reserved", kubelet_setting(systemReserved={"cpu": "1950m"}), REFUSED),
@@ -225,6 +238,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("drift/runtime-broken", runtime_broken, REFUSED, needs=prints_config),
     Fault("drift/runtime-root", runtime_root, REFUSED),
     Fault("drift/runtime-root-in-mid-run", runtime_root_in_mid_run, BACK, spec=PATIENT),
+    Fault("drift/runtime-restarted-in-mid-run", runtime_changed_and_restarted, BACK, spec=WATCHED),
     Fault("unit/start-pre", start_pre("/bin/cp --remove-destination {old} /usr/bin/kubelet"), REFUSED),
     Fault("unit/start-pre-harmless", start_pre("/bin/mkdir -p /run/kubelet-of-somebody"), UP),
     Fault("tool/program", program_put_back, BACK, spec=PATIENT),
