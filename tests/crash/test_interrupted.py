@@ -8,7 +8,8 @@ import pytest
 from nodeupgrade.api.values import RunId
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import volatile_files
-from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
+from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.plan.plan import backup_path
 from nodeupgrade.node.rescue import script
 from tests.crash.harness import ALL_WAYS, CONFIG, NEW_FILES, WAYS, World, crashing, recorded, world, wrongs
 from tests.crash.states import States, Strike, recording, single_strikes

@@ -435,6 +435,16 @@ def test_a_runtime_whose_path_leads_to_a_shield_that_left_no_name_is_restarted(n
     assert restarted < node.calls.index("systemctl --no-block start kubelet.service")
 
 
+@pytest.mark.parametrize("call", ["base64", "cp"])
+def test_where_a_pod_has_filled_the_disk_what_was_kept_is_renamed(node: Node, call: str) -> None:
+    node.write(".pin.nodeupgrade-previous", "original\n")
+    node.write(f"node{node.root}/.state.nodeupgrade-previous", "state of the old\n").has(Fault(Mode.FAILING, 0, call))
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+
+
 def second_link(path: Path) -> None:
     path.symlink_to(path.with_name("secret"))
     path.with_name(f".{path.name}.nodeupgrade-new").symlink_to(path.with_name("secret"))
