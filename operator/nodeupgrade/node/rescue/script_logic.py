@@ -280,8 +280,12 @@ read_units() {
     control daemon-reload
 }
 
-# Repeated until a kubelet is well: nothing says that systemd has heard it.
+# Repeated until a kubelet is well: nothing says that systemd has heard it. It exits if a directory, or a link to one or
+# to nothing, lies where it makes a socket; pods can write there.
 start_kubelet() {
+    for each in $sockets; do
+        if [ -d "$each" ] || [ -L "$each" ]; then set_aside "$each"; fi
+    done
     mv -f "$flag" "$lifted" || rm -f "$flag"
     [ -z "$reloads" ] || read_units
     control reset-failed "$unit"

@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 import pytest
 
+from nodeupgrade.kubelet.layout import SOCKETS
 from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
@@ -443,6 +444,19 @@ def test_where_a_pod_has_filled_the_disk_what_was_kept_is_renamed(node: Node, ca
     node.look().looks(1)
 
     assert old_again(node), node.log
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+def test_a_directory_in_place_of_a_kubelets_socket_is_moved_aside_before_it_starts(node: Node, name: str) -> None:
+    place = node.root / "node" / name
+    (place / "theirs").mkdir(parents=True)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    assert not place.exists()
+    assert (place.with_name(".kubelet.sock.nodeupgrade-aside") / "theirs").is_dir()
+    assert str(place) in node.log
 
 
 def second_link(path: Path) -> None:
