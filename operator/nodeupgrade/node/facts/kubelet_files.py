@@ -37,8 +37,10 @@ def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterato
     """Yield what a starting kubelet cannot replace by its socket, and why."""
     for path in sockets:
         entry = files.entry(path)
-        if entry is not None and entry.kind in {EntryKind.DIRECTORY, EntryKind.LINK}:
-            yield path, f"is {entry.kind}, where a starting kubelet makes a socket, without which it exits"
+        kind = None if entry is None else entry.kind
+        leads_nowhere = kind is EntryKind.LINK and files.socket(path) is None and files.real(path) is None
+        if kind is EntryKind.DIRECTORY or leads_nowhere:
+            yield path, f"is {kind}, where a starting kubelet makes a socket, without which it exits"
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:

@@ -1,10 +1,13 @@
 """Tests how the kubelet's files are examined."""
 
+from pathlib import PurePosixPath
+
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused
 from nodeupgrade.kubelet.layout import SOCKETS
+from nodeupgrade.node.facts.kubelet_files import irreplaceable
 from tests.builders.gathered import gathered, node
 from tests.doubles.node.kubelet import PROGRAM
 
@@ -25,3 +28,12 @@ def test_a_directory_where_a_kubelet_makes_a_socket_is_refused(name: str) -> Non
     with pytest.raises(Refused, match=f"/var/lib/kubelet/{name} is a directory") as refused:
         gathered(seen)
     assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
+
+
+def test_a_kubelet_replaces_a_link_to_a_socket_and_no_other() -> None:
+    seen = node()
+    paths = [PurePosixPath("/var/lib/kubelet", name) for name in SOCKETS]
+    seen.files.links = {str(paths[0]): "/run/another.sock", str(paths[1]): "/nowhere"}
+    seen.files.sockets.add(str(paths[0]))
+
+    assert [path for path, _ in irreplaceable(seen.files, paths)] == [paths[1]]
