@@ -167,7 +167,8 @@ class Node:
         )
         url = "http://127.0.0.1:1/healthz"
         plan = replace(plan, run_id=RunId("one"), healthz_url=url, kubeconfig=kubeconfig)
-        return replace(plan, swap=swap, exchanged=exchanged)
+        state_files = (f"{self.root}/node/cpu_manager_state",)
+        return replace(plan, swap=swap, exchanged=exchanged, state_files=state_files)
 
     def _lay_down(self) -> None:
         files = (

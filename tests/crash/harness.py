@@ -22,9 +22,9 @@ from nodeupgrade.node.journal.journal import Outcome, parse
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import JOURNAL, volatile
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
-from nodeupgrade.node.plan.exchanged_files import NewFile, backup_path, staged_path
+from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
 from nodeupgrade.node.plan.hash_rewriting import newcomers
-from nodeupgrade.node.plan.plan import Limits, RunPlan
+from nodeupgrade.node.plan.plan import Limits, RunPlan, backup_path
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RuntimeKind
@@ -99,6 +99,16 @@ COPY = str(volatile(JOURNAL, RunId("run-1")))
 TUNED = "the runtime would be started with our configuration"
 
 SECRETS = "before-images are still in the journal"
+KEPT = tuple(
+    map(
+        backup_path,
+        (
+            *(CONFIG, STATE, "/etc/kubernetes/manifests/etcd.yaml"),
+            "/etc/systemd/system/kubelet.service.d/90-nodeupgrade.conf",
+        ),
+    )
+)
+"""Copies and second names of files that the run writes over."""
 HARMLESS_LEFTOVERS = {
     "journal.scrub": {SECRETS},
     "services.stop nodeupgrade-dead-man.timer": {f"still running: {DEAD_MAN_TIMER}"},
@@ -117,7 +127,7 @@ HARMLESS_LEFTOVERS = {
     f"files.remove {TUNING_DROP_IN}": {*(f"{TUNING_DROP_IN} differs", f"{TUNED_CONFIG} differs", TUNED)},
     f"files.remove {TUNED_CONFIG}": {f"{TUNED_CONFIG} differs"},
     **{f"files.remove {path}": {f"{path} differs"} for file in NEW_FILES for path in (staged_path(file.path),)},
-    f"files.remove {backup_path(CONFIG)}": {f"{backup_path(CONFIG)} differs"},
+    **{f"files.remove {kept}": {f"{kept} differs"} for kept in KEPT},
 }
 """What the clean-up after the end leaves when it fails; the agent cleans up again."""
 LEFTOVERS = {wrong for found in HARMLESS_LEFTOVERS.values() for wrong in found}

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Outcome
@@ -12,6 +14,8 @@ from tests.crash.harness import (
     LEFTOVERS,
     WAYS,
     World,
+    back,
+    changing_back,
     failing_from,
     failing_moments,
     failing_once,
@@ -108,6 +112,30 @@ def test_an_executor_whose_rollback_could_be_written_nowhere_goes_forward_no_mor
                     wrong[f"{name} from {since}, killed after {more} effects"] = found
 
     assert wrong == {}
+
+
+@pytest.mark.parametrize("make", [forward, back, changing_back], ids=["forward", "back", "changing-back"])
+def test_a_disk_that_a_pod_fills_until_a_kubelet_evicts_it_keeps_no_kubelet_stopped(make: Callable[[], World]) -> None:
+    """No space for any file but those in memory, from any moment on: what is to be put back was kept."""
+    wrong = {}
+    for since, name in tried(enumerate(make().run().effects), 12):
+        after = make().run(full_from(since))
+        if found := [w for w in wrongs(after, restarts_allowed=False) if w not in LEFTOVERS]:
+            wrong[f"{name} ({since})"] = found
+
+    assert wrong == {}
+
+
+def full_from(since: int) -> Interrupt:
+    """The disk is full from an effect on; names cost nothing, and the journal has its reserve."""
+
+    def interrupt(name: str, at: int, moment: Moment) -> None:
+        call, _, path = name.partition(" ")
+        takes = call in {"files.write", "files.write_state", "files.copy"} and not path.startswith("/run/")
+        if moment is Moment.BEFORE and at >= since and takes:
+            raise StepFailed("no space left on device")
+
+    return interrupt
 
 
 class _Full:

@@ -8,9 +8,9 @@ import pytest
 from nodeupgrade.api.values import RunId
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import volatile_files
-from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
+from nodeupgrade.node.plan.exchanged_files import staged_path
 from nodeupgrade.node.rescue import script
-from tests.crash.harness import ALL_WAYS, CONFIG, NEW_FILES, WAYS, World, crashing, recorded, world, wrongs
+from tests.crash.harness import ALL_WAYS, KEPT, NEW_FILES, WAYS, World, crashing, recorded, world, wrongs
 from tests.crash.states import States, Strike, recording, single_strikes
 from tests.doubles.node import Moment, supervise
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
@@ -30,7 +30,7 @@ CLEAN_UP = {
     *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),
     *(f"files.remove {path}" for path in volatile_files(RunId("run-1"))),
     *(f"files.remove {staged_path(file.path)}" for file in NEW_FILES),
-    f"files.remove {backup_path(CONFIG)}",
+    *(f"files.remove {kept}" for kept in KEPT),
 }
 
 

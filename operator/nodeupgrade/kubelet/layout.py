@@ -1,6 +1,6 @@
 """Where a kubelet's files and endpoints are, read from its command line and configuration files. Flags win."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -25,6 +25,12 @@ READ_AT_START = (CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE, STATUS_STAT
 """The state files that a starting kubelet may read, below its root directory (`state_files.formats` says which do)."""
 
 
+SOCKETS = ("device-plugins/kubelet.sock", "pod-resources/kubelet.sock")
+"""The sockets that a kubelet makes, below its root directory, where pods may write: in place of an old one, unless that
+is a directory, or a link that leads to one or nowhere. Then it exits (``devicemanager``; ``util.CreateListener``).
+"""
+
+
 def state_name(path: str) -> str:
     """Return the name in READ_AT_START of a state file by its absolute path."""
     return next(name for name in READ_AT_START if path.endswith(f"/{name}"))
@@ -33,6 +39,12 @@ def state_name(path: str) -> str:
 def state_place(path: str) -> PurePosixPath:
     """Return where a new state file is made: in the kubelet's root directory, since pods may write where it will be."""
     return PurePosixPath(path.removesuffix(state_name(path))) / PurePosixPath(path).name
+
+
+def sockets_beside(state_files: Iterable[str]) -> tuple[PurePosixPath, ...]:
+    """Return SOCKETS of the kubelet that has these state files."""
+    roots = {path.removesuffix(state_name(path)) for path in state_files}
+    return tuple(PurePosixPath(root) / name for root in sorted(roots) for name in SOCKETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.kubelet.layout import DEVICE_STATE, SOCKETS
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.hash_rewriting import newcomers
@@ -45,6 +45,9 @@ class Word:
     def _told(self, container: AwaitedContainer) -> AwaitedContainer:
         before, after = self.before_hash or container.before, self.after_hash or container.after
         return replace(container, before=before, after=after)
+
+
+SICK = "journal.append start-kubelet undoing"
 
 
 def joined(behaviour: Behaviour = Behaviour.SICKENS, it: Story | None = None) -> tuple[Story, Word]:
@@ -241,6 +244,24 @@ def test_what_a_pod_puts_in_place_of_its_record_once_the_kubelet_is_stopped_meet
 
     assert ended is (Outcome.UPGRADED if behaviour is Behaviour.WELL else Outcome.ROLLED_BACK)
     assert (it.node.files.odd, it.node.kubelet.violations) == ({}, [])
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+@pytest.mark.parametrize("when", ["services.mask kubelet.service", "services.stop kubelet.service", SICK])
+def test_what_a_pod_puts_in_place_of_a_kubelets_socket_keeps_none_from_starting(name: str, when: str) -> None:
+    """A kubelet exits if a directory lies where it is to make its socket."""
+    it, _ = joined(Behaviour.SICKENS)
+    theirs = f"/var/lib/kubelet/{name}/theirs"
+    it.node.kubelet.reads = {version: {theirs: None} for version in ("v1.30.14", "v1.33.13")}
+    it.node.calls.before(when, lambda: it.node.disk.update({theirs: b"theirs"}))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.node.kubelet.violations == []
+    aside = theirs.replace("/kubelet.sock/", "/.kubelet.sock.nodeupgrade-aside/")
+    assert it.node.disk[aside] == b"theirs"
+    assert aside.removesuffix("/theirs") in "".join(str(r.error) for r in parse(it.node.journal.data)[0].records)
 
 
 def test_what_lies_in_place_of_its_record_before_the_kubelet_is_stopped_stops_the_run() -> None:

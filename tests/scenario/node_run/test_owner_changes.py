@@ -311,7 +311,9 @@ def test_a_manifest_that_cannot_be_read_any_more_keeps_no_run_from_ending(
             raise StepFailed(f"cannot read {ETCD}: it is not a regular file")
 
     def entry(_files: object, path: PurePosixPath) -> FileEntry:
-        return FileEntry(kind=EntryKind.DIRECTORY if odd else EntryKind.FILE, mode=0o755, links=1, real=path)
+        return FileEntry(
+            kind=EntryKind.DIRECTORY if odd and str(path) == ETCD else EntryKind.FILE, mode=0o755, links=1, real=path
+        )
 
     monkeypatch.setattr(SimulatedFiles, "entry", entry)
     it.node.calls.failpoints[since] = lambda: odd.append(True)

@@ -20,7 +20,8 @@ from nodeupgrade.node.facts.next_start import find_files
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.host.files.reading import opened
-from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, backup_path, changes_of, obstacle, staged_path
+from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of, obstacle, staged_path
+from nodeupgrade.node.plan.plan import backup_path
 
 
 def read_new_files(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:

@@ -29,7 +29,7 @@ from nodeupgrade.node.checks.pods import evicted_without_a_mark
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
 from nodeupgrade.node.plan.derived_uids import OwnUid, is_computed_again, render_gates
-from nodeupgrade.node.plan.exchanged_files import backup_path, changes_of, staged_path
+from nodeupgrade.node.plan.exchanged_files import changes_of, staged_path
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.plan import (
     PLAN_SCHEMA,
@@ -39,6 +39,7 @@ from nodeupgrade.node.plan.plan import (
     RunPlan,
     ShieldPlan,
     StopHook,
+    backup_path,
 )
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.plan.static_pod_uids import (

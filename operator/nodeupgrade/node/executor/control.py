@@ -244,9 +244,10 @@ class ExecutorService:
         journal = self.run_store.read_journal(plan.run_id)
         ended = report_of(journal)
         keeping_old = ended is None or ended.outcome is Outcome.DEGRADED
-        for path in plan.temporary(keeping_old=keeping_old):
+        carried_out = plan_in_effect(plan, journal)
+        for path in carried_out.temporary(keeping_old=keeping_old):
             self.host.files.remove(PurePosixPath(path))
-        for path in plan_in_effect(plan, journal).files():
+        for path in carried_out.files():
             with suppress(StepFailed):
                 self.host.files.tidy(PurePosixPath(path))
         self.bundles.retire()

@@ -1,13 +1,14 @@
 """Gather the kubelet's own files: program, state, credentials, manifests of static pods. Changes nothing."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
-from nodeupgrade.kubelet.layout import READ_AT_START, KubeletLayout
+from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout
 from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import EntryKind, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
 from nodeupgrade.node.own_directories import mount_table
 
@@ -32,15 +33,33 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
     return tuple(str(directory) for directory in directories if is_read_only(table, directory))
 
 
+def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterator[tuple[PurePosixPath, str]]:
+    """Yield what a starting kubelet cannot replace by its socket, and why."""
+    for path in sockets:
+        entry = files.entry(path)
+        kind = None if entry is None else entry.kind
+        leads_nowhere = kind is EntryKind.LINK and files.socket(path) is None and files.real(path) is None
+        if kind is EntryKind.DIRECTORY or leads_nowhere:
+            yield path, f"is {kind}, where a starting kubelet makes a socket, without which it exits"
+
+
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the content of the kubelet's state files, by their path below its root directory.
 
     Raises:
-        Refused: something else lies in the place of one.
+        Refused: something else lies in the place of one, or of a socket.
     """
+    root = PurePosixPath(layout.root)
     try:
-        found = {name: files.read_state(PurePosixPath(layout.root) / name) for name in READ_AT_START}
+        found = {name: files.read_state(root / name) for name in READ_AT_START}
+        problem = next(irreplaceable(files, (root / name for name in SOCKETS)), None)
     except StepFailed as error:
-        why = f"{error}, where kubelets keep a state file; find out which pod or program does that, and remove it"
-        raise Refused(Reason.KUBELET_WOULD_NOT_START, why, check=state_files_are_readable.name) from error
+        raise _out_of_place(f"{error}, where kubelets keep a state file") from error
+    if problem is not None:
+        raise _out_of_place(" ".join(map(str, problem)))
     return {name: data for name, data in found.items() if data is not None}
+
+
+def _out_of_place(what: str) -> Refused:
+    why = f"{what}; find out which pod or program does that, and remove it"
+    return Refused(Reason.KUBELET_WOULD_NOT_START, why, check=state_files_are_readable.name)

@@ -75,12 +75,6 @@ def staged_path(path: str) -> str:
     return str(at.with_name(f".{at.name}.nodeupgrade-staged"))
 
 
-def backup_path(path: str) -> str:
-    """Return where the old file is kept until the run is over."""
-    at = PurePosixPath(path)
-    return str(at.with_name(f".{at.name}.nodeupgrade-previous"))
-
-
 def is_beside_another(name: str) -> bool:
     """Report whether a file of this name is one that a run puts beside another: staged, kept, or not yet complete."""
     return name.startswith(".") and ".nodeupgrade-" in name

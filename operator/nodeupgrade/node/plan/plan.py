@@ -4,16 +4,19 @@ The plan is written to the node's disk before the kubelet stops. From then on th
 nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.cluster.owner_changes import Planned
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.kubelet.layout import state_place
+from nodeupgrade.kubelet.layout import DEVICE_STATE, state_name, state_place
 from nodeupgrade.kubelet.served_ports import ServedPort
-from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.kubelet.state_files.formats import breaks
+from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
@@ -22,6 +25,12 @@ from nodeupgrade.node.runtimes.description import RestartTuning
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
 
 PLAN_SCHEMA = 4
+
+
+def backup_path(path: str) -> str:
+    """Return where an old file is kept until the run is over: beside it, and hidden from systemd and kubelets."""
+    at = PurePosixPath(path)
+    return str(at.with_name(f".{at.name}.nodeupgrade-previous"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,9 +263,21 @@ class RunPlan:
         own = (swap.path, swap.backup, swap.staged, *override, *(pin.path for pin in self.pins))
         return (*own, *(str(state_place(path)) for path in self.state_files), *beside)
 
+    def kept(self) -> Mapping[str, str]:
+        """Return the second names by which files are kept that may have to be put back, by path: see run/kept_files.py.
+
+        Not of a file that pods may exchange, nor of one that has a copy.
+        """
+        old, new = map(KubeletVersion.parse, (self.from_version, self.to_version))
+        own = () if self.swap.arguments is None else (self.swap.arguments.path,)
+        changed = (path for path in self.state_files if breaks(state_name(path), old, new))
+        state = (path for path in changed if not path.endswith(DEVICE_STATE))
+        return {path: backup_path(path) for path in (*(pin.path for pin in self.pins), *own, *state)}
+
     def temporary(self, *, keeping_old: bool) -> tuple[str, ...]:
         """Return the files that only the run needs; copies of old files may be kept for a manual repair."""
-        copies = () if keeping_old else (file.backup for file in self.exchanged if file.before is not None)
+        backups = (file.backup for file in self.exchanged if file.before is not None)
+        copies = () if keeping_old else (*backups, *self.kept().values())
         return (self.swap.staged, *(file.staged for file in self.exchanged), *copies)
 
     def pods(self) -> frozenset[PodUid]:

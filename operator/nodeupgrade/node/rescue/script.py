@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from nodeupgrade.api.task.step import COMMIT, Step
+from nodeupgrade.kubelet.layout import sockets_beside
 from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
@@ -74,6 +75,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "script": str(SCRIPT),
         "environment": str(KUBELET_ENVIRONMENT),
         "spare": SPARE,
+        "sockets": " ".join(map(str, sockets_beside(plan.state_files))),
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
         "finished": f'"mark":"{Mark.FINISHED}"',

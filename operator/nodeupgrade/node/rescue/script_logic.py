@@ -192,8 +192,15 @@ put() {
     reads "$1" "$2" && return 0
     fresh=${1%/*}/.${1##*/}.nodeupgrade-new
     rm -f "$fresh"
-    if [ -e "$1" ]; then cp -aL "$1" "$fresh"; else (umask 077 && : > "$fresh"); fi || return 1
-    base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$2"
+    if [ -e "$1" ]; then cp -aL "$1" "$fresh"; else (umask 077 && : > "$fresh"); fi &&
+        base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$2" ||
+        rename "${1%/*}/.${1##*/}.nodeupgrade-previous" "$1" "$2"
+}
+
+# Pods may have filled the disk: what was kept of a file takes no more space.
+rename() {
+    rm -f "$fresh"
+    reads "$1" "$3" && mv -fT "$1" "$2" && reads "$2" "$3" && sync "${2%/*}"
 }
 
 # A kubelet starts with a directory in place of such a file.
@@ -207,7 +214,10 @@ left() {
 put_from() {
     fresh=$1/.${2##*/}.nodeupgrade-new
     rm -f "$fresh"
-    (umask 077 && base64 -d > "$fresh") && reads "$fresh" "$3" && sync "$fresh" || return 1
+    if ! (umask 077 && base64 -d > "$fresh") || ! reads "$fresh" "$3" || ! sync "$fresh"; then
+        rename "${2%/*}/.${2##*/}.nodeupgrade-previous" "$2" "$3"
+        return
+    fi
     if left "$2"; then
         remove "$fresh"
         return
@@ -234,7 +244,7 @@ put_back() {
     fresh=${1%/*}/.${1##*/}.nodeupgrade-new
     rm -f "$fresh"
     cp -a "$2" "$fresh" && reads "$fresh" "$3" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$3" &&
-        sync "${1%/*}"
+        sync "${1%/*}" || rename "$2" "$1" "$3"
 }
 
 remove() {
@@ -270,8 +280,12 @@ read_units() {
     control daemon-reload
 }
 
-# Repeated until a kubelet is well: nothing says that systemd has heard it.
+# Repeated until a kubelet is well: nothing says that systemd has heard it. It exits if a directory, or a link to one or
+# to nothing, lies where it makes a socket; pods can write there.
 start_kubelet() {
+    for each in $sockets; do
+        if [ -d "$each" ] || [ -L "$each" ]; then set_aside "$each"; fi
+    done
     mv -f "$flag" "$lifted" || rm -f "$flag"
     [ -z "$reloads" ] || read_units
     control reset-failed "$unit"

@@ -1,7 +1,7 @@
 """Exchange and restore one file: content, mode, owner and extended attributes.
 
-Each time by a renamed copy: removing the other name of a hard link would change the file's times after the kubelet has
-started, which the next run would consider drift.
+Each time by a renamed copy, as long as there is space for one: removing the other name of a hard link would change the
+file's times after the kubelet has started, which the next run would consider drift.
 """
 
 from pathlib import PurePosixPath
@@ -12,6 +12,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.exchanged_files import entry_obstacle
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
+from nodeupgrade.node.run import kept_files
 from nodeupgrade.node.run.start_preconditions import require_digest
 
 
@@ -79,7 +80,10 @@ def restore(node: Node, file: ExchangedFile) -> str | None:
         node.files.remove(path)
     else:
         require_digest(node, file.backup, {file.before})
-        node.files.copy(PurePosixPath(file.backup), path)
+        try:
+            node.files.copy(PurePosixPath(file.backup), path)
+        except StepFailed:  # pods may have filled the disk
+            kept_files.rename(node, file.backup, file.path)
     return aside
 
 

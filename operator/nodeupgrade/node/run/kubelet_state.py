@@ -5,6 +5,7 @@ What the new kubelet recorded about pods that came, such as their devices, then 
 
 import base64
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -15,6 +16,7 @@ from nodeupgrade.kubelet.state_files.formats import breaks, unreadable
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import kept_files
 
 
 def save(node: Node, plan: RunPlan, earlier: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -79,22 +81,30 @@ def _restore(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str 
     try:
         now = node.files.read_state(PurePosixPath(path))
     except StepFailed as odd:
-        return f"{odd}; it was {_replace(node, path, before)}"
+        return f"{odd}; it was {_replace(node, plan, path, before)}"
     old, new = _versions(plan)
     if now == before or (now is not None and unreadable(state_name(path), now, old, new) is None):
         return None
     merged = with_newcomers(before, now) if before is not None and path.endswith(DEVICE_STATE) else before
-    _write(node, path, merged)
+    _put_back(node, plan, path, merged, before)
     return None
 
 
-def _replace(node: Node, path: str, before: bytes | None) -> str:
+def _replace(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str:
     """Replace what is not a file of the kubelet's, which may not start with it; return what became of it."""
     try:
-        _write(node, path, before)
+        _put_back(node, plan, path, before, before)
     except StepFailed as error:
         return f"left as it is ({error})"
     return "removed" if before is None else "replaced by what was there before the new kubelet"
+
+
+def _put_back(node: Node, plan: RunPlan, path: str, data: bytes | None, before: bytes | None) -> None:
+    """Write a file; where no space is left, put back what was there before the new kubelet."""
+    if before is None:
+        _write(node, path, data)
+    else:
+        kept_files.put_back(node, plan, path, before, partial(_write, node, path, data))
 
 
 def _decoded(content: JsonValue) -> bytes | None:

@@ -82,7 +82,7 @@ class NodeRun:
             journal = self._advance(journal)
         report = from_json(RunReport, finished.payload, strict=True)
         self.allow(progress_deadline.longest_silence(self.plan.limits))
-        self._clean_up(report.outcome)
+        self._clean_up(self._plan(journal), report.outcome)
         return report
 
     def _advance(self, journal: Journal) -> Journal:
@@ -231,31 +231,31 @@ class NodeRun:
         self.store.append(record)
         return journal.with_record(record)
 
-    def _clean_up(self, outcome: Outcome) -> None:
+    def _clean_up(self, plan: RunPlan, outcome: Outcome) -> None:
         """Clean up after the end. All of it can be repeated, and may fail without harm."""
         with suppress(StepFailed):
             self.store.scrub()
         for timer in (DEAD_MAN_TIMER, script.TIMER):
             with suppress(StepFailed, Transient):
                 self.node.services.stop(timer)
-        lease_keeping.release_lease(self.node, self.plan)
+        lease_keeping.release_lease(self.node, plan)
         with suppress(StepFailed, Transient):
-            shield_use.end(self.node, self.plan)
+            shield_use.end(self.node, plan)
         with suppress(StepFailed):
-            self.node.services.remove_mask(self.plan.swap.unit)
+            self.node.services.remove_mask(plan.swap.unit)
         with suppress(StepFailed, Transient):  # reloads, so systemd forgets the fence too; too slow without a kubelet
             restart_tuning.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
-            *map(PurePosixPath, self.plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
+            *map(PurePosixPath, plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
             script.SCRIPT,
             script.LOOK,
             KUBELET_ENVIRONMENT,
-            *volatile_files(self.plan.run_id),
+            *volatile_files(plan.run_id),
         )
         for path in own:
             with suppress(StepFailed):
                 self.node.files.remove(path)
-        for name in self.plan.files():
+        for name in plan.files():
             with suppress(StepFailed):
                 self.node.files.tidy(PurePosixPath(name))
 

@@ -1,5 +1,13 @@
 """Tests how the kubelet's files are examined."""
 
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import Refused
+from nodeupgrade.kubelet.layout import SOCKETS
+from nodeupgrade.node.facts.kubelet_files import irreplaceable
 from tests.builders.gathered import gathered, node
 from tests.doubles.node.kubelet import PROGRAM
 
@@ -11,3 +19,21 @@ def test_files_of_a_run_that_are_mounted_where_they_lie_are_told() -> None:
     seen = node(f"--pod-manifest-path={manifests}", files={"/proc/1/mountinfo": "\n".join(lines).encode()})
 
     assert gathered(seen).readiness.mounted == (PROGRAM, f"{manifests}/etcd.yaml")
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+def test_a_directory_where_a_kubelet_makes_a_socket_is_refused(name: str) -> None:
+    seen = node(files={f"/var/lib/kubelet/{name}/theirs": b""})
+
+    with pytest.raises(Refused, match=f"/var/lib/kubelet/{name} is a directory") as refused:
+        gathered(seen)
+    assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
+
+
+def test_a_kubelet_replaces_a_link_to_a_socket_and_no_other() -> None:
+    seen = node()
+    paths = [PurePosixPath("/var/lib/kubelet", name) for name in SOCKETS]
+    seen.files.links = {str(paths[0]): "/run/another.sock", str(paths[1]): "/nowhere"}
+    seen.files.sockets.add(str(paths[0]))
+
+    assert [path for path, _ in irreplaceable(seen.files, paths)] == [paths[1]]

@@ -10,7 +10,8 @@ from nodeupgrade.node.facts.kubelet_start import read_again, read_start, run_by
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.systemd.unit_start import differences
 from nodeupgrade.node.host.systemd.units import UnitCommand
-from nodeupgrade.node.plan.exchanged_files import backup_path, staged_path
+from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.plan.plan import backup_path
 from tests.builders.sound import unit
 from tests.doubles.node import SimulatedNode
 

@@ -11,6 +11,7 @@ from threading import Event, Thread
 
 import pytest
 
+from nodeupgrade.kubelet.layout import SOCKETS
 from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
@@ -433,6 +434,29 @@ def test_a_runtime_whose_path_leads_to_a_shield_that_left_no_name_is_restarted(n
     assert old_again(node)
     restarted = node.calls.index("systemctl restart containerd.service")
     assert restarted < node.calls.index("systemctl --no-block start kubelet.service")
+
+
+@pytest.mark.parametrize("call", ["base64", "cp"])
+def test_where_a_pod_has_filled_the_disk_what_was_kept_is_renamed(node: Node, call: str) -> None:
+    node.write(".pin.nodeupgrade-previous", "original\n")
+    node.write(f"node{node.root}/.state.nodeupgrade-previous", "state of the old\n").has(Fault(Mode.FAILING, 0, call))
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+def test_a_directory_in_place_of_a_kubelets_socket_is_moved_aside_before_it_starts(node: Node, name: str) -> None:
+    place = node.root / "node" / name
+    (place / "theirs").mkdir(parents=True)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    assert not place.exists()
+    assert (place.with_name(".kubelet.sock.nodeupgrade-aside") / "theirs").is_dir()
+    assert str(place) in node.log
 
 
 def second_link(path: Path) -> None:

@@ -6,6 +6,7 @@ one (seen with systemd 252). The next daemon-reload makes such files effective, 
 """
 
 import errno
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.node.host.files.resolving import resolve
@@ -32,8 +33,16 @@ def has_unloaded_files(root: Path, unit: str, fragment: str, drop_ins: str) -> b
         drop_ins: paths of the loaded drop-ins, separated by spaces.
     """
     loaded = {PurePosixPath(path).name for path in words(drop_ins)}
-    drop_ins_on_disk = _drop_ins_on_disk(root, f"{unit}.d") | _drop_ins_on_disk(root, f"{unit.rpartition('.')[2]}.d")
-    return bool(drop_ins_on_disk - loaded) or _is_shadowed(root, unit, fragment)
+    on_disk = (name for names in _drop_in_directories(unit) for name in _drop_ins_on_disk(root, names))
+    return not loaded.issuperset(on_disk) or _is_shadowed(root, unit, fragment)
+
+
+def _drop_in_directories(unit: str) -> Iterator[str]:
+    """Yield the names of the directories of a unit's drop-ins: ``a-b.service.d``, ``a-.service.d``, ``service.d``."""
+    name, _, kind = unit.rpartition(".")
+    yield f"{unit}.d"
+    yield from (f"{name[: at + 1]}.{kind}.d" for at, letter in enumerate(name) if letter == "-")
+    yield f"{kind}.d"
 
 
 def _drop_ins_on_disk(root: Path, name: str) -> set[str]:

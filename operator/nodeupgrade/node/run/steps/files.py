@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue, render_record
@@ -15,7 +16,7 @@ from nodeupgrade.node.plan.derived_uids import RECORD, OwnUid, OwnUids
 from nodeupgrade.node.plan.exchanged_files import exchanges_drop_in
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import file_exchange, kubelet_state, reload_look
+from nodeupgrade.node.run import file_exchange, kept_files, kubelet_state, reload_look
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
@@ -32,6 +33,8 @@ class SaveState(StepActions):
     def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
         """Replace what is no file, and update the rescue script with the present files and hashes."""
         kubelet_state.put_right(node, payload)
+        for path, content in payload.items():
+            kept_files.keep(node, plan, path, _decoded(content))
         write_script(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
@@ -67,6 +70,7 @@ class PinStaticPods(StepActions):
                 continue
             if node.files.digest(path) != pin.before or now != _decoded(payload.get(pin.path)):
                 raise StepFailed(f"{pin.path} was changed after planning", reason=Reason.INVENTORY_CHANGED)
+            kept_files.keep(node, plan, pin.path, now)
             node.files.write(path, pin.content)
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
@@ -86,9 +90,9 @@ class PinStaticPods(StepActions):
                 if entry is None or entry.kind in {EntryKind.FILE, EntryKind.LINK}:
                     raise
                 left.append(str(error))
-        _restore_contents(node, ours)
+        _restore_contents(node, plan, ours)
         try:
-            _restore_contents(node, {path: payload[path] for path in (str(RECORD),) if path in payload})
+            _restore_contents(node, plan, {path: payload[path] for path in (str(RECORD),) if path in payload})
         except StepFailed as error:
             left.append(str(error))
         return "; ".join(left) or None
@@ -163,9 +167,10 @@ class SetArguments(StepActions):
         reload_look.harmless(node)()
         return _read_contents(node, [PurePosixPath(arguments.path)])
 
-    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
         """Write the drop-in and make systemd load it."""
         if (arguments := plan.swap.arguments) is not None:
+            kept_files.keep(node, plan, arguments.path, _decoded(payload[arguments.path]))
             node.files.write(PurePosixPath(arguments.path), arguments.content, mode=DROP_IN_MODE)
             node.services.reload(reload_look.harmless(node))
 
@@ -174,7 +179,7 @@ class SetArguments(StepActions):
         if plan.swap.arguments is None:
             return None
         aside = file_exchange.set_aside(node, PurePosixPath(plan.swap.arguments.path))
-        _restore_contents(node, payload)
+        _restore_contents(node, plan, payload)
         return "; ".join(filter(None, (aside, _reload_anyway(node)))) or None
 
 
@@ -187,7 +192,7 @@ def _read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, Json
     return contents
 
 
-def _restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
+def _restore_contents(node: Node, plan: RunPlan, contents: Mapping[str, JsonValue]) -> None:
     """Restore each file, or remove it if it did not exist; a file that is already restored is not written."""
     for name, content in contents.items():
         path = PurePosixPath(name)
@@ -197,7 +202,7 @@ def _restore_contents(node: Node, contents: Mapping[str, JsonValue]) -> None:
         if before is None:
             node.files.remove(path)
         else:
-            node.files.write(path, before)
+            kept_files.put_back(node, plan, name, before, partial(node.files.write, path, before))
 
 
 def _decoded(content: JsonValue) -> bytes | None:

@@ -18,6 +18,7 @@ from nodeupgrade.node.run import (
     file_exchange,
     inventory_comparison,
     kubelet_ports,
+    kubelet_sockets,
     kubelet_state,
     reload_look,
     shield_use,
@@ -50,6 +51,7 @@ class StopKubelet(StepActions):
 
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
+        kubelet_sockets.require_replaceable(node, plan)
         saved = kubelet_state.save(node, plan, {})
         return (
             saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
@@ -71,6 +73,7 @@ class StopKubelet(StepActions):
         """
         replaced = start_preconditions.stranger(node, plan)
         running = ProgramWatch(node, plan, start_preconditions.require_old_program(node, plan))
+        moved = kubelet_sockets.make_way(node, plan)
         shield_use.raise_again(node, plan)
         node.services.unmask(plan.swap.unit)
         try:
@@ -82,7 +85,7 @@ class StopKubelet(StepActions):
             if error.reason is Reason.DIGEST_MISMATCH:
                 _fence_and_stop(node, plan)
             raise
-        return replaced
+        return "; ".join(filter(None, (replaced, moved))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the kubelet is down and fenced."""
@@ -134,6 +137,7 @@ class StartKubelet(StepActions):
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
         require_shown(node, plan, node.runtime.inventory(full=False))
         kubelet_ports.require_free(node, plan, health=False)
+        kubelet_sockets.require_replaceable(node, plan)
         running = ProgramWatch(node, plan, start_preconditions.require_new_program(node, plan))
         node.failpoint(LOOKED)
         node.services.unmask(plan.swap.unit)

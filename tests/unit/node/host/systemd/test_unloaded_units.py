@@ -35,6 +35,15 @@ def test_what_lies_there_unread_is_found(tmp_path: Path, files: list[str], drop_
     assert has_unloaded_files(tmp_path, UNIT, READ, drop_ins) is unread
 
 
+def test_a_directory_of_the_beginning_of_a_name_counts(tmp_path: Path) -> None:
+    """systemd.unit(5): ``foo-.service.d`` is for all units whose names begin with ``foo-``."""
+    (tmp_path / "etc/systemd/system/cri-.service.d").mkdir(parents=True)
+    (tmp_path / "etc/systemd/system/cri-.service.d/10-all.conf").write_text("[Service]\n")
+
+    assert has_unloaded_files(tmp_path, "cri-docker.service", "/lib/systemd/system/cri-docker.service", "")
+    assert not has_unloaded_files(tmp_path, "crio.service", "/lib/systemd/system/crio.service", "")
+
+
 def test_one_place_under_two_names_is_one(tmp_path: Path) -> None:
     """As where /lib is /usr/lib."""
     (tmp_path / "usr/lib/systemd/system").mkdir(parents=True)
