@@ -27,7 +27,7 @@ from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.run import NodeRun
 from tests.builders.other_files import KINDS, put_in_place
-from tests.doubles.node import Behaviour, pod_json
+from tests.doubles.node import Behaviour, Moment, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
 from tests.doubles.node.storage.files import SimulatedFiles
 from tests.enumeration import tried
@@ -185,6 +185,40 @@ async def test_an_executor_that_cannot_go_on_is_reported(world: World) -> None:
     assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
     assert "the plan and the node disagree" in status.message
     assert status.finished_at is not None
+
+
+async def test_a_rollback_that_nothing_lets_end_is_reported_and_ends_once_it_can(world: World) -> None:
+    """As long as no kubelet runs the executor goes on, whether or not an agent still watches it."""
+    world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
+    stuck = [True]
+
+    def interrupt(name: str, _number: int, when: Moment) -> None:
+        if stuck and name == "services.unmask kubelet.service" and when is Moment.BEFORE and len(starts()) > 0:
+            raise StepFailed("no process can be created")
+
+    def starts() -> list[str]:
+        return [effect for effect in world.node.calls.effects if effect == "services.start kubelet.service"]
+
+    world.node.calls.interrupt = interrupt
+
+    status = await world.serve()
+
+    assert (status.phase, status.reason) == (TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED)
+    assert "undoing stop-kubelet failed" in status.message
+    assert "no process can be created; it is tried again every minute" in status.message
+    assert status.finished_at is not None
+    assert world.node.kubelet.process is None
+
+    stuck.clear()
+    while world.runs.unfinished() is not None:
+        world.tick()
+    world.kube.wish(run_id=RunId("0123abcd-2"))
+    world.settings = replace(world.settings, run_id=RunId("0123abcd-2"))
+    world.node.kubelet.behaviour[NEW] = Behaviour.WELL
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED, status.message
+    assert world.restarted == []
 
 
 async def test_a_damaged_journal_is_reported_rather_than_met_again_and_again(world: World) -> None:

@@ -35,6 +35,7 @@ from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
+from nodeupgrade.node.run.state_machine import undone_in_vain
 from nodeupgrade.node.task_status.run_status import run_status
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status, refusal_status
 
@@ -90,7 +91,7 @@ class Handover:
         return refusal if await self.executor.withdraw(plan) else None
 
     async def watch(self, prepared: Prepared) -> Journal | TaskStatus:
-        """Report what the journal says until the run is over or the executor stops for good.
+        """Report what the journal says until the run is over or needs a person.
 
         Returns:
             The journal, or the terminal status if the plan was withdrawn.
@@ -112,7 +113,7 @@ class Handover:
             except Inconsistent as error:
                 found, problem = known, error
             journal = known = found if problem is None else known
-            if journal.finished is not None or self.runs.trouble(plan.run_id) is not None:
+            if journal.finished is not None or self.why_stuck(plan, journal):
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
             await self._answer_executor(plan, journal)
@@ -134,6 +135,13 @@ class Handover:
                     await self.executor.ensure_running(plan)
                     absent = 0
             await self._pause(journal, arrivals)
+
+    def why_stuck(self, plan: RunPlan, journal: Journal) -> str:
+        """Return why a run that is not over needs a person: its executor stopped, or undoes a step in vain; else empty."""
+        if (trouble := self.runs.trouble(plan.run_id)) is not None:
+            return f"the executor stopped: {trouble}"
+        in_vain = undone_in_vain(journal, self.clock.boot(), self.clock.monotonic())
+        return f"{in_vain}; it is tried again every minute" if in_vain else ""
 
     def never_started(self) -> TaskStatus:
         """Return the status of a run that was called off before it began."""

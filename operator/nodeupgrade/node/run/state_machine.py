@@ -21,10 +21,9 @@ from nodeupgrade.node.verification.hidden_containers import Obstacle
 UNDO_RETRY_SECONDS = 2.0
 LATER_UNDO_RETRY_SECONDS = 15.0
 """Pause before an undo is retried once it has failed ``undo_attempts`` times."""
-GIVES_UP_SECONDS = 300.0
-"""How long an undo has to fail before the run ends as Degraded: where memory, processes or disk space are used up for a
-while, no node is left without a kubelet for that.
-"""
+IN_VAIN_SECONDS = 300.0
+"""How long an undo has to fail before the run ends as Degraded, or is retried once a minute where no kubelet runs."""
+LAST_UNDO_RETRY_SECONDS = 60.0
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
 UNREADABLE_SECONDS, READ_AGAIN_SECONDS = 30.0, 1.0
@@ -35,8 +34,10 @@ _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
 """Steps that the rescue script does not undo: the fence, and those that matter to no kubelet."""
-_NEVER_GIVEN_UP = frozenset({Step.START_KUBELET})
-"""Steps whose undo is retried without end: a kubelet that was turned back must not run without a shield."""
+_NEVER_GIVEN_UP = frozenset(_STEPS[_STEPS.index(Step.STOP_KUBELET) : _STEPS.index(Step.START_KUBELET) + 1])
+"""Steps whose undo is retried without end. Until the last of them is undone no kubelet runs, or one that was turned
+back, which must not run without a shield; and what stands in the way may pass: somebody else's mistake, a full disk.
+"""
 _MAY_STAY = frozenset({Step.HOLD_PACKAGE})
 """Steps that do not keep a node out of service if they cannot be undone; the report says so."""
 
@@ -115,9 +116,9 @@ def decide(journal: Journal, seen: Observation, limits: Limits) -> RunDecision:
       that cannot be read, it is read again for a while; then the script counts as begun, as it does before the commit.
     * Any failure, abort, reboot or spent budget starts a rollback, and a rollback never turns forward again. The budget
       is spent when the time without a kubelet and the time that a rollback takes add up to it.
-    * A rollback undoes the last step, in order of definition, that may have happened and is not undone. It ends as
-      Degraded where that fails for minutes, unless nothing depends on the step. Only the new kubelet is not left
-      running: as long as it cannot be stopped, the shield stays up and the run continues, unless a person ends it.
+    * A rollback undoes the last step, in order of definition, that may have happened and is not undone. Where that
+      fails it is tried again, without end as long as the old kubelet does not run, unless a person ends the run. Once
+      it runs, or where it still does, the run ends as Degraded after minutes, unless nothing depends on the step.
     * While the runtime does not show everything that still runs, no hash is restored and no old kubelet is started,
       however long that takes: the hashes would be lost, and every pod created a second time.
     * While another process has a port that the old kubelet cannot do without, it is not started either.
@@ -203,13 +204,14 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
         return Finish(outcome=Outcome.ROLLED_BACK, reason=cause.reason, why=cause.why + left)
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
-    in_vain = step not in _NEVER_GIVEN_UP and _failing_seconds(journal, step, seen) >= GIVES_UP_SECONDS
-    if failures >= limits.undo_attempts and (in_vain or seen.go_on):
-        why = f"undoing {step} failed {failures} times{_last_failure(journal, step)}; rolling back because {cause.why}"
+    in_vain = _failing_seconds(journal, step, seen.boot, seen.monotonic) >= IN_VAIN_SECONDS
+    if failures >= limits.undo_attempts and (seen.go_on or (in_vain and step not in _NEVER_GIVEN_UP)):
+        why = f"{_failures(journal, step)}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
     last = journal.records[-1]
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
-        pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else LATER_UNDO_RETRY_SECONDS
+        later = LAST_UNDO_RETRY_SECONDS if in_vain else LATER_UNDO_RETRY_SECONDS
+        pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else later
         rest = last.monotonic + pause - seen.monotonic
         if rest > 0:
             return Wait(seconds=rest)
@@ -228,11 +230,24 @@ def _is_overridden(obstacle: Reason, journal: Journal, seen: Observation, limits
     return seen.go_on and obstacle in _OVERRIDABLE
 
 
-def _failing_seconds(journal: Journal, step: Step, seen: Observation) -> float:
+def undone_in_vain(journal: Journal, boot: BootIdentity, monotonic: float) -> str:
+    """Return what undo has been failing for so long that a person is needed, though it is tried again; empty if none."""
+    last = journal.records[-1] if journal.records else None
+    if last is None or last.step not in _NEVER_GIVEN_UP or last.mark not in {Mark.UNDOING, Mark.UNDO_FAILED}:
+        return ""
+    in_vain = _failing_seconds(journal, last.step, boot, monotonic) >= IN_VAIN_SECONDS
+    return _failures(journal, last.step) if in_vain else ""
+
+
+def _failing_seconds(journal: Journal, step: Step, boot: BootIdentity, monotonic: float) -> float:
     """Return for how long an undo has been failing in this boot."""
-    failed = (step, Mark.UNDO_FAILED, seen.boot)
-    first = next((r.monotonic for r in journal.records if (r.step, r.mark, r.boot) == failed), seen.monotonic)
-    return seen.monotonic - first
+    failed = (step, Mark.UNDO_FAILED, boot)
+    return monotonic - next((r.monotonic for r in journal.records if (r.step, r.mark, r.boot) == failed), monotonic)
+
+
+def _failures(journal: Journal, step: Step) -> str:
+    times = journal.count(step, Mark.UNDO_FAILED)
+    return f"undoing {step} failed {times} times{_last_failure(journal, step)}"
 
 
 def _last_failure(journal: Journal, step: Step) -> str:

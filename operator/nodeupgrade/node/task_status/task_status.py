@@ -146,11 +146,14 @@ def earlier_run_status(run_id: str, plan: RunPlan, ended: Sequence[Journal]) -> 
 
 
 def stranded_status(
-    run_id: str, plan: RunPlan, journal: Journal, trouble: str, earlier: Sequence[Journal] = ()
+    run_id: str, plan: RunPlan, journal: Journal, told: str, earlier: Sequence[Journal] = ()
 ) -> TaskStatus:
-    """Return the status of a run whose plan or journal cannot be trusted; worse if the node was touched."""
+    """Return the status of a run that is not over and needs a person; worse if the node was touched.
+
+    ``told`` says why: its plan or journal cannot be trusted, or what cannot be undone.
+    """
     touched = any(each.first(Step.STOP_KUBELET, Mark.DOING) is not None for each in (*earlier, journal))
-    told = shorten(f"the executor stopped: {trouble}", MESSAGE_LENGTH // 2)
+    told = shorten(told, MESSAGE_LENGTH // 2)
     return replace(
         run_status(run_id, plan, journal),
         phase=TaskPhase.ROLLBACK_FAILED if touched else TaskPhase.FAILED,

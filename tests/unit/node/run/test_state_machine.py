@@ -13,6 +13,7 @@ from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.state_machine import (
+    LAST_UNDO_RETRY_SECONDS,
     UNDO_RETRY_SECONDS,
     Do,
     Finish,
@@ -23,6 +24,7 @@ from nodeupgrade.node.run.state_machine import (
     Wait,
     decide,
     needs_runtime,
+    undone_in_vain,
 )
 from nodeupgrade.node.verification.hidden_containers import Obstacle
 
@@ -200,16 +202,29 @@ def test_the_rest_after_a_failed_undo_is_measured_on_the_same_boot_only() -> Non
     assert said(decide(journal, Observation(monotonic=0.1, boot=SECOND), LIMITS)) == "undo stop-kubelet"
 
 
-def test_an_undo_is_given_up_after_minutes_or_when_a_person_says_so() -> None:
-    """Where memory, processes or space are used up for a while, no node is left without a kubelet for that."""
-    journal = told("..set-arguments set-arguments:undo-failed set-arguments:undo-failed")
+@pytest.mark.parametrize(("step", "later"), [("arm-dead-man", "finish Degraded"), ("set-arguments", "undo")])
+def test_an_undo_is_given_up_after_minutes_where_a_kubelet_runs_or_when_a_person_says_so(step: str, later: str) -> None:
+    journal = told(f"..{step} {step}:undo-failed {step}:undo-failed")
     first = journal.records[-2].monotonic
     still, over = Observation(monotonic=first + 299, boot=FIRST), Observation(monotonic=first + 300, boot=FIRST)
 
-    assert said(decide(journal, still, LIMITS)) == "undo set-arguments"
-    assert said(decide(journal, replace(over, boot=SECOND), LIMITS)) == "undo set-arguments"
-    for seen in (over, replace(still, go_on=True)):
-        assert said(decide(journal, seen, LIMITS)) == "finish Degraded RollbackFailed"
+    assert said(decide(journal, still, LIMITS)) == f"undo {step}"
+    assert said(decide(journal, replace(over, boot=SECOND), LIMITS)) == f"undo {step}"
+    assert said(decide(journal, over, LIMITS)).startswith(later)
+    assert said(decide(journal, replace(still, go_on=True), LIMITS)) == "finish Degraded RollbackFailed"
+
+
+def test_where_nothing_runs_an_undo_that_fails_for_minutes_is_tried_once_a_minute() -> None:
+    journal = told("..set-arguments set-arguments:undo-failed set-arguments:undo-failed")
+    failed = journal.records[-1].monotonic + 400
+    journal = written(journal, Step.SET_ARGUMENTS, Mark.UNDO_FAILED, at=failed)
+
+    rest = decide(journal, Observation(monotonic=failed + 1, boot=FIRST), LIMITS)
+
+    assert isinstance(rest, Wait)
+    assert rest.seconds == LAST_UNDO_RETRY_SECONDS - 1
+    assert undone_in_vain(journal, FIRST, failed + 1).startswith("undoing set-arguments failed 3 times")
+    assert undone_in_vain(journal, FIRST, journal.records[-3].monotonic + 299) == ""
 
 
 @dataclass
@@ -295,8 +310,8 @@ def test_every_life_ends_and_never_turns_forward_again(fates: list[str]) -> None
     assert (end.outcome is Outcome.UPGRADED) == (life.journal.mark(COMMIT) is Mark.DONE)
 
 
-def test_a_kubelet_that_was_turned_back_is_stopped_however_long_that_takes() -> None:
-    """Any other step that cannot be undone ends the run, which lowers the shield: nothing may run behind it then."""
+def test_a_rollback_goes_on_however_long_it_takes_until_the_old_kubelet_runs() -> None:
+    """Any other step that cannot be undone ends the run, all but the hold, which no container depends on."""
     for step in STEPS:
         journal, at = told(f"..{step} {step}:failed"), 500.0
         for _ in range(100):
@@ -307,7 +322,9 @@ def test_a_kubelet_that_was_turned_back_is_stopped_however_long_that_takes() -> 
                 journal = written(journal, step, Mark.UNDO_FAILED, boot=FIRST, at=at)
         ended = decide(journal, Observation(monotonic=at + 60, boot=FIRST), LIMITS)
         given_up = isinstance(ended, Finish) and ended.outcome is Outcome.DEGRADED
-        assert given_up == (step not in {Step.START_KUBELET, Step.HOLD_PACKAGE})
+        without = STEPS[STEPS.index(Step.STOP_KUBELET) : STEPS.index(Step.START_KUBELET) + 1]
+        assert given_up == (step not in {*without, Step.HOLD_PACKAGE})
+        assert bool(undone_in_vain(journal, FIRST, at)) == (step in without)
 
 
 LOST = Obstacle(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")

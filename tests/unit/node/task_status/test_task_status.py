@@ -86,7 +86,7 @@ def test_of_many_warnings_half_have_room() -> None:
     ],
 )  # fmt: skip
 def test_an_executor_that_stopped(seen: Journal, phase: TaskPhase, reason: Reason, told: str) -> None:
-    status = stranded_status("run", PLAN, seen, "record 3 is missing")
+    status = stranded_status("run", PLAN, seen, "the executor stopped: record 3 is missing")
 
     assert (status.phase, status.reason) == (phase, reason)
     assert status.message == f"the executor stopped: record 3 is missing; {told}"
