@@ -77,6 +77,25 @@ def test_a_backup_that_is_removed_while_it_is_all_that_is_left_needs_a_person(pa
     assert [*after.node.kubelet.violations, *after.node.kubelet.replaced] == []
 
 
+@pytest.mark.parametrize("path", NEEDED_LATER)
+def test_a_backup_is_not_missed_once_somebody_has_put_the_old_file_back(path: str) -> None:
+    """A configuration management does both at once: what it manages is restored, and what else lies there purged."""
+    effects, after = back().run().effects, back()
+    place = NEEDED_LATER[path].rpartition(" ")[2]
+    managed = bytes(after.node.disk[place])
+
+    def manage(_name: str, at: int, moment: Moment) -> None:
+        if (at, moment) == (effects.index(NEEDED_LATER[path]) + 1, Moment.BEFORE):
+            after.node.disk[place] = managed
+            del after.node.disk[path]
+
+    after.run(manage)
+
+    assert after.report is not None
+    assert after.report.outcome is Outcome.ROLLED_BACK, after.report.message
+    assert [w for w in wrongs(after, restarts_allowed=False) if w not in LEFTOVERS and path not in w] == []
+
+
 @pytest.mark.parametrize("path", [FLAG, FENCE_DROP_IN], ids=["flag", "drop-in"])
 def test_a_fence_that_is_removed_is_up_again_before_the_next_step(path: str) -> None:
     """Whoever removes its drop-in, as ``systemctl revert`` does, has systemd read its files as well."""

@@ -115,10 +115,12 @@ class SwapBinary(StepActions):
         node.files.replace(PurePosixPath(swap.staged), PurePosixPath(swap.path))
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
-        """Put the backup in place."""
-        aside = file_exchange.set_aside(node, PurePosixPath(plan.swap.path))
+        """Put the backup in place, unless it is gone and somebody has put the old program back."""
+        path, backup = PurePosixPath(plan.swap.path), PurePosixPath(plan.swap.backup)
+        aside = file_exchange.set_aside(node, path)
         replaced = start_preconditions.stranger(node, plan)
-        node.files.replace(PurePosixPath(plan.swap.backup), PurePosixPath(plan.swap.path))
+        if node.files.stamp(backup) is not None or node.files.digest(path) != plan.swap.before:
+            node.files.replace(backup, path)
         return aside or replaced
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
