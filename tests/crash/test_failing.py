@@ -24,6 +24,7 @@ from tests.crash.harness import (
 )
 from tests.doubles.node import Crash, Moment, supervise
 from tests.doubles.node.calls import Interrupt
+from tests.doubles.node.kubelet import PROGRAM
 from tests.enumeration import tried
 
 HOLD_LEFT, HOLD_SAID = f"{STATUS} differs", "package kubelet:amd64 is still held (run apt-mark unhold kubelet:amd64)"
@@ -76,6 +77,21 @@ def test_an_effect_that_fails_for_ever_never_breaks_the_invariant(make: Callable
 
     assert wrong == {}
     assert Outcome.DEGRADED in outcomes
+
+
+def test_a_program_that_could_not_be_swapped_needs_nothing_to_run_again() -> None:
+    """dpkg's hooks remount /usr read-only on some nodes: ``DPkg::Post-Invoke``."""
+    after = forward()
+
+    def read_only(name: str, _number: int, moment: Moment) -> None:
+        if moment is Moment.BEFORE and name == f"files.replace {PROGRAM}":
+            raise StepFailed("read-only file system")
+
+    after.run(read_only)
+
+    assert after.report is not None
+    assert after.report.outcome is Outcome.ROLLED_BACK, after.report.message
+    assert wrongs(after, restarts_allowed=False) == []
 
 
 @WAYS

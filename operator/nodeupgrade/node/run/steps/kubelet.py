@@ -115,12 +115,15 @@ class SwapBinary(StepActions):
         node.files.replace(PurePosixPath(swap.staged), PurePosixPath(swap.path))
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
-        """Put the backup in place, unless it is gone and somebody has put the old program back."""
-        path, backup = PurePosixPath(plan.swap.path), PurePosixPath(plan.swap.backup)
+        """Put the backup in place, unless that cannot be done and the old program is there."""
+        path = PurePosixPath(plan.swap.path)
         aside = file_exchange.set_aside(node, path)
         replaced = start_preconditions.stranger(node, plan)
-        if node.files.stamp(backup) is not None or node.files.digest(path) != plan.swap.before:
-            node.files.replace(backup, path)
+        try:
+            node.files.replace(PurePosixPath(plan.swap.backup), path)
+        except StepFailed:
+            if node.files.digest(path) != plan.swap.before:
+                raise
         return aside or replaced
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
