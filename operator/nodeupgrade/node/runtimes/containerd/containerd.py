@@ -36,6 +36,7 @@ CONTAINERD = RuntimeKind(
     exchangeable_socket=True,
 )
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
+PAUSED = frozenset({pb.PAUSED, pb.PAUSING})
 
 
 class ContainerdRuntime(CriRuntime):
@@ -75,7 +76,9 @@ class ContainerdRuntime(CriRuntime):
         return find_next_start(self.files, self.program, unit, running)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        return find_hazards(self.files, seen)
+        tasks = self.connection.ask(LIST_TASKS, pb.ListTasksRequest()).tasks
+        paused = frozenset(task.id or task.container_id for task in tasks if task.status in PAUSED)
+        return find_hazards(self.files, seen, paused)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         return find_tuning(self.files, self.program, unit)

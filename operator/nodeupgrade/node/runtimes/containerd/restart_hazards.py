@@ -1,6 +1,6 @@
 """Known hazards of restarting containerd: its unit, its version, and shims that it may fail to reconnect to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -26,11 +26,21 @@ BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
 SHIM_PATH = "shim-binary-path"
 
 
-def find_hazards(files: FilesView, seen: RuntimeAtWork) -> RestartHazards:
-    """Return all known hazards of a restart."""
+def find_hazards(files: FilesView, seen: RuntimeAtWork, paused: Set[str] = frozenset()) -> RestartHazards:
+    """Return all known hazards of a restart.
+
+    Args:
+        files: the files of the node.
+        seen: what must survive it.
+        paused: ids of containers and sandboxes whose task is paused.
+    """
     return RestartHazards(
         unit=unit_hazards(seen.unit),
-        pods=(*_pods_have_one_shim(seen.inventory), *_shims_are_installed(files, seen)),
+        pods=(
+            *_pods_have_one_shim(seen.inventory),
+            *_shims_are_installed(files, seen),
+            *_nothing_is_paused(seen.inventory, paused),
+        ),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
 
@@ -69,6 +79,23 @@ def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Find
         detail = f"its shim was started from {path}, which is gone: any restart of the runtime would kill the pod"
         remedy = f"put the program back, at least as a link at {path}, or delete the pod"
         yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=pod, detail=detail, remedy=remedy)
+
+
+def _nothing_is_paused(inventory: Inventory, paused: Set[str]) -> Iterator[Finding]:
+    """No task is paused, as by ``ctr`` or ``nerdctl``, which the CRI does not show.
+
+    A starting containerd shows such a container as unknown, which kubelets replace, and kills such a sandbox
+    (internal/cri/server/restart.go, podsandbox/recover.go).
+    """
+    labels = {str(sandbox.id): str(sandbox.pod) for sandbox in inventory.sandboxes}
+    labels |= {str(container.id): container.label for container in inventory.running()}
+    for id_ in sorted(paused & labels.keys()):
+        yield Finding(
+            reason=Reason.RUNTIME_NOT_READY,
+            subject=labels[id_],
+            detail=f"{id_[:12]} is paused, so a restart of the runtime would lose it",
+            remedy=f"run ctr --namespace k8s.io tasks resume {id_}, or delete the pod",
+        )
 
 
 def _version_survives_restarts(seen: RuntimeAtWork) -> Iterator[Finding]:

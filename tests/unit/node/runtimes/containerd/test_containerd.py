@@ -9,8 +9,10 @@ from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.containerd import containerd
+from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
-from nodeupgrade.node.runtimes.description import RuntimePlaces
+from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
+from tests.builders.sound import instance, inventory, unit
 
 asked_to_stop = ContainerdRuntime(
     Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager()
@@ -91,3 +93,21 @@ TOLD = {
 )
 def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: RuntimePlaces | None) -> None:
     assert containerd.reported_places(info) == places
+
+
+@pytest.mark.parametrize(("status", "lost"), [(pb.RUNNING, 0), (pb.PAUSED, 1), (pb.PAUSING, 1)])
+def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked(
+    status: int, lost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
+    runs = instance("1")
+    tasks = pb.ListTasksResponse(tasks=[pb.Task(id=runs.id, status=status)])
+    monkeypatch.setattr(runtime.connection, "ask", lambda *_: tasks)
+    seen = RuntimeAtWork(
+        info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",)),
+        unit=unit("containerd.service"),
+        inventory=inventory(runs),
+        listing_seconds=0.1,
+    )
+
+    assert len(runtime.restart_hazards(seen).pods) == lost

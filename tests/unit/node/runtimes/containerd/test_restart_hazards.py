@@ -106,3 +106,23 @@ def test_a_shim_whose_program_is_gone_is_named_once(where: str) -> None:
 @pytest.mark.parametrize("recorded", [b"", b"io.containerd.runc.v2"])
 def test_a_shim_that_is_looked_for_by_its_name_is_let_pass(recorded: bytes) -> None:
     assert found({bundle(RUNNING.id): recorded}, info=PLACED) == RestartHazards()
+
+
+@pytest.mark.parametrize(
+    ("paused", "subject"), [(RUNNING.id, RUNNING.label), (RUNNING.sandbox_id, str(RUNNING.pod)), ("ended", "")]
+)
+def test_what_is_paused_is_named(paused: str, subject: str) -> None:
+    hazards = find_hazards(
+        SimulatedFiles({}, Calls(Timeline())),
+        RuntimeAtWork(
+            info=containerd("1.7.2"),
+            unit=unit("containerd.service"),
+            inventory=inventory(RUNNING),
+            listing_seconds=0.1,
+        ),
+        frozenset({paused}),
+    )
+
+    assert [(each.reason, each.subject) for each in hazards.pods] == (
+        [(Reason.RUNTIME_NOT_READY, subject)] if subject else []
+    )
