@@ -54,6 +54,10 @@ class ContainerGone(StepFailed):
     """The runtime no longer holds the container."""
 
 
+class Unimplemented(StepFailed):
+    """A server does not implement the method."""
+
+
 class TimedOut(StepFailed):
     """A program of the node did not end in time."""
 

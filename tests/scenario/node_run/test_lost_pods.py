@@ -9,10 +9,12 @@ from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.errors import Unimplemented
+from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED, When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, Record, parse
 from nodeupgrade.node.node import LEASE_KEEPER
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Behaviour, Crash, plan_for, pod_json, supervise
 from tests.scenario.node_run.test_node_run import START, Story, story
@@ -259,3 +261,34 @@ def test_a_fence_that_is_removed_while_the_run_waits_to_start_the_old_kubelet_is
     assert [record.step for record in held(it)] == [Step.STOP_KUBELET]
     assert fenced == [True]
     assert well_again(it, report)
+
+
+def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plugin could not be loaded, as without inotify instances: it is active all the same, and stays like that."""
+    it, waited = story(), list[bool]()
+    runtime = it.node.runtime
+    listed = runtime.inventory
+
+    def inventory(*, full: bool, addresses: bool = False) -> Inventory:
+        if runtime.troubles.hangs:
+            raise Unimplemented("unknown service runtime.v1.RuntimeService")
+        return listed(full=full, addresses=addresses)
+
+    def without_cri() -> None:
+        runtime.troubles.hangs = True
+        it.node.calls.before(RESTART, lambda: setattr(runtime.troubles, "hangs", False))
+
+    def an_hour_later() -> None:
+        waited.append(runtime.troubles.hangs)
+        runtime.troubles.hangs = False
+
+    monkeypatch.setattr(runtime, "inventory", inventory)
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = without_cri
+    later(it, HOUR, an_hour_later)
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert report.reason is Reason.RUNTIME_DID_NOT_ANSWER
+    assert True not in waited, "nobody has tried anything"
+    assert it.node.calls.effects.count(RESTART) <= 3, "and not again and again"

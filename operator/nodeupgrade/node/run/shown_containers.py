@@ -1,7 +1,7 @@
 """Check that the runtime shows everything that still runs, before hashes or a kubelet depend on it."""
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.findings.finding import named
 from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.node import Node
@@ -55,7 +55,9 @@ def require_shown(node: Node, plan: RunPlan, now: Inventory) -> None:
 def _inventory(node: Node, plan: RunPlan) -> Inventory:
     try:
         return node.runtime.inventory(full=False)
+    except Unimplemented:
+        start_preconditions.restart_for_cri(node, plan)
     except Transient:
         start_preconditions.start_runtime(node, plan)
-        node.runtime.wait_until_answering(PATIENCE_SECONDS)
-        return node.runtime.inventory(full=False)
+    node.runtime.wait_until_answering(PATIENCE_SECONDS)
+    return node.runtime.inventory(full=False)

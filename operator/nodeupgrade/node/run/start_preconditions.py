@@ -270,6 +270,21 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
         node.services.start(plan.runtime_unit)
 
 
+def restart_for_cri(node: Node, plan: RunPlan) -> None:
+    """Restart a runtime that runs without its CRI, once it has for as long as a restart may take.
+
+    It is active although a plugin could not be loaded, as where inotify instances are used up, and never tries
+    again. One that does not answer at all may be busy, and is waited for.
+
+    Raises:
+        StepFailed: as for require_runtime_as_known(), or it does not restart.
+    """
+    unit = node.services.status(plan.runtime_unit)
+    if unit.running and unit.started and node.clock.awake() - unit.started >= plan.limits.runtime_restart:
+        require_runtime_as_known(node, plan)
+        node.services.restart(plan.runtime_unit)
+
+
 def require_startable(node: Node, plan: RunPlan) -> None:
     """Require the same of a runtime that was stopped to rewrite its files, before anything starts it.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import Transient
+from nodeupgrade.errors import Transient, Unimplemented
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable
@@ -17,7 +17,7 @@ from nodeupgrade.node.host.systemd.services import ServiceManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.cri.client import CriClient
-from nodeupgrade.node.runtimes.cri.connection import Connection, Unimplemented
+from nodeupgrade.node.runtimes.cri.connection import Connection
 from nodeupgrade.node.runtimes.cri.hash_store import HashStore
 from nodeupgrade.node.runtimes.description import RestartTuning, RuntimeInfo, RuntimeKind, RuntimePlaces, RuntimeProcess
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes

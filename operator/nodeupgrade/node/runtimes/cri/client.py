@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from nodeupgrade.errors import StepFailed
+from nodeupgrade.errors import StepFailed, Unimplemented
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.runtimes.cri.connection import Connection, UnaryMethod, Unimplemented
+from nodeupgrade.node.runtimes.cri.connection import Connection, UnaryMethod
 
 A = TypeVar("A", bound=Message)
 

@@ -15,7 +15,7 @@ from typing import Generic, Self, TypeVar
 import grpc
 from google.protobuf.message import Message
 
-from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.host.retries import retry_for
 
 A = TypeVar("A", bound=Message)
@@ -34,10 +34,6 @@ OPTIONS: tuple[tuple[str, int | str], ...] = (
 )
 for _module in ("grpc._channel", "grpc._utilities"):
     import_module(_module)  # otherwise imported on first use, when somebody may have removed the bundle
-
-
-class Unimplemented(StepFailed):
-    """The server does not implement the method."""
 
 
 class NotFound(StepFailed):

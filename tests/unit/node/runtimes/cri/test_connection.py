@@ -6,9 +6,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
-from nodeupgrade.node.runtimes.cri.connection import Connection, NotFound, UnaryMethod, Unimplemented
+from nodeupgrade.node.runtimes.cri.connection import Connection, NotFound, UnaryMethod
 from tests.builders.cri_server import failing, runtime_named, serving
 
 VERSION = UnaryMethod("/runtime.v1.RuntimeService/Version", pb.VersionResponse)
