@@ -30,7 +30,11 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
 
 @check(Reason.KUBELET_BINARY_NOT_REPLACEABLE, acceptable=False)
 def files_can_be_changed(facts: Readiness) -> Iterator[Found]:
-    """No file that has to be replaced is immutable, a mount point or on a filesystem that is mounted read-only."""
+    """No file that has to be replaced is immutable, a mount point or on a read-only filesystem, nor are logs of pods.
+
+    A containerd that starts and cannot open the log of a container shows it as unknown, and kubelets replace it (seen
+    with 1.6.20).
+    """
     for path in facts.read_only:
         yield f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
     for path in facts.mounted:

@@ -47,6 +47,7 @@ from nodeupgrade.node.runtimes.description import RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
+POD_LOGS = PurePosixPath("/var/log/pods")
 SEARCHED = tuple(
     PurePosixPath(directory)
     for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
@@ -167,7 +168,7 @@ def gather(
             cgroup_driver=cgroup_driver(node.files, inventory),
             cgroup_v2=node.files.read(CGROUP_V2_MARK) is not None,
             state=kubelet_files.state(node.files, layout),
-            read_only=kubelet_files.read_only(node.files, *_written_to(running)),
+            read_only=kubelet_files.read_only(node.files, *map(node.files.follow, _written_to(running))),
             unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, space, layout, runtime, node_object=node_object),
@@ -246,8 +247,9 @@ def _tried(
 
 
 def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
+    """Return what a run, or a runtime that starts, writes to: the latter loses containers whose logs it cannot open."""
     programs = () if running.program is None else (running.program.parent,)
-    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY)
+    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY, POD_LOGS)
 
 
 def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:

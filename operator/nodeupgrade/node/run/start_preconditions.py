@@ -277,11 +277,11 @@ def restart_for_cri(node: Node, plan: RunPlan) -> None:
     again. One that does not answer at all may be busy, and is waited for.
 
     Raises:
-        StepFailed: as for require_runtime_as_known(), or it does not restart.
+        StepFailed: as for require_runtime_comes_back(), or it does not restart.
     """
     unit = node.services.status(plan.runtime_unit)
     if unit.running and unit.started and node.clock.awake() - unit.started >= plan.limits.runtime_restart:
-        require_runtime_as_known(node, plan)
+        require_runtime_comes_back(node, plan)
         node.services.restart(plan.runtime_unit)
 
 

@@ -211,7 +211,8 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
             "/var/lib/kubelet/dra_manager_state": b"of a format that nothing here knows",
             "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint": b"d",
             "/sys/fs/cgroup/cgroup.controllers": b"cpu",
-            "/proc/1/mountinfo": b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /usr ro - ext4 /dev/sda2 rw\n",
+            "/proc/1/mountinfo": b"1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /usr ro - ext4 /dev/sda2 rw\n"
+            b"3 1 8:3 / /var/log ro - ext4 /dev/sda3 ro\n",
         },
     )
     monkeypatch.setattr(seen.ports.files, "immutable", lambda path: path.name in {"kubelet", "etcd.yaml"})
@@ -237,7 +238,7 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     assert found.state.keys() == {CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE, STATUS_STATE}
     assert facts.admission.state is found.state
     assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
-    assert found.read_only == ("/usr/bin",)
+    assert found.read_only == ("/usr/bin", "/var/log/pods")
     assert (found.cgroup_v2, at_work[0].listing_seconds) == (True, 7.0)
     assert facts.hazards is HAZARDS
     assert UNKNOWN_GATE in (found.dry_run or "")
