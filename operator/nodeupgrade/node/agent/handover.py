@@ -137,7 +137,7 @@ class Handover:
             await self._pause(journal, arrivals)
 
     def why_stuck(self, plan: RunPlan, journal: Journal) -> str:
-        """Return why a run that is not over needs a person: its executor stopped, or undoes a step in vain; else empty."""
+        """Return why a run that is not over needs a person: its executor stopped, or an undo fails; else empty."""
         if (trouble := self.runs.trouble(plan.run_id)) is not None:
             return f"the executor stopped: {trouble}"
         in_vain = undone_in_vain(journal, self.clock.boot(), self.clock.monotonic())

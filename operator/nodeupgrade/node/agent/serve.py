@@ -205,7 +205,9 @@ class Agent:
         """Return the terminal status after an attempt has ended; ``None`` if another attempt is worthwhile."""
         plan, journal, earlier = ended.plan, ended.journals[-1], ended.journals[:-1]
         if journal.finished is None:
-            return stranded_status(self._settings.run_id, plan, journal, self._handover.why_stuck(plan, journal), earlier)
+            return stranded_status(
+                self._settings.run_id, plan, journal, self._handover.why_stuck(plan, journal), earlier
+            )
         other_version = plan.to_version != task.spec.to_version
         await self._executor.clean_up(plan)  # also before another attempt, which begins beside no executor
         if not last and not other_version and is_worth_another(journal):

@@ -231,7 +231,7 @@ def _is_overridden(obstacle: Reason, journal: Journal, seen: Observation, limits
 
 
 def undone_in_vain(journal: Journal, boot: BootIdentity, monotonic: float) -> str:
-    """Return what undo has been failing for so long that a person is needed, though it is tried again; empty if none."""
+    """Return which undo has failed for so long that a person is needed, though it is tried again; empty if none."""
     last = journal.records[-1] if journal.records else None
     if last is None or last.step not in _NEVER_GIVEN_UP or last.mark not in {Mark.UNDOING, Mark.UNDO_FAILED}:
         return ""

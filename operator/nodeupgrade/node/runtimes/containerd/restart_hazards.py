@@ -1,6 +1,6 @@
 """Known hazards of restarting containerd: its unit, its version, and shims that it may fail to reconnect to."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -26,7 +26,7 @@ BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
 SHIM_PATH = "shim-binary-path"
 
 
-def find_hazards(files: FilesView, seen: RuntimeAtWork, paused: Set[str] = frozenset()) -> RestartHazards:
+def find_hazards(files: FilesView, seen: RuntimeAtWork, paused: frozenset[str] = frozenset()) -> RestartHazards:
     """Return all known hazards of a restart.
 
     Args:
@@ -81,7 +81,7 @@ def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Find
         yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=pod, detail=detail, remedy=remedy)
 
 
-def _nothing_is_paused(inventory: Inventory, paused: Set[str]) -> Iterator[Finding]:
+def _nothing_is_paused(inventory: Inventory, paused: frozenset[str]) -> Iterator[Finding]:
     """No task is paused, as by ``ctr`` or ``nerdctl``, which the CRI does not show.
 
     A starting containerd shows such a container as unknown, which kubelets replace, and kills such a sandbox

@@ -97,7 +97,7 @@ def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: 
 
 @pytest.mark.parametrize(("status", "lost"), [(pb.RUNNING, 0), (pb.PAUSED, 1), (pb.PAUSING, 1)])
 def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked(
-    status: int, lost: int, monkeypatch: pytest.MonkeyPatch
+    status: pb.TaskStatus, lost: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
     runs = instance("1")
