@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
+from e2e import pods
 from e2e.changes import changed, restart_kubelet, restart_runtime, with_settings
 from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault
 from e2e.faults.kinds.drift import PATIENT, broken_configuration, other_root, stopped_at
@@ -64,6 +65,18 @@ def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
         restart_runtime(run.cluster.node)
         wait_until("a kubelet, once the runtime answers", node.kubelet_healthy, timeout=120, interval=0.2)
         yield
+
+
+def container_paused(run: FaultRun) -> Iterator[None]:
+    """Pause a container, as people do: the CRI shows it as running, and a containerd that restarts as unknown."""
+    cluster = run.cluster
+    run.free.add(f"{pods.NAMESPACE}/paused")
+    with pods.running(cluster, pods.pod(cluster, "paused")):
+        [meant] = [c for c in cluster.node.snapshot().running() if c.pod == f"{pods.NAMESPACE}/paused"]
+        cluster.node.exec("ctr", "-n", "k8s.io", "tasks", "pause", meant.id)
+        yield
+        yield
+        cluster.node.exec("ctr", "-n", "k8s.io", "tasks", "resume", meant.id)
 
 
 def _stays_fenced(run: FaultRun) -> None:
@@ -250,6 +263,11 @@ def proxied(run: FaultRun) -> Iterator[None]:
         restart_kubelet(run.cluster.node)
 
 
+def is_containerd(runtime: LabRuntime) -> bool:
+    """Report whether it has tasks that ``ctr`` can pause."""
+    return runtime.name == "containerd"
+
+
 def shares_monitors(runtime: LabRuntime) -> bool:
     """Report whether a pod has one shim, so that it can have two."""
     return runtime.shares_monitors
@@ -264,6 +282,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/runtime-root", runtime_without_baseline, BACK, reboots=True, spec=PATIENT),
     Fault("lost/runtime-broken", runtime_cannot_start, BACK, spec=PATIENT),
     Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
+    Fault("lost/paused", container_paused, REFUSED, needs=is_containerd),
     Fault("lost/split-shim", split_shim, REFUSED, needs=shares_monitors),
     Fault("lost/split-agent", split_agent, UP, needs=shares_monitors),
     Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),
