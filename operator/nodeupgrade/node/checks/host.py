@@ -32,8 +32,7 @@ def units_are_as_loaded(facts: Readiness) -> Iterator[Found]:
 def files_can_be_changed(facts: Readiness) -> Iterator[Found]:
     """No file that has to be replaced is immutable, a mount point or on a read-only filesystem, nor are logs of pods.
 
-    A containerd that starts and cannot open the log of a container shows it as unknown, and kubelets replace it (seen
-    with 1.6.20).
+    A runtime that starts and cannot open the log of a container may show it as unknown, and kubelets replace it.
     """
     for path in facts.read_only:
         yield f"{path} is on a filesystem that is mounted read-only; remount it, or exclude the node"
