@@ -103,7 +103,7 @@ class Handover:
         await self.pods.begin()
         plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
         absent = polls = 0
-        unit_state, known = "", Journal()
+        unit_state, known, began = "", Journal(), self.clock.monotonic()
         while True:
             problem = None
             try:
@@ -113,7 +113,7 @@ class Handover:
             except Inconsistent as error:
                 found, problem = known, error
             journal = known = found if problem is None else known
-            if journal.finished is not None or self.why_stuck(plan, journal):
+            if journal.finished is not None or self.why_stuck(plan, journal, since=began):
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
             await self._answer_executor(plan, journal)
@@ -136,12 +136,17 @@ class Handover:
                     absent = 0
             await self._pause(journal, arrivals)
 
-    def why_stuck(self, plan: RunPlan, journal: Journal) -> str:
-        """Return why a run that is not over needs a person: its executor stopped, or an undo fails; else empty."""
+    def why_stuck(self, plan: RunPlan, journal: Journal, *, since: float = 0.0) -> str:
+        """Return why a run that is not over needs a person: its executor stopped, or an undo fails; else empty.
+
+        An undo counts that has been tried ``since`` then: before, somebody may have removed what it fails for.
+        """
         if (trouble := self.runs.trouble(plan.run_id)) is not None:
             return f"the executor stopped: {trouble}"
         in_vain = undone_in_vain(journal, self.clock.boot(), self.clock.monotonic())
-        return f"{in_vain}; it is tried again every minute" if in_vain else ""
+        return (
+            f"{in_vain}; it is tried again every minute" if in_vain and journal.records[-1].monotonic >= since else ""
+        )
 
     def never_started(self) -> TaskStatus:
         """Return the status of a run that was called off before it began."""
