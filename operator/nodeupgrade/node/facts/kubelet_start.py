@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.layout import config_directory, is_drop_in
@@ -25,8 +24,7 @@ def read_start(
 ) -> UnitStart:
     """Return how a unit would be started now, with more files, and directories in which its program looks for such."""
     named = (*unit_files(unit), *environment_files(files, unit), *more)
-    content = {path: files.read(PurePosixPath(path)) for path in named if not is_pattern(path)}
-    found = {path: "" if data is None else sha256(data).hexdigest() for path, data in content.items()}
+    found: dict[str, str] = {path: files.digest(PurePosixPath(path)) or "" for path in named if not is_pattern(path)}
     for path in filter(is_pattern, named):
         found[path] = " ".join(_matching(files, path))
     for directory in directories:

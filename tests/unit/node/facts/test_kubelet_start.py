@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from nodeupgrade.node.facts.kubelet_start import read_again, read_start, run_by
+from nodeupgrade.node.host.files.files import LARGEST_READ
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.systemd.unit_start import differences
 from nodeupgrade.node.host.systemd.units import UnitCommand
@@ -55,6 +56,20 @@ def test_what_pods_have_below_the_directory_of_a_pattern_is_not_looked_through(
 
     assert found.files["/var/lib/kubelet/*.env"] == "/var/lib/kubelet/1.env"
     assert looked == {str(directory)}
+
+
+def test_a_program_that_a_command_names_may_be_large(tmp_path: Path) -> None:
+    """Another kubelet, for example."""
+    program = tmp_path / "opt/kubelet"
+    program.parent.mkdir()
+    program.touch(0o755)
+    os.truncate(program, LARGEST_READ + 1)
+    planned = read_start(HostFiles(tmp_path), unit("kubelet.service"), ("/opt/kubelet",))
+
+    os.truncate(program, LARGEST_READ + 2)
+
+    again = read_again(HostFiles(tmp_path), unit("kubelet.service"), planned)
+    assert list(differences(planned, again)) == ["/opt/kubelet was changed"]
 
 
 def test_what_other_commands_run_is_read_again_too_but_not_what_the_run_exchanges(node: SimulatedNode) -> None:
