@@ -4,6 +4,7 @@ import shlex
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import floor
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
@@ -184,7 +185,7 @@ class SimulatedServices:
             main_pid=MAIN_PID if up else 0,
             fragment_path=f"{UNIT_DIRECTORY}/{RUNTIME_UNIT}",
             started=self._timeline.awake_at(self._runtime.started),
-            started_at=self._timeline.wall.timestamp() - self._timeline.monotonic + self._runtime.started,
+            started_at=floor(self._timeline.wall.timestamp() - self._timeline.monotonic + self._runtime.started),
             program=self.runtime_command[0],
             command=self.runtime_command,
             commands=loaded.commands(),

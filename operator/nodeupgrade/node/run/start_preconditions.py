@@ -77,9 +77,16 @@ def _as_last_started(node: Node, planned: UnitStart) -> UnitStart:
 
 
 def _last_started(node: Node, unit: UnitStatus) -> float | None:
-    """Return the earlier of the kernel's and systemd's time of the start; they differ if the clock was set since."""
-    if unit.started_at is None or not (unit.main_pid or unit.result == "success"):
+    """Return when a unit was started last, in seconds since 1970; ``None`` if it is not known, or the start failed.
+
+    systemd tells it in whole seconds, and exactly by another clock, which helps unless this one was set since. Then it
+    is the earlier of what the kernel and systemd say.
+    """
+    if unit.started is None or unit.started_at is None or not (unit.main_pid or unit.result == "success"):
         return None
+    exact = node.clock.now().timestamp() - (node.clock.awake() - unit.started)
+    if 0 <= exact - unit.started_at < 1:
+        return exact
     with suppress(Transient):
         return min(unit.started_at, node.kubelet.started(unit.main_pid)) if unit.main_pid else unit.started_at
     return None
