@@ -221,6 +221,30 @@ async def test_a_rollback_that_nothing_lets_end_is_reported_and_ends_once_it_can
     assert world.restarted == []
 
 
+@pytest.mark.parametrize("gone", [True, False])
+async def test_an_agent_that_finds_a_rollback_that_nothing_lets_end_waits_for_another_try(
+    world: World, *, gone: bool
+) -> None:
+    world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
+    stuck = [True]
+
+    def interrupt(name: str, _number: int, when: Moment) -> None:
+        started = "services.start kubelet.service" in world.node.calls.effects
+        if stuck and name == f"files.replace {PROGRAM}" and when is Moment.BEFORE and started:
+            raise StepFailed("the disk is read-only")
+
+    world.node.calls.interrupt = interrupt
+    assert (await world.serve()).phase is TaskPhase.ROLLBACK_FAILED
+
+    if gone:
+        stuck.clear()
+    world.kube.wish(run_id=RunId("0123abcd-2"))
+    world.settings = replace(world.settings, run_id=RunId("0123abcd-2"))
+    status = await world.serve()
+
+    assert status.phase is (TaskPhase.ROLLED_BACK if gone else TaskPhase.ROLLBACK_FAILED), status.message
+
+
 async def test_before_an_agent_leaves_a_rollback_that_goes_on_it_tells_the_executor_which_pods_came(
     world: World,
 ) -> None:

@@ -93,6 +93,8 @@ class Handover:
     async def watch(self, prepared: Prepared) -> Journal | TaskStatus:
         """Report what the journal says until the run is over or needs a person.
 
+        An undo that failed before is tried again first: the cause may be gone.
+
         Returns:
             The journal, or the terminal status if the plan was withdrawn.
 
@@ -103,7 +105,7 @@ class Handover:
         await self.pods.begin()
         plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
         absent = polls = 0
-        unit_state, known = "", Journal()
+        unit_state, known, failed_before = "", Journal(), None
         while True:
             problem = None
             try:
@@ -115,7 +117,10 @@ class Handover:
             journal = known = found if problem is None else known
             if journal.finished is not None:
                 return journal
-            if self.why_stuck(plan, journal):
+            failed = sum(record.mark is Mark.UNDO_FAILED for record in journal.records)
+            failed_before = failed if failed_before is None else failed_before
+            fails = failed > failed_before or self.runs.trouble(plan.run_id) is not None
+            if fails and self.why_stuck(plan, journal):
                 await self._answer_executor(plan, journal, leaving=True)
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
