@@ -108,7 +108,7 @@ KEPT = tuple(
         ),
     )
 )
-"""Copies and second names of files that the run writes over."""
+"""Copies of files that the run writes over."""
 HARMLESS_LEFTOVERS = {
     "journal.scrub": {SECRETS},
     "services.stop nodeupgrade-dead-man.timer": {f"still running: {DEAD_MAN_TIMER}"},

@@ -228,6 +228,33 @@ async def test_a_rollback_that_nothing_lets_end_is_reported_and_ends_once_it_can
     assert world.restarted == []
 
 
+async def test_before_an_agent_leaves_a_rollback_that_goes_on_it_tells_the_executor_which_pods_came(
+    world: World,
+) -> None:
+    """Without the word the old kubelet replaces their containers, once the cause is gone."""
+    world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
+    late, stuck = parse_pod(pod_json("late", "app")), [True]
+    start = "services.start kubelet.service"
+    world.node.calls.before(start, lambda: world.node.timeline.after(0.2, lambda: world.node.kubelet.pods.append(late)))
+
+    def interrupt(name: str, _number: int, when: Moment) -> None:
+        if stuck and name == f"files.replace {PROGRAM}" and when is Moment.BEFORE and start in world.node.calls.effects:
+            raise StepFailed("the disk is read-only")
+
+    world.node.calls.interrupt = interrupt
+
+    status = await world.serve()
+    assert status.phase is TaskPhase.ROLLBACK_FAILED
+    assert "undoing swap-binary failed" in status.message
+
+    stuck.clear()
+    while world.runs.unfinished() is not None:
+        world.tick()
+
+    assert world.node.kubelet.process is not None
+    assert world.node.kubelet.replaced == []
+
+
 async def test_a_damaged_journal_is_reported_rather_than_met_again_and_again(world: World) -> None:
     def damage(moment: str) -> None:
         journal = world.root / "var/lib/nodeupgrade/runs" / FIRST / "journal"

@@ -113,7 +113,10 @@ class Handover:
             except Inconsistent as error:
                 found, problem = known, error
             journal = known = found if problem is None else known
-            if journal.finished is not None or self.why_stuck(plan, journal, since=began):
+            if journal.finished is not None:
+                return journal
+            if self.why_stuck(plan, journal, since=began):
+                await self._answer_executor(plan, journal, leaving=True)
                 return journal
             await self.reporter.report(self._status(plan, journal, unit_state))
             await self._answer_executor(plan, journal)
@@ -139,14 +142,14 @@ class Handover:
     def why_stuck(self, plan: RunPlan, journal: Journal, *, since: float = 0.0) -> str:
         """Return why a run that is not over needs a person: its executor stopped, or an undo fails; else empty.
 
-        An undo counts that has been tried ``since`` then: before, somebody may have removed what it fails for.
+        What failed before ``since`` is tried again first: the cause may be gone.
         """
         if (trouble := self.runs.trouble(plan.run_id)) is not None:
             return f"the executor stopped: {trouble}"
+        if journal.last is None or journal.last.monotonic < since:
+            return ""
         in_vain = undone_in_vain(journal, self.clock.boot(), self.clock.monotonic())
-        return (
-            f"{in_vain}; it is tried again every minute" if in_vain and journal.records[-1].monotonic >= since else ""
-        )
+        return f"{in_vain}; it is tried again every minute" if in_vain else ""
 
     def never_started(self) -> TaskStatus:
         """Return the status of a run that was called off before it began."""
@@ -215,14 +218,15 @@ class Handover:
         except OSError as error:
             log.warning("abort_delivery_failed", error=str(error))
 
-    async def _answer_executor(self, plan: RunPlan, journal: Journal) -> None:
+    async def _answer_executor(self, plan: RunPlan, journal: Journal, *, leaving: bool = False) -> None:
         """Report what the watch has seen of owners' changes; list the pods if the executor asks about them.
 
         A kubelet may act on a change at once, so it is reported unasked. The hashes of new pods cannot be computed on
-        the node, which lacks their specs.
+        the node, which lacks their specs. An executor that goes on without an agent could not ask for them later.
         """
         run, planned = plan.run_id, plan_in_effect(plan, journal).owned
-        wants_changes, wants_newcomers = self.runs.owner_changes_wanted(run), self.runs.newcomers_wanted(run)
+        wants_changes = leaving or self.runs.owner_changes_wanted(run)
+        wants_newcomers = leaving or self.runs.newcomers_wanted(run)
         try:
             await self._report_owner_changes(run, planned)
         except OSError as error:

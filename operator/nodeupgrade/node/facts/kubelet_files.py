@@ -1,6 +1,7 @@
 """Gather the kubelet's own files: program, state, credentials, manifests of static pods. Changes nothing."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -38,9 +39,15 @@ def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterato
     for path in sockets:
         entry = files.entry(path)
         kind = None if entry is None else entry.kind
-        leads_nowhere = kind is EntryKind.LINK and files.socket(path) is None and files.real(path) is None
-        if kind is EntryKind.DIRECTORY or leads_nowhere:
+        if kind is EntryKind.DIRECTORY or (kind is EntryKind.LINK and _leads_nowhere(files, path)):
             yield path, f"is {kind}, where a starting kubelet makes a socket, without which it exits"
+
+
+def _leads_nowhere(files: FilesView, link: PurePosixPath) -> bool:
+    """Report whether a link leads to nothing that a kubelet removes; one that cannot be followed leads nowhere."""
+    with suppress(StepFailed):
+        return files.socket(link) is None and files.real(link) is None
+    return True
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:

@@ -264,7 +264,7 @@ class RunPlan:
         return (*own, *(str(state_place(path)) for path in self.state_files), *beside)
 
     def kept(self) -> Mapping[str, str]:
-        """Return the second names by which files are kept that may have to be put back, by path: see run/kept_files.py.
+        """Return the copies of files that may have to be put back, by path: see run/kept_files.py.
 
         Not of a file that pods may exchange, nor of one that has a copy.
         """

@@ -1,7 +1,6 @@
 """Put files back where no space is left on their disk, by renaming what was kept of them.
 
-Whoever runs a pod may fill a disk, and while no kubelet runs, none evicts the pod. A second name of a file takes no
-space, nor does a rename.
+Whoever runs a pod may fill a disk, and while no kubelet runs, none evicts the pod. A rename takes no space.
 """
 
 from collections.abc import Callable
@@ -14,14 +13,16 @@ from nodeupgrade.node.plan.plan import RunPlan
 
 
 def keep(node: Node, plan: RunPlan, path: str, content: bytes | None) -> None:
-    """Keep a file by a second name, before anything is written in its place, if it has the content to put back.
+    """Keep a copy of a file, before anything is written in its place, if it has the content to put back.
 
-    Without the second name, putting it back takes space.
+    A second name would do, but a state file that has one counts as a pod's, and to lose one changes a file's times.
+
+    Raises:
+        StepFailed: there is no space for it, as later there would be none to put the file back.
     """
-    if content is not None and (kept := plan.kept().get(path)) is not None:
-        with suppress(StepFailed):
-            if node.files.read(PurePosixPath(path)) == content:
-                node.files.replace(PurePosixPath(path), PurePosixPath(kept))
+    kept = plan.kept().get(path)
+    if content is not None and kept is not None and node.files.read(PurePosixPath(path)) == content:
+        node.files.copy(PurePosixPath(path), PurePosixPath(kept))
 
 
 def put_back(node: Node, plan: RunPlan, path: str, content: bytes, write: Callable[[], None]) -> None:

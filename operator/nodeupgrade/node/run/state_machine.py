@@ -233,7 +233,7 @@ def _is_overridden(obstacle: Reason, journal: Journal, seen: Observation, limits
 def undone_in_vain(journal: Journal, boot: BootIdentity, monotonic: float) -> str:
     """Return which undo has failed for so long that a person is needed, though it is tried again; empty if none."""
     last = journal.records[-1] if journal.records else None
-    if last is None or last.step not in _NEVER_GIVEN_UP or last.mark not in {Mark.UNDOING, Mark.UNDO_FAILED}:
+    if last is None or last.step not in _NEVER_GIVEN_UP or last.mark is not Mark.UNDO_FAILED:
         return ""
     in_vain = _failing_seconds(journal, last.step, boot, monotonic) >= IN_VAIN_SECONDS
     return _failures(journal, last.step) if in_vain else ""

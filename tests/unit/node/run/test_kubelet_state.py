@@ -11,11 +11,12 @@ import pytest
 
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, STATUS_STATE
+from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, SOCKETS, STATUS_STATE
 from nodeupgrade.kubelet.state_files.device_checkpoint import read_devices
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import kubelet_sockets
 from nodeupgrade.node.run.steps.order import STEPS
 from tests.builders.admitted import checkpoint
 from tests.builders.planned_run import planned
@@ -229,3 +230,31 @@ def test_a_file_is_made_where_pods_cannot_write(machine: Machine, monkeypatch: p
     ]
     assert f"/{ROOT}/kubelet_internal_checkpoint" in machine.plan.files(), "what a crash leaves is removed"
     assert PurePosixPath(f"/{ROOT}/{DEVICE_STATE}") not in map(PurePosixPath, machine.plan.files())
+
+
+def test_what_is_kept_of_a_state_file_is_a_copy_since_a_second_name_would_make_it_somebody_elses(
+    tmp_path: Path,
+) -> None:
+    machine = Machine(tmp_path, "v1.30.14", "v1.31.1", CLAIM_STATE)
+    machine.path(CLAIM_STATE).write_bytes(b"old")
+    saved = machine.save()
+
+    SAVE.do(machine.ports, machine.plan, saved)
+
+    assert machine.path(CLAIM_STATE).stat().st_nlink == 1
+    assert Path(f"{tmp_path}{machine.plan.kept()[f'/{ROOT}/{CLAIM_STATE}']}").read_bytes() == b"old"
+    assert machine.restore(saved) is None
+
+
+@pytest.mark.parametrize("to", ["kubelet.sock", "x" * 300, "/nowhere"])
+def test_a_link_that_cannot_be_followed_is_moved_out_of_a_kubelets_way(machine: Machine, to: str) -> None:
+    socket = machine.path(SOCKETS[0])
+    socket.symlink_to(to)
+
+    said = kubelet_sockets.make_way(machine.ports, machine.plan)
+
+    assert said is not None
+    assert not socket.is_symlink()
+    socket.symlink_to(to)
+    with pytest.raises(StepFailed, match="is a symbolic link"):
+        kubelet_sockets.require_replaceable(machine.ports, machine.plan)

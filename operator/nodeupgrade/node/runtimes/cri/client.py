@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from nodeupgrade.errors import StepFailed, Unimplemented
+from nodeupgrade.errors import Unimplemented
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
 from nodeupgrade.node.runtimes.cri.connection import Connection, UnaryMethod
 
@@ -33,12 +33,12 @@ class CriClient:
 
         Raises:
             Transient: the runtime does not answer.
-            StepFailed: the runtime serves no CRI version.
+            Unimplemented: the runtime serves no CRI version.
         """
         if not self._served:
             served = tuple(version for version in CriVersion if self._serves(version))
             if not served:
-                raise StepFailed("cannot ask the runtime because it serves no CRI; is its CRI plugin disabled?")
+                raise Unimplemented("cannot ask the runtime because it serves no CRI; is its CRI plugin disabled?")
             self._served = served
         return self._served
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.errors import Transient
+from nodeupgrade.errors import Transient, Unimplemented
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
@@ -28,4 +28,22 @@ def test_waiting_ends_when_the_cri_answers_and_not_when_it_merely_listens(socket
         assert time.monotonic() >= ready_at
     with pytest.raises(Transient, match="did not answer within"):
         runtime.wait_until_answering(0.1)
+    runtime.close()
+
+
+def test_a_runtime_that_has_started_without_its_cri_is_waited_for_and_told_apart_by_whoever_asks_first(
+    socket: Path,
+) -> None:
+    """No call has found out yet which versions it serves: a new executor, or any after a restart of the runtime."""
+
+    def without(_path: str, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "unknown service runtime.v1.RuntimeService")
+        raise AssertionError
+
+    runtime = ContainerdRuntime(socket, processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
+    with serving(socket, without):
+        with pytest.raises(Unimplemented):
+            runtime.inventory(full=False)
+        with pytest.raises(Transient, match="did not answer within"):
+            runtime.wait_until_answering(0.1)
     runtime.close()

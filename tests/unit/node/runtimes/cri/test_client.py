@@ -5,7 +5,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from nodeupgrade.errors import StepFailed
+from nodeupgrade.errors import Unimplemented
 from nodeupgrade.node.runtimes.cri.client import CriClient
 from nodeupgrade.node.runtimes.cri.connection import Connection
 from tests.builders.cri_server import failing, runtime_named, serving
@@ -31,6 +31,6 @@ def test_a_runtime_without_cri_is_named_as_such(socket: Path) -> None:
     with (
         serving(socket, failing(grpc.StatusCode.UNIMPLEMENTED, "unknown service")),
         Connection(socket) as connection,
-        pytest.raises(StepFailed, match="is its CRI plugin disabled"),
+        pytest.raises(Unimplemented, match="is its CRI plugin disabled"),
     ):
         CriClient(connection).version()
