@@ -188,7 +188,7 @@ def agent_without_image(run: FaultRun) -> Iterator[None]:
         yield
         _told(run, "ImagePull")
     finally:
-        deploy.import_pinned(run.cluster.lab, image)
+        deploy.import_pinned(run.cluster.lab, image, [node.name])
     yield
 
 
