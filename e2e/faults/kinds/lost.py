@@ -68,15 +68,17 @@ def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
 
 
 def container_paused(run: FaultRun) -> Iterator[None]:
-    """Pause a container, as people do: the CRI shows it as running, and a containerd that restarts as unknown."""
+    """Pause a container until the node is refused: the CRI shows it as running, and a restarted containerd as unknown."""
     cluster = run.cluster
     run.free.add(f"{pods.NAMESPACE}/paused")
     with pods.running(cluster, pods.pod(cluster, "paused")):
         [meant] = [c for c in cluster.node.snapshot().running() if c.pod == f"{pods.NAMESPACE}/paused"]
         cluster.node.exec("ctr", "-n", "k8s.io", "tasks", "pause", meant.id)
         yield
-        yield
+        told = ("a refusal", lambda: "is paused" in str(run.status().get("message")) or None)
+        wait_until(*told, timeout=180, interval=1)
         cluster.node.exec("ctr", "-n", "k8s.io", "tasks", "resume", meant.id)
+        yield
 
 
 def _stays_fenced(run: FaultRun) -> None:
@@ -282,7 +284,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/runtime-root", runtime_without_baseline, BACK, reboots=True, spec=PATIENT),
     Fault("lost/runtime-broken", runtime_cannot_start, BACK, spec=PATIENT),
     Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
-    Fault("lost/paused", container_paused, REFUSED, needs=is_containerd),
+    Fault("lost/paused", container_paused, UP, needs=is_containerd),
     Fault("lost/split-shim", split_shim, REFUSED, needs=shares_monitors),
     Fault("lost/split-agent", split_agent, UP, needs=shares_monitors),
     Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),
