@@ -68,7 +68,7 @@ def runtime_cannot_start(run: FaultRun) -> Iterator[None]:
 
 
 def container_paused(run: FaultRun) -> Iterator[None]:
-    """Pause a container until the node is refused: the CRI shows it as running, and a restarted containerd as unknown."""
+    """Pause a container until the node is refused: the CRI shows it as running, a restarted containerd as unknown."""
     cluster = run.cluster
     run.free.add(f"{pods.NAMESPACE}/paused")
     with pods.running(cluster, pods.pod(cluster, "paused")):
