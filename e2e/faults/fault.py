@@ -15,6 +15,11 @@ EITHER = frozenset({"Succeeded", "RolledBack"})
 UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozenset({"Refused"})
 
 
+def is_containerd(runtime: LabRuntime) -> bool:
+    """Report whether a node's runtime is containerd, for faults that happen with no other."""
+    return runtime.name == "containerd"
+
+
 @dataclass(frozen=True)
 class Fault:
     """One fault."""

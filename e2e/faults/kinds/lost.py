@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from e2e import pods
 from e2e.changes import changed, restart_kubelet, restart_runtime, with_settings
-from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault
+from e2e.faults.fault import BACK, EITHER, REFUSED, UP, Fault, is_containerd
 from e2e.faults.kinds.drift import PATIENT, broken_configuration, other_root, stopped_at
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
@@ -263,11 +263,6 @@ def proxied(run: FaultRun) -> Iterator[None]:
     finally:
         node.exec("systemctl", "unset-environment", "http_proxy", "HTTP_PROXY")
         restart_kubelet(run.cluster.node)
-
-
-def is_containerd(runtime: LabRuntime) -> bool:
-    """Report whether it has tasks that ``ctr`` can pause."""
-    return runtime.name == "containerd"
 
 
 def shares_monitors(runtime: LabRuntime) -> bool:

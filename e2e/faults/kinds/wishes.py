@@ -12,14 +12,13 @@ from contextlib import ExitStack
 from e2e import pods
 from e2e.changes import added, restart_runtime
 from e2e.cluster import Object
-from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.fault import BACK, UP, Fault, is_containerd
 from e2e.faults.kinds.shield import wait_for_refusals
 from e2e.faults.run import TURN_BACK, FaultRun, Harm
 from e2e.faults.tamper import WRONG, store_hash
 from e2e.lab import LabError
 from e2e.lab.nodes.nodeimages import BUSYBOX, PAUSE
 from e2e.lab.process import wait_until
-from e2e.lab.runtimes import LabRuntime
 from e2e.pods import NAMESPACE
 from e2e.static_pods import FOLDER, StaticPods
 from e2e.static_pods import pod as static_pod
@@ -265,27 +264,23 @@ def _require_named(run: FaultRun, change: str, of: str) -> None:
         raise LabError(f"it counts as a restart: {counts}")
 
 
-def _containerd(runtime: LabRuntime) -> bool:
-    return runtime.name == "containerd"
-
-
 FAULTS: tuple[Fault, ...] = (
     Fault("wish/image", wished(image, "ImageChanged"), UP),
-    Fault("wish/image-control", control(image, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
-    Fault("wish/resize-control", control(resize, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/image-control", control(image, f"{WISH}/other"), BACK, needs=is_containerd, spec=PATIENT),
+    Fault("wish/resize-control", control(resize, f"{WISH}/other"), BACK, needs=is_containerd, spec=PATIENT),
     Fault("wish/resize", wished(resize, "Resized"), UP),
     Fault("wish/manifest-edited", wished_static(edit, "ManifestChanged", BEFORE_START), UP),
     Fault("wish/manifest-removed", wished_static(remove, "ManifestRemoved", BEFORE_PIN), UP),
     Fault("wish/manifest-edited-before", wished_static(edit, "ManifestChanged", BEFORE_PIN), UP),
-    Fault("wish/manifest-control", static_control, BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/manifest-control", static_control, BACK, needs=is_containerd, spec=PATIENT),
     Fault("wish/manifest-added", static_added, UP),
     Fault("wish/deleted", wished(delete, "PodDeleted", of=WISH), UP),
     Fault("wish/deleted-slowly", wished(delete, "PodDeleted", of=WISH, command=SLOW), UP),
     Fault("wish/evicted", wished(evict, "PodDeleted", of=WISH), UP),
-    Fault("wish/deleted-control", control(delete, f"{BYSTANDER}/main"), BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/deleted-control", control(delete, f"{BYSTANDER}/main"), BACK, needs=is_containerd, spec=PATIENT),
     Fault("wish/debug", wished(debug, "EphemeralContainerAdded", of=f"{WISH}/look"), UP),
-    Fault("wish/debug-control", control(debug, f"{WISH}/other"), BACK, needs=_containerd, spec=PATIENT),
-    Fault("wish/status-control", control(claim, f"{WISH}/main"), BACK, needs=_containerd, spec=PATIENT),
+    Fault("wish/debug-control", control(debug, f"{WISH}/other"), BACK, needs=is_containerd, spec=PATIENT),
+    Fault("wish/status-control", control(claim, f"{WISH}/main"), BACK, needs=is_containerd, spec=PATIENT),
     Fault("wish/image-just-before", just_before, UP),
     Fault("wish/image-going-back", wished(image, "ImageChanged", back=True), BACK),
 )

@@ -164,7 +164,7 @@ class NodeRun:
             self.node.failpoint(at(step, When.UNDOING))
             unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self._plan(journal), payload)
             self.node.failpoint(at(step, When.UNDONE))
-        except Exception as error:  # noqa: BLE001 - retried, then reported as Degraded; a crash loop would do neither
+        except Exception as error:  # noqa: BLE001 - retried and reported; a crash loop would be neither
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
         return self._record(journal, Mark.UNDONE, step, error=unreversed)
 

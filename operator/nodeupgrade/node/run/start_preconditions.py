@@ -44,8 +44,12 @@ def require_runtime_comes_back(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: something has changed since the run was planned, and no runtime was started with it.
     """
-    if plan.runtime_start is not None:
-        _require_runtime(node, plan, _as_last_started(node, plan.runtime_start))
+    if (planned := plan.runtime_start) is None:
+        return
+    try:
+        _require_runtime(node, plan, planned)
+    except StepFailed:  # only then everything is read once more, with its times
+        _require_runtime(node, plan, _as_last_started(node, planned))
 
 
 def _require_runtime(node: Node, plan: RunPlan, planned: UnitStart) -> None:
