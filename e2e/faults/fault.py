@@ -17,7 +17,7 @@ UP, BACK, REFUSED = frozenset({"Succeeded"}), frozenset({"RolledBack"}), frozens
 
 def is_containerd(runtime: LabRuntime) -> bool:
     """Report whether a node's runtime is containerd, for faults that happen with no other."""
-    return runtime.name == "containerd"
+    return runtime.name in {"containerd", "containerd-2"}
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,10 @@ PAIRS = (
     Pair(runtime="containerd", old="1.20.15", new="1.33.13", all_change=True, weight=3, flags=True),
     Pair(runtime="containerd", old="1.20.15", new="1.30.14", all_change=False, weight=2, flags=True),
     Pair(runtime="containerd", old="1.17.17", new="1.30.14", all_change=False, weight=1, flags=True),
+    Pair(runtime="containerd-2", old="1.30.14", new="1.33.13", all_change=True, weight=4),
+    Pair(runtime="containerd-2", old="1.30.14", new="1.34.4", all_change=True, weight=3),
+    Pair(runtime="containerd-2", old="1.33.13", new="1.34.4", all_change=False, weight=1),
+    Pair(runtime="containerd-2", old="1.33.13", new="1.35.4", all_change=False, weight=2),
     Pair(runtime="docker", old="1.15.0", new="1.17.17", all_change=True, weight=3),
     Pair(runtime="docker", old="1.17.17", new="1.20.15", all_change=False, weight=2),
 )
@@ -87,7 +91,7 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
     fault = rng.choice(faults) if faults and rng.randrange(FAULT_IN) == 0 else None
     calm = ("quiet",) if fault and fault.reboots else CALM
     settings = random.Random(f"{of.seed}/{number}/settings")  # noqa: S311
-    busy = [shape for shape in BUSY if of.pair.runtime == "containerd" or shape != "images patched in place"]
+    busy = [shape for shape in BUSY if of.pair.runtime != "docker" or shape != "images patched in place"]
     # A NodeUpgrade names an image by its digest, and no lab has a registry that such a runtime could ask for it.
     sources = [each for each in SOURCES if runtime_named(of.pair.runtime).keeps_digests or each != "image"]
     return DrawnSwap(
@@ -99,7 +103,7 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
         shield="Auto" if fault else rng.choice(("Auto", "Auto", "Auto", "Off")),
         guard="Auto" if fault else settings.choice(("Auto", "Off", "Off", "Off")),
         cordon=fault is not None or settings.randrange(6) != 0,
-        files=fault is None and of.pair.runtime == "containerd" and rng.randrange(5) == 0,
+        files=fault is None and of.pair.runtime != "docker" and rng.randrange(5) == 0,
     )
 
 

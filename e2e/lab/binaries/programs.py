@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from e2e.lab import paths
@@ -17,6 +17,7 @@ from e2e.lab.progress import Quiet
 HELM = "v3.19.5"
 ETCD = "v3.5.24"
 """The one that kubeadm 1.33 asks for; its probes need 3.5.11 or later, which Debian 12 does not have."""
+CONTAINERD = "github.com/containerd/containerd/v2"
 _BUILD_SECONDS = 1400
 _PODMAN = ("podman", "conmon", "runc")
 """The packages that podman runs with; it asks for a monitor and a runtime even where it builds without them."""
@@ -28,7 +29,7 @@ def helm() -> str:
     Raises:
         LabError: there is none, and it cannot be built.
     """
-    return shutil.which("helm") or str(_cached(f"helm-{HELM}", _built("helm.sh/helm/v3/cmd/helm", HELM)))
+    return shutil.which("helm") or str(_cached(f"helm-{HELM}", _built("helm.sh/helm/v3/cmd/helm", version=HELM)))
 
 
 def etcd() -> Path:
@@ -37,7 +38,22 @@ def etcd() -> Path:
     Raises:
         LabError: it cannot be built.
     """
-    return _cached(f"etcd-{ETCD}", _built("go.etcd.io/etcd/server/v3", ETCD))
+    return _cached(f"etcd-{ETCD}", _built("go.etcd.io/etcd/server/v3", version=ETCD))
+
+
+def containerd(version: str) -> Path:
+    """Return a directory with ``containerd``, its shim and ``ctr``, of a version that no Debian package here has.
+
+    Raises:
+        LabError: they cannot be built.
+    """
+    tags = "osusergo,netgo,static_build,no_btrfs,no_zfs,no_devmapper"
+    build = _built(
+        *(f"{CONTAINERD}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        version=f"v{version}",
+        flags=("-tags", tags, "-ldflags", f"-s -w -X {CONTAINERD}/version.Version={version}"),
+    )
+    return _cached(f"containerd-{version}", build)
 
 
 def etcdctl() -> Path:
@@ -139,21 +155,24 @@ def _cached(name: str, obtain: Callable[[Path], None]) -> Path:
     return target
 
 
-def _built(package: str, version: str) -> Callable[[Path], None]:
-    """Return what builds a static program from a public Go module."""
+def _built(*packages: str, version: str, flags: Sequence[str] = ("-ldflags", "-s -w")) -> Callable[[Path], None]:
+    """Return what builds static programs from a public Go module: several of them into a directory."""
 
     def build(target: Path) -> None:
         if not go_is_new_enough():
-            raise LabError(f"cannot build {package} because there is no Go ≥ {GO[0]}.{GO[1]} on PATH; install it")
+            raise LabError(f"cannot build {packages[0]} because there is no Go ≥ {GO[0]}.{GO[1]} on PATH; install it")
         work = target.with_name("work")
         caches = {name: str(work / name.lower()) for name in ("GOMODCACHE", "GOCACHE", "GOPATH")}
-        flags = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false", "GOWORK": "off"}
-        environment = {**os.environ, **caches, **flags}
+        settings = {"CGO_ENABLED": "0", "GOFLAGS": "-mod=mod -modcacherw -buildvcs=false", "GOWORK": "off"}
+        environment = {**os.environ, **caches, **settings}
         module = work / "module"
         module.mkdir(parents=True)
         (module / "go.mod").write_text("module program\n")
-        run("go", "get", f"{package}@{version}", cwd=module, env=environment, timeout=_BUILD_SECONDS)
-        command = ("nice", "-n", "19", "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", str(target), package)
+        wanted = [f"{package}@{version}" for package in packages]
+        run("go", "get", *wanted, cwd=module, env=environment, timeout=_BUILD_SECONDS)
+        if len(packages) > 1:
+            target.mkdir()
+        command = ("nice", "-n", "19", "go", "build", "-trimpath", *flags, "-o", str(target), *packages)
         run(*command, cwd=module, env=environment, timeout=_BUILD_SECONDS)
 
     return build

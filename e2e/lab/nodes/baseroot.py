@@ -60,7 +60,8 @@ def ensure(progress: Progress, runtime: LabRuntime | None = None) -> Path:
 
 def directory(runtime: LabRuntime) -> Path:
     """Return where the base root of nodes with a runtime is, or will be."""
-    kind = "" if isinstance(runtime, Containerd) else f"-{runtime.name}{runtime.version}"
+    plain = isinstance(runtime, Containerd) and not runtime.version
+    kind = "" if plain else f"-{runtime.name}{runtime.version}"
     return paths.cache_root() / "roots" / f"{_SUITE}{kind}-r{_RECIPE}"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from e2e.lab.errors import LabError
 from e2e.lab.runtimes.containerd import Containerd
+from e2e.lab.runtimes.containerd2 import Containerd2
 from e2e.lab.runtimes.containerd_elsewhere import ContainerdElsewhere
 from e2e.lab.runtimes.crio import Crio
 from e2e.lab.runtimes.docker import Docker
@@ -13,6 +14,7 @@ __all__ = ["RUNTIMES", "LabRuntime", "runtime_named"]
 
 _ALL: tuple[LabRuntime, ...] = (
     Containerd(),
+    Containerd2(),
     ContainerdElsewhere(),
     Crio(),
     Docker(),
