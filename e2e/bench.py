@@ -14,13 +14,12 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from e2e import preflight_cost
+from e2e import floors, preflight_cost
 from e2e.cluster import SETTLE, Cluster, conditions
 from e2e.lab import Lab, LabSpec
 from e2e.lab.host import hostcheck
@@ -28,7 +27,6 @@ from e2e.lab.process import wait_until
 from e2e.lab.progress import Lines
 from e2e.lab.runtimes import RUNTIMES, runtime_named
 from e2e.lab.workloads import traffic, workload
-from nodeupgrade import bundle
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.kubelet.probe_delay import exposure
@@ -45,37 +43,6 @@ SHIELDS = (ShieldPolicy.AUTO, ShieldPolicy.OFF, ShieldPolicy.OFF, ShieldPolicy.A
 TARGET_LOOK_SECONDS = 3.0
 REQUESTS = 0.5
 """Requests per second and pod; few, since the client runs on the machine that is measured."""
-BUNDLES = PurePosixPath("/var/lib/nodeupgrade/bundles")
-
-# Runs inside the node, in the bundle that the first upgrade left there, and with the executor's priority.
-PROBE = """
-import json, os, subprocess, sys, time
-os.nice(-5)
-from pathlib import Path
-from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
-from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.systemd.manager import SystemdManager
-from nodeupgrade.node.runtimes.supported import runtime_named
-name, socket, unit = sys.argv[1:]
-processes, services = ProcessTable(Path("/proc")), SystemdManager()
-kubelet = HostKubelet(processes)
-runtime = runtime_named(name)(Path(socket), processes=processes, files=HostFiles(), services=services, prefix=())
-runtime.inventory(full=False)
-def timed(unit, ready):
-    began = time.monotonic()
-    subprocess.run(["systemctl", "restart", unit], check=True)
-    ready()
-    return time.monotonic() - began
-def healthy():
-    while not kubelet.healthy():
-        time.sleep(0.005)
-# The runtime first, and then a pause: a kubelet that has just started keeps it busy for seconds.
-floor = {"runtime": timed(unit, lambda: runtime.wait_until_answering(60))}
-time.sleep(10)
-floor["kubelet"] = timed("kubelet", healthy)
-print(json.dumps(floor))
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,12 +150,8 @@ def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, do
     load = os.getloadavg()[0]
     steps = _time_of_steps(cluster)
     cluster.wait_settled()
-    root = BUNDLES / cluster.node.exec("ls", str(BUNDLES)).stdout.split()[0]
-    python = bundle.command(root, "this")[:-2]
     with traffic.watching(cluster.lab, rate=REQUESTS) as bare:
-        floor: dict[str, float] = json.loads(
-            cluster.node.exec(*python, "-c", PROBE, *_of_runtime(cluster), timeout=120).stdout
-        )
+        floor = floors.measure(cluster)
         _wait_ready(cluster)
     return Swap(
         shield=shield,
@@ -199,18 +162,9 @@ def _swap(cluster: Cluster, name: str, version: str, *, shield: ShieldPolicy, do
         load=load,
         seen=watch.result,
         bare=bare.result,
-        **floor,
+        kubelet=floor.kubelet,
+        runtime=floor.runtime,
     )
-
-
-REPORTED = {"crio": "cri-o", "dockerd": "docker"}
-"""The names by which runtimes report themselves, where those differ from the names of their daemons."""
-
-
-def _of_runtime(cluster: Cluster) -> tuple[str, str, str]:
-    """Return the arguments of PROBE."""
-    runtime = cluster.node.runtime
-    return REPORTED.get(runtime.daemon, runtime.daemon), runtime.socket, runtime.unit
 
 
 def _wait_ready(cluster: Cluster) -> None:

@@ -1,7 +1,7 @@
 """Upgrade a real node that is never quiet, there and back, for each way in which nodes are busy.
 
 ``python -m e2e.busy --pods 20 --json FILE`` takes some four minutes for each shape. Nothing else may be lost, and the
-time without a kubelet is compared with that of the shape ``quiet``.
+time without a kubelet is compared with that of the shape ``quiet``, and with bare restarts beside the same shape.
 """
 
 import contextlib
@@ -16,11 +16,12 @@ from pathlib import Path
 
 import click
 
-from e2e import pods
+from e2e import floors, pods
 from e2e.cluster import Cluster, Object
 from e2e.faults.fault import UP, Fault, upgrade_under
 from e2e.faults.kinds.pods import again_and_again, streaming
 from e2e.faults.run import FaultRun, Harm
+from e2e.floors import Floor
 from e2e.lab import Lab, LabError, LabSpec
 from e2e.lab.nodes.nodeimages import BUSYBOX
 from e2e.lab.progress import Lines
@@ -160,6 +161,7 @@ class Swap:
     attempts: int  # runs that an executor began
     refused: int  # looks before that turned the node away
     kubelet_down_seconds: float | None
+    floor_seconds: float | None  # bare restarts of runtime and kubelet right afterwards, beside the same
     row_seconds: int
     load: float  # the machine's load, averaged over the last minute
     notes: str
@@ -193,7 +195,17 @@ def main(size: int, only: tuple[str, ...], name: str, file: Path | None) -> None
 
 
 def _swap(cluster: Cluster, shape: str, size: int, known: dict[tuple[str, str], str]) -> Swap:
-    row = upgrade_under(cluster, Fault(f"busy/{re.sub('[^a-z0-9]+', '-', shape.lower())}", SHAPES[shape], UP), known)
+    floor: list[Floor] = []
+
+    def measured(run: FaultRun) -> Iterator[None]:
+        happening = SHAPES[shape](run)
+        for _ in range(2):
+            next(happening)
+            yield
+        floor.append(floors.measure(cluster))
+        next(happening, None)
+
+    row = upgrade_under(cluster, Fault(f"busy/{re.sub('[^a-z0-9]+', '-', shape.lower())}", measured, UP), known)
     task = cluster.task()
     this = task["spec"]["upgradeRef"]["name"]
     refused = sum(run["upgrade"] == this for run in task["spec"].get("history", ()))
@@ -206,6 +218,7 @@ def _swap(cluster: Cluster, shape: str, size: int, known: dict[tuple[str, str], 
         attempts=row.attempts,
         refused=refused,
         kubelet_down_seconds=float(row.down) if row.down else None,
+        floor_seconds=round(floor[0].kubelet + floor[0].runtime, 3) if floor else None,
         row_seconds=round(row.seconds),
         load=round(os.getloadavg()[0], 1),
         notes=row.notes,

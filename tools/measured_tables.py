@@ -196,7 +196,16 @@ def _kubeadm(rows: Rows) -> Iterator[Sequence[str]]:
 
 
 def _busy(rows: Rows) -> Iterator[Sequence[str]]:
-    yield "pods", "what happens besides", "ended", "attempts", "refused before", "kubelet down, s", "load"
+    yield (
+        "pods",
+        "what happens besides",
+        "ended",
+        "attempts",
+        "refused before",
+        "kubelet down, s",
+        "bare restarts, s",
+        "load",
+    )
     for size, shape in dict.fromkeys((row["pods"], row["shape"]) for row in rows):
         of = [row for row in rows if (row["pods"], row["shape"]) == (size, shape)]
         yield (
@@ -206,6 +215,7 @@ def _busy(rows: Rows) -> Iterator[Sequence[str]]:
             _range([row["attempts"] for row in of], 0),
             str(sum(row["refused"] for row in of)),
             _range([row["kubelet_down_seconds"] for row in of], 2),
+            _range([row["floor_seconds"] for row in of if row.get("floor_seconds") is not None], 2),
             _range([row["load"] for row in of], 0),
         )
 
