@@ -81,14 +81,21 @@ def test_the_control_a_container_that_was_not_connected_turns_the_run_back() -> 
     assert (report.listed, report.ended) == ((FOLLOWER,), ())
 
 
-def crashing(exit_code: int, then: int, seconds: float = 30.0) -> RunReport:
+def crashing(
+    exit_code: int, then: int, seconds: float = 30.0, also: Callable[[Story], None] = lambda _: None
+) -> RunReport:
     """Tell of a container that had ended so long before the upgrade, and ends again while the runtime restarts."""
     it = story()
     it.node.runtime.end(it.container("nginx"), exit_code)
     it.node.timeline.advance(seconds)
     again = next(c.id for c in it.node.inventory().running() if c.label == FOLLOWER)
     it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
-    it.node.calls.failpoints[RUNTIME_RESTARTED] = lambda: it.node.runtime.end(again, then)
+
+    def end() -> None:
+        it.node.runtime.end(again, then)
+        also(it)
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = end
     return it.tell()
 
 
@@ -105,7 +112,22 @@ def test_one_that_has_run_for_long_may_have_ended_because_of_the_restart_both_ti
     assert (report.outcome, report.listed) == (Outcome.ROLLED_BACK, (FOLLOWER,))
 
 
-@pytest.mark.parametrize(("before", "now"), [(1, 2), (137, 137), (143, 143), (255, 255)])
+@pytest.mark.parametrize("before", [0, 1])
+def test_how_it_ended_again_may_be_lost_too(before: int) -> None:
+    report = crashing(before, 255)
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, (FOLLOWER,))
+    assert report.with_runtime == ()
+
+
+def test_one_that_was_lost_with_its_monitor_again_turns_the_run_back() -> None:
+    report = crashing(1, 255, also=lose_monitor)
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert FOLLOWER in report.listed
+
+
+@pytest.mark.parametrize(("before", "now"), [(1, 2), (137, 137), (143, 143), (255, 255), (137, 255)])
 def test_one_that_ends_in_another_way_or_was_ended_turns_the_run_back(before: int, now: int) -> None:
     report = crashing(before, now)
 

@@ -19,6 +19,7 @@ from nodeupgrade.node.verification.ended_containers import (
     Departures,
     divide_without_kubelet,
     ends_again_and_again,
+    may_be_in_crash_loop,
     may_end_with_runtime,
 )
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind, affected, appeared, unplanned
@@ -76,8 +77,9 @@ def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = Fals
 
 
 def ended_with_runtime(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
-    """Return which containers ended with the runtime, for the journal; ask only if one can have."""
-    if not plan.rewrites() or not any(c.may_end_with_runtime for c in plan.containers):
+    """Return which containers ended while no kubelet ran, for the journal; ask only if one can have."""
+    may_end = any(c.may_end_with_runtime for c in plan.containers)
+    if not plan.rewrites() or not (may_end or may_be_in_crash_loop(plan.baseline, node.clock.now())):
         return {}
     if node.services.status(plan.swap.unit).main_pid:  # what it has done is unknown
         return {}

@@ -22,6 +22,7 @@ from nodeupgrade.node.run.state_machine import Finish
 from nodeupgrade.node.run.static_pod_recreation import recreated
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.shield.shield import RefusedCall
+from nodeupgrade.node.verification.ended_containers import may_end_with_runtime
 from nodeupgrade.node.verification.verification import affected
 
 LONGEST_GRACE = 120.0
@@ -62,7 +63,11 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         changed=changed,
         owner_changes=_with_taken_back(node, plan, changes_by_owners(node, written, plan)),
         ended_before=ended_before(written, journal),
-        with_runtime=affected(each.label for each in final.seen.ended if each.container in with_runtime),
+        with_runtime=affected(
+            each.label
+            for each in final.seen.ended
+            if each.container in with_runtime and may_end_with_runtime(plan, each)
+        ),
         recreated=replaced,
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),

@@ -14,7 +14,7 @@ them, and anything unproven counts as damage by the kubelet:
 * *Its owner changed it*: deleted the pod, changed the image, edited the manifest (cluster/owner_changes.py).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -152,15 +152,35 @@ def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference])
 
 
 def ends_again_and_again(now: Inventory, difference: Difference, moment: datetime) -> bool:
-    """Report whether a container has ended as an earlier instance of it did, and soon after its start: a crash loop."""
+    """Report whether a container has ended soon after its start, as an earlier instance of it did: a crash loop.
+
+    Where the runtime has lost how it ended, an earlier instance has to have ended by itself.
+    """
     ended = None if difference.container is None else now.container(difference.container)
-    if ended is None or ended.created_at < (moment.timestamp() - LOOPS_WITHIN) * 1e9:
+    if ended is None or not _began_lately(ended, moment):
         return False
-    return any(
-        (c.pod.uid, c.name, c.exit_code) == (ended.pod.uid, ended.name, ended.exit_code)
-        for c in now.containers
-        if c.state is ContainerState.EXITED and c.created_at < ended.created_at
-    )
+    lost = ended.exit_code == LOST
+    return any(_by_itself(c) if lost else c.exit_code == ended.exit_code for c in _ended_earlier(now, ended))
+
+
+def may_be_in_crash_loop(baseline: Inventory, moment: datetime) -> bool:
+    """Report whether a container runs of which an earlier instance has ended, and that has not run for long."""
+    return any(_began_lately(c, moment) and any(_ended_earlier(baseline, c)) for c in baseline.running())
+
+
+def _began_lately(container: ContainerInstance, moment: datetime) -> bool:
+    return container.created_at >= (moment.timestamp() - LOOPS_WITHIN) * 1e9
+
+
+def _ended_earlier(inventory: Inventory, container: ContainerInstance) -> Iterator[ContainerInstance]:
+    for c in inventory.containers:
+        same = (c.pod.uid, c.name) == (container.pod.uid, container.name)
+        if same and c.state is ContainerState.EXITED and c.created_at < container.created_at:
+            yield c
+
+
+def _by_itself(container: ContainerInstance) -> bool:
+    return container.exit_code is not None and container.exit_code not in KILLED | {TERMINATED}
 
 
 def _ended_without_kubelet(
@@ -176,11 +196,10 @@ def _ended_without_kubelet(
     ended = now.container(difference.container)
     if ended is None or {ended.id, ended.sandbox_id} & asked:
         return False
-    sandbox, connected = now.sandbox(ended.sandbox_id), may_end_with_runtime(plan, difference)
-    by_itself = ended.exit_code is not None and ended.exit_code not in KILLED | {TERMINATED}
-    expected = by_itself and (connected or ends_again_and_again(now, difference, moment))
-    unknown = connected and ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
-    return sandbox is not None and sandbox.ready and (expected or unknown)
+    sandbox = now.sandbox(ended.sandbox_id)
+    expected = may_end_with_runtime(plan, difference) or ends_again_and_again(now, difference, moment)
+    lost = ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
+    return sandbox is not None and sandbox.ready and expected and (_by_itself(ended) or lost)
 
 
 def _is_monitored(plan: RunPlan, container: ContainerInstance, sandbox: SandboxInstance | None) -> bool:
