@@ -408,3 +408,30 @@ def test_what_was_seen_to_be_the_owners_stays_so_once_nothing_is_left_of_what_a_
 
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
     assert (report.changed, report.owner_changes) == ((NGINX,), (IMAGE,))
+
+
+PLAIN = manifest("etcd", "etcd")
+AGAIN = PLAIN + b"# rendered again\n"
+"""The same pod, without the UID that the run has added: to the new kubelet, it has another one."""
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize("data", [PLAIN, AGAIN], ids=["as it was", "with a comment"])
+def test_a_manifest_that_a_tool_writes_again_later_is_no_change_by_an_owner(data: bytes, shield: bool) -> None:
+    it = with_agent(story(manifests={"etcd.yaml": PLAIN}, shield=shield))
+    it.node.calls.before(START, lambda: it.node.disk.update({ETCD: data}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED), report.message
+    assert (report.listed, report.owner_changes) == (("default/etcd-node-a/etcd",), ())
+
+
+def test_a_comment_beside_the_uid_is_no_change_by_an_owner_either() -> None:
+    it = with_agent(story(manifests={"etcd.yaml": PLAIN}))
+    it.node.calls.before(START, lambda: it.node.disk.update({ETCD: it.node.disk[ETCD] + b"# more\n"}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.owner_changes) == (Outcome.UPGRADED, ())
+    assert it.nothing_restarted()
