@@ -22,6 +22,7 @@ from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.text import lines
 
@@ -211,6 +212,21 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
         if found := _difference(node, planned, override=override):
             raise _unknown(planned, found)
     return require_new_file(node, plan)
+
+
+def require_manifests(node: Node, plan: RunPlan) -> None:
+    """Require the manifests that this run has changed to describe the same pods under their UIDs, or to be edited.
+
+    To a kubelet, a static pod of another UID is another pod: it kills the processes of the former by its cgroup.
+
+    Raises:
+        StepFailed: another program has written one anew.
+    """
+    for pin in plan.pins:
+        now = node.files.read(PurePosixPath(pin.path))
+        if now != pin.content and not edited(now, pin.content):
+            why = f"{pin.path} was changed after the run had written it: the new kubelet would replace its pod"
+            raise StepFailed(why, reason=Reason.INVENTORY_CHANGED)
 
 
 def require_new_file(node: Node, plan: RunPlan) -> str | None:
