@@ -224,7 +224,7 @@ class SimulatedServices:
             return tuple(self._kubelet.wrote)
         if unit != RUNTIME_UNIT:
             return ("Permission denied",) if unit in self.unstartable else ()
-        return () if self._runtime.troubles.silent else ("level=info",)
+        return () if self._runtime.troubles.silent else ("level=info", *self._runtime.troubles.wrote)
 
     def remembers_start(self, unit: str) -> bool:
         """Whether nobody has filled the journal."""
