@@ -171,16 +171,27 @@ def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
 def require_starts_as_planned(node: Node, plan: RunPlan) -> None:
     """Require kubelet and runtime to be started as planned, now that systemd has read its files for the last time.
 
-    Once the kubelet is stopped, it would be too late: not even the old one may be started by a unit that was changed.
-    A runtime whose hashes stay is not restarted, so its next start does not matter.
+    Once the kubelet is stopped, it would be too late: not even the old one may be started by a unit that was changed,
+    or can be by one that requires what is gone. A runtime whose hashes stay is not restarted, so its next start does
+    not matter.
 
     Raises:
-        StepFailed: something changed since planning that a start reads.
+        StepFailed: something changed since planning that a start reads, or something is missing that it requires.
     """
+    _require_units(node, plan.swap.unit)
     if plan.rewrites():
+        _require_units(node, plan.runtime_unit)
         require_runtime_as_planned(node, plan)
     if (planned := plan.kubelet_start) is not None and (found := _difference(node, _before_exchange(planned, plan))):
         raise _unknown(planned, found)
+
+
+def _require_units(node: Node, name: str) -> None:
+    """Require systemd to know the units that a unit requires: a file may have been removed while the unit ran."""
+    for required in node.services.status(name).requires:
+        if (state := node.services.status(required).load_state) != "loaded":
+            why = f"{name} requires {required}, which is {state}, so systemd would not start it again"
+            raise StepFailed(f"{why}; remove the requirement, or restore that unit", reason=Reason.UNIT_CHANGED)
 
 
 def _before_exchange(planned: UnitStart, plan: RunPlan) -> UnitStart:
