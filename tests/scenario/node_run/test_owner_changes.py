@@ -453,3 +453,23 @@ def test_a_comment_beside_the_uid_is_no_change_by_an_owner_either() -> None:
 
     assert (report.outcome, report.owner_changes) == (Outcome.UPGRADED, ())
     assert it.nothing_restarted()
+
+
+def test_a_line_that_stays_in_a_manifest_which_was_edited_is_named_when_the_run_turns_back() -> None:
+    """With it, the next edit may have no effect."""
+    it, turned_back = with_agent(story(manifests={"etcd.yaml": PLAIN})), list[bool]()
+
+    def edit() -> None:
+        it.node.disk[ETCD] = it.node.disk[ETCD].replace(b"etcd:1", b"etcd:2")
+        turned_back.append(True)
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = edit
+
+    report = supervise(it.node, it.plan, abort=lambda: bool(turned_back))
+
+    assert report is not None
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert b"etcd:2" in it.node.disk[ETCD]
+    undone = parse(it.node.journal.data)[0].first(Step.PIN_STATIC_PODS, Mark.UNDONE)
+    assert undone is not None
+    assert undone.error == f"metadata.uid is still in {ETCD}, which was changed during the run"

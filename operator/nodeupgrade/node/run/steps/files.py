@@ -74,7 +74,7 @@ class PinStaticPods(StepActions):
             node.files.write(path, pin.content)
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
-        """Restore the manifests that we wrote; leave those that were changed since.
+        """Restore the manifests that we wrote; leave those that were changed since, and name those that keep the UID.
 
         So is what lies there in place of a file, such as a directory. The record may stay, since its UIDs are still
         those that the old kubelet computes: its disk may be read-only.
@@ -83,8 +83,10 @@ class PinStaticPods(StepActions):
         for pin in plan.pins:
             path = PurePosixPath(pin.path)
             try:
-                if node.files.read(path) == pin.content:
+                if (now := node.files.read(path)) == pin.content:
                     ours[pin.path] = payload[pin.path]
+                elif not pin.removes and pin.uid.encode() in (now or b""):
+                    left.append(f"metadata.uid is still in {path}, which was changed during the run")
             except StepFailed as error:
                 entry = node.files.entry(path)
                 if entry is None or entry.kind in {EntryKind.FILE, EntryKind.LINK}:
