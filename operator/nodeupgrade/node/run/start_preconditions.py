@@ -226,16 +226,17 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
 
 
 def require_manifests(node: Node, plan: RunPlan) -> None:
-    """Require the manifests that this run has changed to describe the same pods under their UIDs, or to be edited.
+    """Require the manifests that this run has pinned to describe the same pods under their UIDs, or to be edited.
 
-    To a kubelet, a static pod of another UID is another pod: it kills the processes of the former by its cgroup.
+    To a kubelet, a static pod of another UID is another pod: it kills the processes of the former by its cgroup. Where
+    the run has taken the UID out, the new kubelet computes it.
 
     Raises:
         StepFailed: another program has written one anew.
     """
     for pin in plan.pins:
         now = node.files.read(PurePosixPath(pin.path))
-        if now != pin.content and not edited(now, pin.content):
+        if not pin.removes and now != pin.content and not edited(now, pin.content):
             why = f"{pin.path} was changed after the run had written it: the new kubelet would replace its pod"
             raise StepFailed(why, reason=Reason.INVENTORY_CHANGED)
 
