@@ -68,7 +68,7 @@ class World:
     def owners(self) -> Evidence:
         self.asked += 1
         deleted = (WEB.uid,) if self.deleted_after is not None and self.asked > self.deleted_after else ()
-        return Evidence(deleted=deleted).with_manifests(shielded_plan().owned, lambda _path: self.digest)
+        return Evidence(deleted=deleted).with_manifests(shielded_plan().owned, lambda _path: (self.digest,))
 
     def record(self, call: RefusedCall) -> None:
         if self.broken:

@@ -58,7 +58,7 @@ from nodeupgrade.node.journal.run_store import KUBELET, RESCUE
 from nodeupgrade.node.lease_keeper import renewal
 from nodeupgrade.node.plan import manifest_uid
 from nodeupgrade.node.plan.amendment import Arrivals
-from nodeupgrade.node.run import kubelet_log
+from nodeupgrade.node.run import kubelet_log, runtime_ports
 from nodeupgrade.node.running_kubelet.credential_programs import _without_secrets
 from nodeupgrade.node.runtimes.containerd import containerd, restart_tuning
 from nodeupgrade.node.runtimes.containerd.command_line import ContainerdStart
@@ -281,7 +281,12 @@ def logs_of_a_runtime(data: bytes, _: Path) -> object:
     return unused.asked_to_stop(lines(text(data)))
 
 
+def ports_of_a_runtime(data: bytes, _: Path) -> object:
+    return runtime_ports.not_got(lines(text(data)))
+
+
 def manifest_with(data: bytes, _: Path) -> object:
+    assert manifest_uid.digests_of(data)
     manifest_uid.unpin(data)
     pinned = manifest_uid.pin(data, "1234")
     assert pinned == data or manifest_uid.unpin(pinned) == data
@@ -543,6 +548,12 @@ READERS = (
         reads=(calls,),
     ),
     Reader(module="node.run.kubelet_log", what="logs of kubelets, with output of probes", valid=(KLOG,), reads=(logs,)),
+    Reader(
+        module="node.run.runtime_ports",
+        what="logs of runtimes, with what pods are called",
+        valid=(b"containerd: listen tcp 0.0.0.0:10257: bind: address already in use",),
+        reads=(ports_of_a_runtime,),
+    ),
     Reader(
         module="node.plan.manifest_uid",
         only_root=True,

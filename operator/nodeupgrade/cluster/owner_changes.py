@@ -40,7 +40,7 @@ class StaticSource:
 
     pod: PodUid
     path: str
-    digests: tuple[Digest, ...]  # of the manifest as found, and as the run writes it
+    digests: tuple[Digest, ...]  # of the manifest as found, as the run writes it, and of what both describe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class Manifest:
     """The manifest of a static pod as it is now."""
 
     path: str
-    digest: Digest | None  # None if there is none
+    digests: tuple[Digest, ...]  # of it, and of what it describes; none if there is no manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +90,15 @@ class Evidence:
             specs=tuple(_newest((*before.specs, *self.specs))),
         )
 
-    def with_manifests(self, planned: Planned, digest: Callable[[str], Digest | None]) -> "Evidence":
-        """Return this with the manifests as they are now; ``digest`` returns that of a file on the node.
+    def with_manifests(self, planned: Planned, digests: Callable[[str], tuple[Digest, ...]]) -> "Evidence":
+        """Return this with the manifests as they are now; ``digests`` returns those of a file on the node.
 
         One that cannot be read, such as a directory in its place, proves nothing, and keeps no run from ending.
         """
         manifests = list[Manifest]()
         for source in planned.manifests:
             with suppress(StepFailed):
-                manifests.append(Manifest(path=source.path, digest=digest(source.path)))
+                manifests.append(Manifest(path=source.path, digests=digests(source.path)))
         return replace(self, manifests=tuple(manifests))
 
 
@@ -132,10 +132,10 @@ def was_taken_back(planned: Planned, evidence: Evidence, pod: PodUid, container:
 def owner_changes(planned: Planned, evidence: Evidence) -> Iterator[tuple[PodUid, str | None, OwnerChange]]:
     """Yield every change, with its pod, and its container if it is a change of only one."""
     yield from ((pod, None, OwnerChange.POD_DELETED) for pod in evidence.deleted)
-    now = {manifest.path: manifest.digest for manifest in evidence.manifests}
+    now = {manifest.path: manifest.digests for manifest in evidence.manifests}
     for source in planned.manifests:
-        if source.path in now and (digest := now[source.path]) not in source.digests:
-            change = OwnerChange.MANIFEST_REMOVED if digest is None else OwnerChange.MANIFEST_CHANGED
+        if source.path in now and {*source.digests}.isdisjoint(digests := now[source.path]):
+            change = OwnerChange.MANIFEST_CHANGED if digests else OwnerChange.MANIFEST_REMOVED
             yield source.pod, None, change
     before = {(spec.pod, spec.name): spec for spec in planned.containers}
     pods = {spec.pod for spec in planned.containers}

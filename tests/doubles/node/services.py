@@ -119,6 +119,7 @@ class SimulatedServices:
         scopes: what systemd knows of the devices of containers, by their unit.
         loaded_beside: the scopes that were there when the run made systemd read its files: what it then took is theirs.
         stops: what a stop of a unit ends besides its main process, by its name: KillMode, and other units.
+        requires: what the kubelet's and the runtime's unit require, by its name.
         runtime_command: the runtime's command line, as of the last time unit files were read.
     """
 
@@ -140,6 +141,7 @@ class SimulatedServices:
         self.scopes: dict[str, UnitDevices] = {}
         self.loaded_beside: list[str] = []
         self.stops: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self.requires: dict[str, tuple[str, ...]] = {}
         self.unit = KubeletUnit(disk)
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._loaded = dict.fromkeys(UNIT_FILES, LoadedFiles())
@@ -157,7 +159,7 @@ class SimulatedServices:
         if unit in {KUBELET_UNIT, RUNTIME_UNIT}:
             kill_mode, bound = self.stops.get(unit, ("process", ()))
             found = self._kubelet_status() if unit == KUBELET_UNIT else self._runtime_status()
-            return replace(found, kill_mode=kill_mode, bound_by=bound)
+            return replace(found, kill_mode=kill_mode, bound_by=bound, requires=self.requires.get(unit, ()))
         active = unit in self.active
         if active and unit in self.unstartable:
             return self._unstartable_status(unit)
@@ -224,7 +226,7 @@ class SimulatedServices:
             return tuple(self._kubelet.wrote)
         if unit != RUNTIME_UNIT:
             return ("Permission denied",) if unit in self.unstartable else ()
-        return () if self._runtime.troubles.silent else ("level=info",)
+        return () if self._runtime.troubles.silent else ("level=info", *self._runtime.troubles.wrote)
 
     def remembers_start(self, unit: str) -> bool:
         """Whether nobody has filled the journal."""

@@ -1,11 +1,10 @@
 """The shield between the simulated kubelet and runtime, with its process."""
 
 from collections.abc import Callable, MutableMapping
-from hashlib import sha256
 
-from nodeupgrade.api.values import Digest
 from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.shield.call_admission import PATIENCE_SECONDS
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall, Shielded
@@ -135,7 +134,7 @@ class SimulatedShield:
         if harmed is not None and shielded.may_have_ended(harmed):
             of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
             harmed = shielded.harmed_by(call, living.__contains__, lambda _: None, of_pod)
-        owners = self.owners().with_manifests(shielded.plan.owned, self._digest)
+        owners = self.owners().with_manifests(shielded.plan.owned, lambda path: digests_of(self._disk.get(path)))
         if harmed is None or self.shuts_down() or shielded.excuse(harmed, owners) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)
@@ -161,7 +160,3 @@ class SimulatedShield:
                 at=at, monotonic=now, method=method, instance=instance, label=label, wanted=wanted, caller=caller
             )
         )
-
-    def _digest(self, path: str) -> Digest | None:
-        data = self._disk.get(path)
-        return None if data is None else Digest(sha256(data).hexdigest())

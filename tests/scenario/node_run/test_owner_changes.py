@@ -16,7 +16,7 @@ from nodeupgrade.cluster.owner_changes import Evidence, seen_in
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, Failpoint, When, at
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
@@ -295,7 +295,7 @@ def test_the_agent_is_believed_about_no_other_file_than_a_manifest() -> None:
 @pytest.mark.parametrize(
     ("since", "outcome"),
     [
-        (at(Step.START_KUBELET, When.ANNOUNCED), Outcome.UPGRADED),
+        (KUBELET_STARTED, Outcome.UPGRADED),
         (at(Step.VERIFY, When.ANNOUNCED), Outcome.UPGRADED),
         (at(Step.PIN_STATIC_PODS, When.DONE), Outcome.ROLLED_BACK),
     ],
@@ -408,3 +408,68 @@ def test_what_was_seen_to_be_the_owners_stays_so_once_nothing_is_left_of_what_a_
 
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
     assert (report.changed, report.owner_changes) == ((NGINX,), (IMAGE,))
+
+
+PLAIN = manifest("etcd", "etcd")
+AGAIN = PLAIN + b"# rendered again\n"
+"""The same pod, without the UID that the run has added: to the new kubelet, it has another one."""
+LATER = (Step.REWRITE_HASHES, Step.RESTART_RUNTIME, Step.READ_BACK, Step.RAISE_SHIELD, Step.SWAP_BINARY)
+
+
+@pytest.mark.parametrize("data", [PLAIN, AGAIN], ids=["as it was", "with a comment"])
+@pytest.mark.parametrize("since", [at(step, When.ANNOUNCED) for step in (*LATER, Step.START_KUBELET)], ids=str)
+def test_a_manifest_that_a_tool_writes_again_before_the_new_kubelet_starts_turns_the_run_back(
+    since: Failpoint, data: bytes
+) -> None:
+    """A kubelet kills a static pod of another UID by its cgroup, which no shield refuses."""
+    it = with_agent(story(manifests={"etcd.yaml": PLAIN}))
+    it.node.calls.failpoints[since] = lambda: it.node.disk.update({ETCD: data})
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED), report.message
+    assert report.message.startswith(f"{ETCD} was changed")
+    assert it.nothing_restarted()
+    assert it.node.disk[ETCD] == data
+
+
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize("data", [PLAIN, AGAIN], ids=["as it was", "with a comment"])
+def test_a_manifest_that_a_tool_writes_again_later_is_no_change_by_an_owner(data: bytes, shield: bool) -> None:
+    it = with_agent(story(manifests={"etcd.yaml": PLAIN}, shield=shield))
+    it.node.calls.before(START, lambda: it.node.disk.update({ETCD: data}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED), report.message
+    assert (report.listed, report.owner_changes) == (("default/etcd-node-a/etcd",), ())
+
+
+def test_a_comment_beside_the_uid_is_no_change_by_an_owner_either() -> None:
+    it = with_agent(story(manifests={"etcd.yaml": PLAIN}))
+    it.node.calls.before(START, lambda: it.node.disk.update({ETCD: it.node.disk[ETCD] + b"# more\n"}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.owner_changes) == (Outcome.UPGRADED, ())
+    assert it.nothing_restarted()
+
+
+def test_a_line_that_stays_in_a_manifest_which_was_edited_is_named_when_the_run_turns_back() -> None:
+    """With it, the next edit may have no effect."""
+    it, turned_back = with_agent(story(manifests={"etcd.yaml": PLAIN})), list[bool]()
+
+    def edit() -> None:
+        it.node.disk[ETCD] = it.node.disk[ETCD].replace(b"etcd:1", b"etcd:2")
+        turned_back.append(True)
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = edit
+
+    report = supervise(it.node, it.plan, abort=lambda: bool(turned_back))
+
+    assert report is not None
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert b"etcd:2" in it.node.disk[ETCD]
+    undone = parse(it.node.journal.data)[0].first(Step.PIN_STATIC_PODS, Mark.UNDONE)
+    assert undone is not None
+    assert undone.error == f"metadata.uid is still in {ETCD}, which was changed during the run"

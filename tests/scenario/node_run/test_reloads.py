@@ -96,6 +96,20 @@ def test_what_a_stop_ends_by_way_of_a_target_is_seen_as_well(unit: str) -> None:
     assert "services.stop kubelet.service" not in it.node.calls.effects
 
 
+@pytest.mark.parametrize("unit", ["kubelet.service", "containerd.service"])
+def test_a_unit_that_requires_one_whose_file_is_gone_is_seen_before_the_kubelet_stops(unit: str) -> None:
+    """It runs on, and systemd says nothing; it does not start again: "Unit sandbox-image.service not found"."""
+    it, gone = story(), "sandbox-image.service"
+    it.node.services.requires = {unit: ("sysinit.target", gone)}
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.services.lose(gone))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert report.message.startswith(f"{unit} requires {gone}, which is not-found")
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
 def test_what_a_stop_ended_when_it_was_planned_or_does_not_run_is_no_reason() -> None:
     it = story()
     later = {"kubelet.service": ("none", ("down.service", "a.target")), "containerd.service": ("process", ())}

@@ -203,6 +203,21 @@ def test_a_run_that_turns_back_restores_the_lines(it: Story) -> None:
     assert it.node.kubelet.replaced == []
 
 
+@pytest.mark.parametrize("turns_back", [False, True])
+def test_a_manifest_written_anew_once_its_line_was_taken_out_costs_no_pod(it: Story, turns_back: bool) -> None:
+    """The new kubelet computes the UID by itself; the old one, on the way back, does not."""
+    it.go(NEW)
+    again = YAML + b"# rendered again\n"
+    if turns_back:
+        it.node.kubelet.behaviour[OLD] = Behaviour.EXITS
+    it.node.calls.before("services.restart containerd.service", lambda: it.node.disk.update({ETCD: again}))
+
+    assert it.go(OLD).phase == ("RolledBack" if turns_back else "Succeeded")
+
+    assert it.node.kubelet.replaced == []
+    assert unpin(it.node.disk[ETCD]) == (again if turns_back else None)
+
+
 def test_a_run_that_turns_back_leaves_no_line(it: Story) -> None:
     it.node.kubelet.behaviour[NEW] = Behaviour.EXITS
 

@@ -15,10 +15,13 @@ from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.running_kubelet.taken_ports import Listener
 from tests.doubles.node import plan_for
 from tests.doubles.node.kubelet import HEALTH_PORT, PORT, PROGRAM, program
-from tests.scenario.node_run.test_lost_pods import HOUR, held, later, well_again
+from tests.scenario.node_run.test_lost_pods import HOUR, RESTART, held, later, well_again
 from tests.scenario.node_run.test_node_run import START, Story, story
 
 NAMED = "nc (process 4711) listens on 127.0.0.1"
+RUNTIME_PORT = 10257
+ENDS = f"listen tcp 0.0.0.0:{RUNTIME_PORT}: bind: address already in use"
+"""What Go says; the port is the one at which containerd serves its metrics on AKS."""
 
 
 def taken(port: int = PORT, *, before: str = "files.replace /usr/bin/kubelet") -> Story:
@@ -27,6 +30,31 @@ def taken(port: int = PORT, *, before: str = "files.replace /usr/bin/kubelet") -
     nc = Listener(address="127.0.0.1", port=port, pid=4711, who="nc")
     it.node.calls.before(before, lambda: it.node.kubelet.taken.update({port: nc}))
     return it
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"containerd: failed to get listener for metrics endpoint: {ENDS}",
+        f'time="2026-01-02T03:04:05Z" level=fatal msg="Failed to run CRI service" error="stream server error: {ENDS}"',
+    ],
+    ids=["metrics", "streams"],
+)
+def test_who_has_a_port_of_the_runtime_is_named_until_it_starts(line: str) -> None:
+    """Whoever runs a pod in the node's network may take it as soon as the runtime is being restarted."""
+    it = story()
+    troubles, nc = it.node.runtime.troubles, Listener(address="127.0.0.1", port=RUNTIME_PORT, pid=4711, who="nc")
+
+    def ends() -> None:
+        troubles.hangs, troubles.wrote = True, (line,)
+        it.node.kubelet.taken[RUNTIME_PORT] = nc
+        it.node.timeline.after(HOUR, lambda: setattr(troubles, "hangs", False))
+
+    it.node.calls.before(RESTART, ends)
+
+    assert well_again(it, it.tell())
+    why = f"the runtime does not answer; its port {RUNTIME_PORT} is taken: {NAMED}"
+    assert {(record.reason, record.error) for record in held(it)} == {(Reason.RUNTIME_DID_NOT_ANSWER, why)}
 
 
 def free(it: Story) -> None:

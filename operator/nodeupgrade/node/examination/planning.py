@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy, StaticPodPolicy
 from nodeupgrade.api.task.status import HashCensus
-from nodeupgrade.api.values import Digest, PodUid
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.agent_pods import agents_of
 from nodeupgrade.cluster.owner_changes import Planned, StaticSource, specs_of
 from nodeupgrade.cluster.pod_owner import with_owners
@@ -31,6 +30,7 @@ from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
 from nodeupgrade.node.plan.derived_uids import OwnUid, is_computed_again, render_gates
 from nodeupgrade.node.plan.exchanged_files import changes_of, staged_path
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
+from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import (
     PLAN_SCHEMA,
     ArgumentsOverride,
@@ -305,8 +305,8 @@ def static_sources(static: StaticPods, pins: Pins) -> Iterator[StaticSource]:
     pinned = {pin.path: pin.content for pin in pins.pins}
     for pod in static.pods:
         contents = (pod.data, *((pinned[pod.path],) if pod.path in pinned else ()))
-        digests = tuple(Digest(sha256(content).hexdigest()) for content in contents)
-        yield StaticSource(pod=pod.sandbox.pod.uid, path=pod.path, digests=digests)
+        digests = dict.fromkeys(digest for content in contents for digest in digests_of(content))
+        yield StaticSource(pod=pod.sandbox.pod.uid, path=pod.path, digests=tuple(digests))
 
 
 def _override(facts: NodeFacts) -> ArgumentsOverride | None:

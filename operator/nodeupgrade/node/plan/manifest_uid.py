@@ -4,11 +4,15 @@ YAML in block style gets a line, with a comment above it that says what to do wi
 has no comments, get a member. As for kubelets, only the first of several YAML documents counts.
 """
 
+import json
 from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 
 import yaml
 
+from nodeupgrade.api.values import Digest
 from nodeupgrade.api.yaml import read_all
 from nodeupgrade.text import BLANKS, parse_json, trimmed
 
@@ -59,6 +63,23 @@ def edited(now: bytes | None, before: bytes) -> bool:
         return now is None or _without_uid(load(now)) != _without_uid(load(before))
     except NotEditableError:
         return False
+
+
+@lru_cache(maxsize=64)
+def digests_of(data: bytes | None) -> tuple[Digest, ...]:
+    """Return the digest of a manifest, and of the pod that it describes, whatever UID it names; none without one.
+
+    Only the second tells an edit from the same manifest written anew, such as with another comment. Cached: a call that
+    waits at the shield asks ten times a second.
+    """
+    if data is None:
+        return ()
+    own = Digest(sha256(data).hexdigest())
+    try:
+        described = json.dumps(_without_uid(load(data)), sort_keys=True)
+    except NotEditableError:
+        return (own,)
+    return own, Digest(sha256(described.encode()).hexdigest())
 
 
 def _without_uid(manifest: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.cluster import owner_changes
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import inventory_comparison
 from nodeupgrade.node.run.kubelet_log import quoted, read_log
@@ -199,7 +200,8 @@ def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:
 
 def owner_evidence(node: Node, plan: RunPlan) -> owner_changes.Evidence:
     """Return what shows what owners changed: the agent's answers so far, and the manifests of static pods."""
-    return node.owner_changes().with_manifests(plan.owned, lambda path: node.files.digest(PurePosixPath(path)))
+    read = node.files.read
+    return node.owner_changes().with_manifests(plan.owned, lambda path: digests_of(read(PurePosixPath(path))))
 
 
 def _is_complete(node: Node, plan: RunPlan) -> bool:

@@ -7,7 +7,7 @@ from nodeupgrade.node.journal.run_store import GO_ON
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import start_preconditions
+from nodeupgrade.node.run import runtime_ports, start_preconditions
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.verification.hidden_containers import Obstacle, find_hidden
 
@@ -26,9 +26,10 @@ def find_obstacle(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | No
         now = _inventory(node, plan)
         hidden = () if rebooted else find_hidden(plan, now, node.runtime.alive)
     except Transient:
-        return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="the runtime does not answer")
+        why = f"the runtime does not answer{runtime_ports.who_has_one(node, plan)}"
+        return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why=why)
     except StepFailed as error:
-        return Obstacle(reason=error.reason, why=str(error))
+        return Obstacle(reason=error.reason, why=f"{error}{runtime_ports.who_has_one(node, plan)}")
     if not hidden:
         return None
     anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"

@@ -22,6 +22,7 @@ from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.text import lines
 
@@ -170,16 +171,27 @@ def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
 def require_starts_as_planned(node: Node, plan: RunPlan) -> None:
     """Require kubelet and runtime to be started as planned, now that systemd has read its files for the last time.
 
-    Once the kubelet is stopped, it would be too late: not even the old one may be started by a unit that was changed.
-    A runtime whose hashes stay is not restarted, so its next start does not matter.
+    Once the kubelet is stopped, it would be too late: not even the old one may be started by a unit that was changed,
+    or can be by one that requires what is gone. A runtime whose hashes stay is not restarted, so its next start does
+    not matter.
 
     Raises:
-        StepFailed: something changed since planning that a start reads.
+        StepFailed: something changed since planning that a start reads, or something is missing that it requires.
     """
+    _require_units(node, plan.swap.unit)
     if plan.rewrites():
+        _require_units(node, plan.runtime_unit)
         require_runtime_as_planned(node, plan)
     if (planned := plan.kubelet_start) is not None and (found := _difference(node, _before_exchange(planned, plan))):
         raise _unknown(planned, found)
+
+
+def _require_units(node: Node, name: str) -> None:
+    """Require systemd to know the units that a unit requires: a file may have been removed while the unit ran."""
+    for required in node.services.status(name).requires:
+        if (state := node.services.status(required).load_state) != "loaded":
+            why = f"{name} requires {required}, which is {state}, so systemd would not start it again"
+            raise StepFailed(f"{why}; remove the requirement, or restore that unit", reason=Reason.UNIT_CHANGED)
 
 
 def _before_exchange(planned: UnitStart, plan: RunPlan) -> UnitStart:
@@ -211,6 +223,22 @@ def require_new_program(node: Node, plan: RunPlan) -> str | None:
         if found := _difference(node, planned, override=override):
             raise _unknown(planned, found)
     return require_new_file(node, plan)
+
+
+def require_manifests(node: Node, plan: RunPlan) -> None:
+    """Require the manifests that this run has pinned to describe the same pods under their UIDs, or to be edited.
+
+    To a kubelet, a static pod of another UID is another pod: it kills the processes of the former by its cgroup. Where
+    the run has taken the UID out, the new kubelet computes it.
+
+    Raises:
+        StepFailed: another program has written one anew.
+    """
+    for pin in plan.pins:
+        now = node.files.read(PurePosixPath(pin.path))
+        if not pin.removes and now != pin.content and not edited(now, pin.content):
+            why = f"{pin.path} was changed after the run had written it: the new kubelet would replace its pod"
+            raise StepFailed(why, reason=Reason.INVENTORY_CHANGED)
 
 
 def require_new_file(node: Node, plan: RunPlan) -> str | None:

@@ -4,8 +4,10 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from threading import Thread
 
 import grpc
 import structlog
@@ -28,6 +30,10 @@ PATIENCE_SECONDS = 8.0
 """How long a call waits for an excuse. The agent reports every half second what owners changed; but it is a pod, and on
 a busy node others get the processor first.
 """
+
+
+RESOLVES_WITHIN = 1.0
+"""Seconds. The socket's path is in memory; whoever creates a pod may name one on a file server that does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +91,7 @@ class CriCallJudge:
             call = parse_request(method, request)
         except UnreadableRequest as error:
             return self._refused(RuntimeCall(method=method), None, str(error), peer)
-        if self._holds_the_socket(call):
+        if await self._holds_the_socket(call):
             why = f"{self.ports.socket} can be mounted again later"
             return Rejection(grpc.StatusCode.UNAVAILABLE, self._text(why))
         try:
@@ -150,14 +156,18 @@ class CriCallJudge:
     def _now(self) -> str:
         return self.ports.clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
-    def _holds_the_socket(self, call: RuntimeCall) -> bool:
+    async def _holds_the_socket(self, call: RuntimeCall) -> bool:
         """Report whether a new container would keep the shield's socket for as long as it runs.
 
-        Only paths with the socket's name are resolved: others may be on a file server that does not answer.
+        Only paths with the socket's name are resolved. One that does not resolve in time leads elsewhere.
         """
         socket = str(self.ports.socket)
-        named = (path for path in call.mounts if path.endswith(f"/{self.ports.socket.name}"))
-        return call.method is Method.CREATE_CONTAINER and any(os.path.realpath(path) == socket for path in named)
+        named = {path for path in call.mounts if path.endswith(f"/{self.ports.socket.name}")}
+        if call.method is not Method.CREATE_CONTAINER or not named:
+            return False
+        resolving = [_resolve(path) for path in named]
+        resolved, _ = await asyncio.wait(resolving, timeout=RESOLVES_WITHIN)
+        return any(each.result() == socket for each in resolved)
 
     def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str, peer: str) -> Rejection:
         refused = RefusedCall(
@@ -187,3 +197,22 @@ class CriCallJudge:
     def _text(self, why: str) -> str:
         plan = self.protected().plan
         return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"
+
+
+def _resolve(path: str) -> asyncio.Future[str]:
+    """Resolve a path in a thread of its own, which the kernel may hold, and for which no end of the process waits.
+
+    Returns:
+        What will be the path without symbolic links.
+    """
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[str] = loop.create_future()
+
+    def resolve() -> None:
+        resolved = os.path.realpath(path)
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(found.set_result, resolved)
+
+    with suppress(RuntimeError):  # no thread is left: as if it did not resolve in time
+        Thread(target=resolve, daemon=True).start()
+    return found

@@ -17,6 +17,7 @@ from nodeupgrade.node.host.system_clock import SystemClock
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.shield.call_admission import CriCallJudge, JudgePorts
 from nodeupgrade.node.shield.connection_relay import UNKNOWN_PROCESS, ConnectionRelay, describe_process
@@ -77,7 +78,7 @@ def build_judge(
         list_containers=partial(list_containers, Upstream(exchange.upstream)),
         memory=memory,
         owners=lambda: runs.ask_for_owner_changes(plan.run_id).with_manifests(
-            protected().plan.owned, lambda path: files.digest(PurePosixPath(path))
+            protected().plan.owned, lambda path: digests_of(files.read(PurePosixPath(path)))
         ),
         record_refusal=records.record_refusal,
         record_waiting=records.record_waiting,

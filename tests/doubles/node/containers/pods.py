@@ -68,7 +68,7 @@ def manifest(name: str, *containers: str) -> bytes:
 def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -> Iterator[Pod]:
     """Yield the pods that a kubelet makes of its manifest directory.
 
-    Without ``metadata.uid`` the UID depends on the manifest's bytes and the kubelet's minor. Files whose name begins
+    Without ``metadata.uid`` the UID depends on the decoded manifest and the kubelet's minor. Files whose name begins
     with a dot are ignored, and so is what cannot be parsed.
     """
     for path in sorted(disk):
@@ -131,7 +131,7 @@ def _static_pod(data: bytes, minor: int, node: str) -> Pod | None:
         return None
     if not isinstance(document, dict) or not {"metadata", "spec"} <= document.keys():
         return None
-    derived = md5(b"%d %b" % (minor, data), usedforsecurity=False).hexdigest()
+    derived = md5(f"{minor} {json.dumps(document, sort_keys=True)}".encode(), usedforsecurity=False).hexdigest()
     shown = parse_pod(document)
     uid = document["metadata"].get("uid") or derived
     host_network = bool(document["spec"].get("hostNetwork"))

@@ -41,6 +41,7 @@ class Troubles:
     loses: set[ContainerId] = field(default_factory=set)  # containers that it does not find again after a restart
     answers_after: float = 0.2  # seconds until it answers after a restart
     silent: bool = False  # it logs nothing
+    wrote: tuple[str, ...] = ()  # lines of its log
     forgotten: bool = False  # the journal has given up what it logged first
     overlooks: set[ContainerId] = field(default_factory=set)  # containers that it does not list for now
     # seconds after which the monitors of containers answer when it restarts

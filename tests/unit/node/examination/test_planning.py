@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy
 from nodeupgrade.api.values import Digest, PodRef, PodUid
-from nodeupgrade.cluster.owner_changes import StaticSource
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
@@ -21,7 +20,7 @@ from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.examination.planning import examine
 from nodeupgrade.node.host.systemd.drop_ins import is_own_drop_in
-from nodeupgrade.node.plan.manifest_uid import pin
+from nodeupgrade.node.plan.manifest_uid import digests_of, pin
 from nodeupgrade.node.plan.plan import RunPlan, ShieldPlan, StopHook
 from nodeupgrade.node.runtimes.containerd.containerd import CONTAINERD
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
@@ -373,18 +372,21 @@ def test_a_stop_hook_is_a_command_that_serves_no_other_purpose(fields: dict[str,
     assert shield.hooks == ((StopHook(container=instance("1").id, command=STOP),) if known else ())
 
 
-def digest(data: bytes) -> Digest:
-    return Digest(sha256(data).hexdigest())
-
-
 @pytest.mark.parametrize(
-    ("target", "digests"),
-    [("v1.33.13", (digest(MANIFEST), digest(pin(MANIFEST, UID)))), ("v1.30.14", (digest(MANIFEST),))],
+    ("target", "written"),
+    [("v1.33.13", (MANIFEST, pin(MANIFEST, UID))), ("v1.30.14", (MANIFEST,))],
     ids=["pinned", "as found"],
 )
-def test_a_static_pod_is_known_by_its_manifest(target: str, digests: tuple[Digest, ...]) -> None:
+def test_a_static_pod_is_known_by_its_manifest_and_by_what_that_describes(
+    target: str, written: tuple[bytes, ...]
+) -> None:
     seen = static_facts(mirror=READ, old="v1.30.13", target=target)
 
     owned = planned(plan(seen, {"/m/etcd.yaml": MANIFEST})).owned
 
-    assert owned.manifests == (StaticSource(pod=STATIC.uid, path="/m/etcd.yaml", digests=digests),)
+    (source,) = owned.manifests
+    again, edited = MANIFEST + b"# written again\n", MANIFEST.replace(b"etcd", b"other")
+    assert (source.pod, source.path) == (STATIC.uid, "/m/etcd.yaml")
+    assert {sha256(data).hexdigest() for data in written} < {*source.digests}
+    assert not {*source.digests}.isdisjoint(digests_of(again))
+    assert {*source.digests}.isdisjoint(digests_of(edited))

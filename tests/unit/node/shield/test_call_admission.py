@@ -1,6 +1,8 @@
 """Tests for the shield's verdict on each call."""
 
 import asyncio
+import os
+import threading
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
@@ -95,6 +97,26 @@ async def test_what_cannot_be_read_is_refused(world: World, method: Method) -> N
     assert refusal is not None
     assert refusal.code is grpc.StatusCode.FAILED_PRECONDITION
     assert [call.method for call in world.refused] == [method]
+
+
+async def test_a_path_on_a_file_server_that_does_not_answer_holds_up_no_other_call(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever creates a pod may name such a path like the socket; the kubelet's other calls go on, and so does it."""
+    answers, path = threading.Event(), tmp_path / "nfs" / "runtime.sock"
+    monkeypatch.setattr(os.path, "realpath", lambda _path: answers.wait(20) and str(path))
+    config = pb.ContainerConfig(mounts=[pb.Mount(host_path=str(path))])
+    request = pb.CreateContainerRequest(pod_sandbox_id="new", config=config).SerializeToString()
+    guard = world.guard()
+    try:
+        async with asyncio.timeout(10):
+            creation = asyncio.ensure_future(guard.judge(CREATE, request, PEER))
+            await asyncio.sleep(0)
+            assert await guard.judge(STOP, STOP_WEB, PEER) is not None
+            assert not creation.done()
+            assert await creation is None
+    finally:
+        answers.set()
 
 
 async def test_a_container_may_not_hold_the_socket(world: World, tmp_path: Path) -> None:

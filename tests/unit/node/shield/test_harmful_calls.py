@@ -19,7 +19,6 @@ from tests.builders.shielded import (
     EDITED,
     HOOK,
     JOB,
-    MANIFEST,
     WEB,
     container,
     container_of,
@@ -152,8 +151,8 @@ def test_a_pod_that_is_meant_to_end_is_excused(
     pod: PodRef, deleted: set[PodUid], digest: Digest | None, expected: OwnerChange | None
 ) -> None:
     harmed = Protected(pod=pod, sandbox=sandbox_of(pod), label=str(pod), wanted="stop")
-    files = {MANIFEST: digest}
-    evidence = Evidence(deleted=tuple(deleted)).with_manifests(shielded_plan().owned, files.get)
+    found = () if digest is None else (digest,)
+    evidence = Evidence(deleted=tuple(deleted)).with_manifests(shielded_plan().owned, lambda _path: found)
     assert Shielded.of(shielded_plan()).excuse(harmed, evidence) is expected
 
 

@@ -1,7 +1,7 @@
 """Implements ServiceManager with systemd."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -25,6 +25,8 @@ RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPo
 NOTHING = UnitCommand(when="ExecStart", program="", line="")
 BINDINGS = ("BoundBy", "RequiredBy", "RequisiteOf", "ConsistsOf", "PropagatesStopTo")
 """Units that stop when this one does; systemd 249 introduced the last."""
+REQUIREMENTS = ("Requires", "BindsTo")
+"""Units without which this one is not started; where one has no file, or is masked, systemd does not even try."""
 ACTIONS = ("FailureAction", "SuccessAction", "StartLimitAction", "JobTimeoutAction")
 """Actions on the machine when a unit has failed, has stopped, was started too often or takes too long."""
 TRIGGERS = ("OnFailure", "OnSuccess")
@@ -34,7 +36,7 @@ ENDS_MACHINE = re.compile(
 )
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
-    *BINDINGS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
+    *BINDINGS, *REQUIREMENTS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "UnsetEnvironment", "EnvironmentFiles",
     "ExecMainStartTimestamp", "ExecMainStatus",
     "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient",
@@ -85,7 +87,8 @@ class SystemdManager:
             fragment_path=shown.get("FragmentPath", ""),
             result=shown.get("Result", ""),
             exit_status=properties.number_of("ExecMainStatus", shown),
-            bound_by=tuple(sorted({unit for key in BINDINGS for unit in words(shown.get(key, ""))})),
+            bound_by=_units_of(BINDINGS, shown),
+            requires=_units_of(REQUIREMENTS, shown),
             restarts=properties.number_of("NRestarts", shown),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=start.program,
@@ -284,6 +287,10 @@ def endings_of(shown: Mapping[str, str]) -> tuple[str, ...]:
         f"{name}={unit}" for name in TRIGGERS for unit in words(shown.get(name, "")) if ENDS_MACHINE.fullmatch(unit)
     )
     return (*actions, *units)
+
+
+def _units_of(keys: Iterable[str], shown: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted({unit for key in keys for unit in words(shown.get(key, ""))}))
 
 
 def _checked(unit: str) -> str:

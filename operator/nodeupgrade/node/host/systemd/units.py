@@ -33,6 +33,7 @@ class UnitStatus:
     exit_status: int = 0  # exit status of the last main process that ended (ExecMainStatus); 0 if none has
     # units that stop or restart with this one (BoundBy, RequiredBy, RequisiteOf, …)
     bound_by: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()  # units without which it is not started (Requires, BindsTo)
     restarts: int = 0  # automatic restarts since the unit was last started manually (NRestarts)
     fenced: bool = False  # whether our fence (see ServiceManager.mask) is up
     program: str = ""  # first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none

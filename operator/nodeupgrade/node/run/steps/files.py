@@ -14,8 +14,9 @@ from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUid, OwnUids
 from nodeupgrade.node.plan.exchanged_files import exchanges_drop_in
-from nodeupgrade.node.plan.manifest_uid import edited
-from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.plan.manifest_uid import NotEditableError, edited
+from nodeupgrade.node.plan.manifest_uid import pin as pin_uid
+from nodeupgrade.node.plan.plan import RunPlan, StaticPodPin
 from nodeupgrade.node.run import file_exchange, kept_files, kubelet_state, reload_look
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
@@ -74,17 +75,20 @@ class PinStaticPods(StepActions):
             node.files.write(path, pin.content)
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
-        """Restore the manifests that we wrote; leave those that were changed since.
+        """Restore the manifests that we wrote; leave those that were changed since, and name those that keep the UID.
 
-        So is what lies there in place of a file, such as a directory. The record may stay, since its UIDs are still
+        One that describes the same pod gets the UID again that we took out: the old kubelet would kill it. Left as well
+        is what lies there in place of a file, such as a directory. The record may stay, since its UIDs are still
         those that the old kubelet computes: its disk may be read-only.
         """
         ours, left = dict[str, JsonValue](), list[str]()
         for pin in plan.pins:
             path = PurePosixPath(pin.path)
             try:
-                if node.files.read(path) == pin.content:
+                if (now := node.files.read(path)) == pin.content:
                     ours[pin.path] = payload[pin.path]
+                elif now is not None and now != _decoded(payload.get(pin.path)):
+                    left.append(_left(node, pin, now))
             except StepFailed as error:
                 entry = node.files.entry(path)
                 if entry is None or entry.kind in {EntryKind.FILE, EntryKind.LINK}:
@@ -95,7 +99,21 @@ class PinStaticPods(StepActions):
             _restore_contents(node, plan, {path: payload[path] for path in (str(RECORD),) if path in payload})
         except StepFailed as error:
             left.append(str(error))
-        return "; ".join(left) or None
+        return "; ".join(filter(None, left)) or None
+
+
+def _left(node: Node, pin: StaticPodPin, now: bytes) -> str:
+    """Leave a manifest that was changed during the run, but for the UID; return what is to be known of it."""
+    changed = f"{pin.path}, which was changed during the run"
+    if not pin.removes:
+        return f"metadata.uid is still in {changed}" if pin.uid.encode() in now else ""
+    if edited(now, pin.content):
+        return ""
+    try:
+        node.files.write(PurePosixPath(pin.path), pin_uid(now, pin.uid))
+    except (NotEditableError, StepFailed) as error:
+        return f"metadata.uid is not in {changed}: {error}"
+    return f"metadata.uid is again in {changed}"
 
 
 def _own_uids(plan: RunPlan) -> OwnUids:

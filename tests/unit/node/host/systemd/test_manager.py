@@ -238,14 +238,15 @@ def test_a_log_whose_lines_are_long_fills_no_memory(tmp_path: Path, monkeypatch:
         services.log("x.service")
 
 
-def test_what_stops_with_a_unit_is_told_whatever_binds_it(tmp_path: Path) -> None:
+def test_what_stops_with_a_unit_is_told_whatever_binds_it_and_what_it_requires(tmp_path: Path) -> None:
     shown = r"LoadState=loaded\nBoundBy=b.service\nRequiredBy=a.service b.service\nPropagatesStopTo=c.service\n"
-    shown += "RequisiteOf=d.service"
+    shown += r"RequisiteOf=d.service\nRequires=sysinit.target e.service\nBindsTo=e.service"
     status = SystemdManager(prefix=fake(tmp_path, f"printf '{shown}\nControlGroup=/system.slice/x.service\n'")).status(
         "x.service"
     )
 
     assert status.bound_by == ("a.service", "b.service", "c.service", "d.service")
+    assert status.requires == ("e.service", "sysinit.target")
     assert status.control_group == "/system.slice/x.service"
 
 
