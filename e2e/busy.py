@@ -67,7 +67,7 @@ def cron_jobs(run: FaultRun) -> Iterator[None]:
     time.sleep((APPLIED_AT - time.time()) % 60)
     yield
     yield
-    run.cluster.lab.kubectl("delete", "cronjob", "-n", NAMESPACE, *names, "--wait=true", timeout=120)
+    _delete_with_pods(run, "cronjob", *names)
     pods.wait_ended(run.cluster, "cron-")
 
 
@@ -84,6 +84,12 @@ def _cron_job(cluster: Cluster, name: str, seconds: int) -> Object:
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"schedule": "* * * * *", "successfulJobsHistoryLimit": 1, "jobTemplate": {"spec": job}},
     }  # fmt: skip
+
+
+def _delete_with_pods(run: FaultRun, kind: str, *names: str) -> None:
+    """Delete what makes pods, and wait until its pods are gone, those as well that are yet to be started."""
+    foreground = ("--cascade=foreground", "--wait=true", "--timeout=240s")
+    run.cluster.lab.kubectl("delete", kind, "-n", NAMESPACE, *names, *foreground, timeout=250)
 
 
 def scaled(run: FaultRun) -> Iterator[None]:
@@ -109,7 +115,7 @@ def scaled(run: FaultRun) -> Iterator[None]:
         time.sleep(5)
         yield
         yield
-    lab.kubectl("delete", "deployment", "-n", NAMESPACE, "scaled", "--wait=true", timeout=120)
+    _delete_with_pods(run, "deployment", "scaled")
     pods.wait_ended(run.cluster, "scaled-")
 
 
