@@ -12,6 +12,7 @@ from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall, Shielded
 from nodeupgrade.node.shield.shield import RefusedCall
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import SimulatedRuntime
+from tests.doubles.node.storage.reading import readable
 from tests.doubles.node.timeline import Timeline
 
 
@@ -163,5 +164,5 @@ class SimulatedShield:
         )
 
     def _digest(self, path: str) -> Digest | None:
-        data = self._disk.get(path)
+        data = readable(self._disk, path)
         return None if data is None else Digest(sha256(data).hexdigest())

@@ -55,6 +55,7 @@ class Inode:
     volatile: bool = False  # whether it is ``/run`` or below, which is in memory only
     broken: bool = False  # whether the device cannot read its content
     holes: int = 0  # bytes that its size has beyond its content
+    changed: int = 0  # nanoseconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +65,12 @@ class FileStatus:
     st_mode: int
     st_ino: int
     st_size: int
-    count_names: Callable[[], int] = lambda: 1
-    st_mtime_ns: int = 0
-    st_ctime_ns: int = 0
+    st_mtime_ns: int
+    st_ctime_ns: int
     st_dev: int = 1
     st_uid: int = os.geteuid()
     st_gid: int = 0
+    count_names: Callable[[], int] = lambda: 1
 
     @property
     def st_nlink(self) -> int:
@@ -83,11 +84,13 @@ class ModelDisk:
     Attributes:
         passing: called before each system call that changes something, with its name and path.
         read_only: directories below which nothing can be changed.
+        clock: nanoseconds since the epoch.
     """
 
     def __init__(self) -> None:
         self.passing: Callable[[str, str], None] = lambda _call, _path: None
         self.read_only: set[str] = set()
+        self.clock: Callable[[], int] = lambda: 0
         self.load(())
 
     def load(self, image: Image) -> None:
@@ -119,6 +122,7 @@ class ModelDisk:
             self._add(where, name, Inode(mode=stat.S_IFREG | 0o644, kept_mode=stat.S_IFREG | 0o644))
         file = self._inodes[where.names[name]]
         file.data = file.kept_data = data
+        file.changed = self.clock()
         if mode is not None:
             file.mode = file.kept_mode = stat.S_IFREG | mode
 
@@ -126,7 +130,7 @@ class ModelDisk:
         """Have somebody else put something at a path, or remove what is there, with all that is in it; return that."""
         above = self._parent(_path(path))
         before = above.names.pop(_path(path).name, None)
-        self._paths = None
+        self._paths, above.changed = None, self.clock()
         if inode is not None:
             inode.kept_mode, inode.kept_data = inode.mode, inode.data
             self._add(above, _path(path).name, inode)
@@ -205,6 +209,7 @@ class ModelDisk:
         self.passing("write", path)
         inode = self._inodes[number]
         inode.data = inode.data[:position].ljust(position, b"\0") + bytes(data) + inode.data[position + len(data) :]
+        inode.changed = self.clock()
         self._open[fd] = (number, position + len(data), path)
         return len(data)
 
@@ -365,6 +370,7 @@ class ModelDisk:
     def _add(self, directory: Inode, name: str, inode: Inode, *, pending: bool = False) -> int:
         self._numbered += 1
         self._inodes[self._numbered] = inode
+        inode.changed = directory.changed = self.clock()
         inode.volatile = directory.volatile or (directory is self._inodes[1] and name == "run")
         if pending:
             self._change(directory, {name: self._numbered})
@@ -375,6 +381,7 @@ class ModelDisk:
 
     def _change(self, directory: Inode, change: Change) -> None:
         directory.pending += [] if directory.volatile else [change]
+        directory.changed = self.clock()
         _apply(directory.names, change)
         self._paths = None
 
@@ -456,7 +463,14 @@ class ModelDisk:
         inode = self._inodes[number]
         every = self._inodes.values()
         size = len(inode.data) + inode.holes
-        return FileStatus(inode.mode, number, size, lambda: sum(number in i.names.values() for i in every))
+        return FileStatus(
+            inode.mode,
+            number,
+            size,
+            st_mtime_ns=inode.changed,
+            st_ctime_ns=inode.changed,
+            count_names=lambda: sum(number in i.names.values() for i in every),
+        )
 
     def _walk(self, names: Callable[[Inode], dict[str, int]]) -> Iterator[tuple[str, Inode]]:
         pending = [("", self._inodes[1])]

@@ -1,0 +1,353 @@
+"""Somebody else changes a path on the node in the middle of a run, in any way that a disk knows.
+
+The node is that of the power cuts: files, plan and journal are the real adapters' on a modelled disk. The executor is
+started as by systemd, and an agent tells it what the API server shows.
+"""
+
+import stat
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import PurePath
+
+import pytest
+
+from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.node.executor import process, units
+from nodeupgrade.node.failpoints.failpoints import Failpoint, When
+from nodeupgrade.node.host.files.host_files import ASIDE
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.plan.plan import Newcomers
+from nodeupgrade.node.run.report import report_of
+from nodeupgrade.node.verification.verification import differences
+from tests.crash.harness import World, mixtures
+from tests.crash.machine import RUNS, Machine
+from tests.doubles.node.kubelet import is_program, program
+from tests.doubles.node.storage.disk import Inode, ModelDisk
+
+STRANGER = program("v1.31.1")
+GARBAGE = b"\xff\xfe\x00garbage\n"
+HUGE = 2 * 1024**3
+"""Bytes. More than is read of any file."""
+PUT_RIGHT_SECONDS = 600.0
+"""From the change until a person puts right what the run waits for."""
+STUCK_SECONDS = 3600.0
+AGENT_SECONDS = 1.0
+RESTARTS = 40
+
+
+class Stuck(BaseException):
+    """The run does not end. Not an Exception: nothing in the program may catch it."""
+
+
+class WatchedDisk(ModelDisk):
+    """A disk that counts how often each path was looked at or changed, directories apart."""
+
+    def __init__(self) -> None:
+        self.touched = Counter[str]()
+        super().__init__()
+
+    def _find(self, path: PurePath, *, follow: bool = True) -> int | None:
+        found = super()._find(path, follow=follow)
+        if found is None or not stat.S_ISDIR(self._inodes[found].mode):
+            self.touched[str(path)] += 1
+        return found
+
+
+# --- what somebody does ---------------------------------------------------------------------------------------------
+
+Change = Callable[[WatchedDisk, str], Callable[[], None] | None]
+"""Changes what is at a path and returns what takes that back; ``None`` if there is nothing to change."""
+WHENS = frozenset({When.ANNOUNCED, When.DONE, When.UNDOING})
+
+
+def _exchange(new: Callable[[Inode | None], Inode | None]) -> Change:
+    """Put another file or something else in place, as by a rename."""
+
+    def change(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
+        before = disk.at(path)
+        made = new(before)
+        if (made is None and before is None) or not _is_directory(disk.at(str(PurePath(path).parent))):
+            return None
+        disk.make(path, made)
+
+        def put_right() -> None:
+            if disk.at(path) is made and _is_directory(disk.at(str(PurePath(path).parent))):
+                disk.make(path, before)
+
+        return put_right
+
+    return change
+
+
+def _is_directory(inode: Inode | None) -> bool:
+    return inode is not None and stat.S_ISDIR(inode.mode)
+
+
+def is_plain(inode: Inode) -> bool:
+    """Report whether this is a file that can be read."""
+    return stat.S_ISREG(inode.mode) and not inode.broken and not inode.holes
+
+
+def _of_file(change: Callable[[Inode], None]) -> Change:
+    """Change the file itself, under all its names."""
+
+    def changed(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
+        inode = disk.at(path)
+        if inode is None or not stat.S_ISREG(inode.mode):
+            return None
+        data = inode.data
+        change(inode)
+        inode.changed = disk.clock()
+
+        def put_right() -> None:
+            inode.broken = False
+            inode.data = inode.kept_data = data
+
+        return put_right
+
+    return changed
+
+
+def _write(data: bytes) -> Callable[[Inode], None]:
+    def write(inode: Inode) -> None:
+        inode.data = inode.kept_data = data
+
+    return write
+
+
+def _break(inode: Inode) -> None:
+    inode.broken = True
+
+
+def _other(before: Inode | None) -> Inode | None:
+    data = b"" if before is None else before.data
+    return _file(STRANGER if is_program(data) else data + b"\n")
+
+
+def _file(data: bytes = b"", *, holes: int = 0) -> Inode:
+    return Inode(mode=stat.S_IFREG | 0o755, data=data, holes=holes)
+
+
+def _always(mode: int, data: bytes = b"") -> Change:
+    return _exchange(lambda _: Inode(mode=mode | 0o755, data=data))
+
+
+def _moved(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
+    """Keep the file elsewhere, and put a link to it in its place."""
+    before = disk.at(path)
+    if before is None or not stat.S_ISREG(before.mode):
+        return None
+    disk.put(f"/opt/moved{path}", before.data)
+    return _always(stat.S_IFLNK, f"/opt/moved{path}".encode())(disk, path)
+
+
+def _directory(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
+    put_right = _always(stat.S_IFDIR)(disk, path)
+    if put_right is not None:
+        disk.put(f"{path}/theirs", b"theirs")
+    return put_right
+
+
+def _read_only(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
+    directory = str(PurePath(path).parent)
+    disk.read_only.add(directory)
+    return lambda: disk.read_only.discard(directory)
+
+
+FORMS: dict[str, Change] = {
+    "removed": _exchange(lambda _: None),
+    "emptied": _of_file(_write(b"")),
+    "replaced": _exchange(_other),
+    "garbage": _exchange(lambda _: _file(GARBAGE)),
+    "garbage in place": _of_file(_write(GARBAGE)),
+    "a directory": _directory,
+    "a dangling link": _always(stat.S_IFLNK, b"/nowhere/at/all"),
+    "a link to itself": lambda disk, path: _always(stat.S_IFLNK, PurePath(path).name.encode())(disk, path),
+    "a link to it": _moved,
+    "a pipe": _always(stat.S_IFIFO),
+    "a socket": _always(stat.S_IFSOCK),
+    "unreadable": _of_file(_break),
+    "huge": _exchange(lambda _: _file(holes=HUGE)),
+    "read-only directory": _read_only,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One change of one path, at one moment of a run."""
+
+    path: str
+    form: str
+    moment: int  # the number of a failpoint
+    name: Failpoint
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.form} at {self.name} ({self.moment})"
+
+
+def cases(*, turns_back: bool) -> Iterator[Case]:
+    """Yield every form of every path that a run touches, once for each time that it touches it."""
+    node, seen = Meddled(turns_back=turns_back), dict[int, Counter[str]]()
+
+    def look(number: int, name: Failpoint) -> None:
+        if name.rpartition(".")[2] in WHENS:
+            seen[number] = node.disk.touched.copy()
+
+    node.act = look
+    node.upgrade()
+    end = node.touched
+    for path in sorted(end):
+        for form in FORMS:
+            tried = set[object]()
+            for number, counts in seen.items():
+                key = _touches(counts, path, form)
+                if key != _touches(end, path, form) and key not in tried:
+                    tried.add(key)
+                    yield Case(path, form, number, node.passed[number])
+
+
+def _touches(counts: Counter[str], path: str, form: str) -> object:
+    """Return how often what is changed was touched: between two times, it does not matter when it is changed."""
+    if form == "read-only directory":
+        directory = f"{PurePath(path).parent}/"
+        return sum(count for each, count in counts.items() if each.startswith(directory))
+    if form == "garbage in place" and "kubelet" in path:  # it has several names
+        return counts.total()
+    return counts[path]
+
+
+# --- the node ------------------------------------------------------------------------------------------------------
+
+
+class Meddled(Machine):
+    """A node, and somebody who changes one path at one moment.
+
+    Attributes:
+        passed: the failpoints that were passed.
+        act: called at each of them.
+        died: why an executor ended before its run.
+        needed: what the run said when a person had to put things right; ``None`` if none had to.
+    """
+
+    def __init__(self, *, turns_back: bool) -> None:
+        super().__init__(turns_back=turns_back, disk=WatchedDisk())
+        self.passed: list[Failpoint] = []
+        self.act: Callable[[int, Failpoint], None] = lambda _number, _name: None
+        self.died: list[str] = []
+        self.needed: str | None = None
+        self.unhealthy = False
+        self.over = False
+        self.disk.clock = lambda: self.node.timeline.nanoseconds
+        self.runs = RunStore(RUNS, disk=self.disk, lock=lambda _: None)
+        self.node.shield.amended = lambda plan: plan
+
+    def _pass(self, name: Failpoint) -> None:
+        self.passed.append(name)
+        self.act(len(self.passed) - 1, name)
+
+    def meddle(self, change: Change, path: str, moment: int) -> bool:
+        """Have the path changed at a moment, and run to the end; report whether there was anything to change."""
+        done = []
+
+        def act(number: int, _name: Failpoint) -> None:
+            if number == moment and not done:
+                put_right = change(self.disk, path)
+                done.append(put_right)
+                if put_right is None:
+                    raise Stuck
+                self.node.timeline.after(PUT_RIGHT_SECONDS, lambda: self._put_right(put_right))
+
+        self.act = act
+        with suppress(Stuck):
+            self.upgrade()
+        return done not in ([], [None])
+
+    def _put_right(self, put_right: Callable[[], None]) -> None:
+        if self.over:
+            return
+        self.needed, self.unhealthy = self.said(), self.node.kubelet.process is None
+        put_right()
+        self.node.services.read_unit_files()
+
+        def give_up() -> None:
+            if not self.over:
+                raise Stuck
+
+        self.node.timeline.after(STUCK_SECONDS, give_up)
+
+    def wrongs(self) -> list[str]:
+        """Everything that is neither OLD nor NEW, every instance that is another one, and every executor that died."""
+        if self.report is None:
+            return [f"the run does not end: {self.said()}"]
+        self.disk.read_only.clear()
+        for path in self.disk.paths():
+            inode = self.disk.at(path)
+            if inode is not None and (ASIDE in path or not is_plain(inode)):
+                self.disk.make(path, None)
+        after = World(self.node, self.plan, self.before)
+        found = [f"the executor died: {why}" for why in self.died]
+        found += mixtures(after, upgraded=self.report.outcome is Outcome.UPGRADED)
+        found += self.node.kubelet.replaced
+        found += map(str, differences(self.plan.baseline, self.node.inventory()))
+        return found + (
+            [f"a person is needed: {self.report.message}"] if self.report.outcome is Outcome.DEGRADED else []
+        )
+
+    def said(self) -> str:
+        """What the run says, wherever a person would read it."""
+        said = list[str | None](self.died[-1:])
+        with suppress(NodeUpgradeError, OSError):
+            said += [record.error for record in self.runs.read_journal(self.plan.run_id).records]
+        with suppress(NodeUpgradeError, OSError):
+            said.append(self.runs.trouble(self.plan.run_id))
+        return "\n".join(filter(None, said))
+
+    def finish(self) -> None:
+        """Start the executor until its run is over, as systemd and the dead man do; then the agent cleans up."""
+        self._report_kubelet()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(process, "RunStore", lambda _: self.runs)
+            patch.setattr(process, "node_on_host", lambda _: self.ports)
+            patch.setattr(process, "failpoints", lambda *_: self._pass)
+            patch.setattr("gc.freeze", lambda: None)
+            for _ in range(RESTARTS):
+                if self._executed() and self._is_over():
+                    break
+                self.node.timeline.advance(units.DEAD_MAN_SECONDS)
+        self.over = True
+        self.touched = self.disk.touched.copy()
+        with suppress(NodeUpgradeError):
+            units.remove(self.files, self.node.services, self.plan.swap.unit, [self.node.runtime.kind])
+        for path in self.plan.temporary(keeping_old=False):
+            with suppress(NodeUpgradeError):
+                self.files.remove(PurePath(path))
+
+    def _executed(self) -> bool:
+        """Run the executor once, and report whether it ended well."""
+        try:
+            code = process.main()
+        except Exception as error:  # noqa: BLE001 - systemd starts it again, whatever it is
+            self.died.append(f"{type(error).__name__}: {error}")
+            return False
+        if code:
+            self.died.append(f"exit code {code}: {self.runs.trouble(self.plan.run_id)}")
+        return code == 0
+
+    def _is_over(self) -> bool:
+        with suppress(NodeUpgradeError):
+            self.report = report_of(self.runs.read_journal(self.plan.run_id)) or self.report
+        return self.report is not None
+
+    def _report_kubelet(self) -> None:
+        """What an agent does each second."""
+        run = self.plan.run_id
+        with suppress(NodeUpgradeError, OSError):
+            if (shown := self.node.kubelet.api.shown()) is not None:
+                self.runs.report_kubelet(run, shown)
+            if self.runs.newcomers_wanted(run):
+                self.runs.report_newcomers(run, Newcomers())
+        if not self.over:
+            self.node.timeline.after(AGENT_SECONDS, self._report_kubelet)
