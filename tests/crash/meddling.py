@@ -13,8 +13,9 @@ from pathlib import PurePath
 
 import pytest
 
-from nodeupgrade.errors import NodeUpgradeError
+from nodeupgrade.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.node.executor import process, units
+from nodeupgrade.node.executor.control import earlier_run_refusal
 from nodeupgrade.node.failpoints.failpoints import Failpoint, When
 from nodeupgrade.node.host.files.host_files import ASIDE
 from nodeupgrade.node.journal.journal import Outcome
@@ -26,6 +27,7 @@ from tests.crash.harness import World, mixtures
 from tests.crash.machine import RUNS, Machine
 from tests.doubles.node.kubelet import is_program, program
 from tests.doubles.node.storage.disk import Inode, ModelDisk
+from tests.doubles.node.storage.reading import readable
 
 STRANGER = program("v1.31.1")
 GARBAGE = b"\xff\xfe\x00garbage\n"
@@ -35,7 +37,8 @@ PUT_RIGHT_SECONDS = 600.0
 """From the change until a person puts right what the run waits for."""
 STUCK_SECONDS = 3600.0
 AGENT_SECONDS = 1.0
-RESTARTS = 40
+RESTARTS = 300
+READ_ONLY = "read-only directory"
 
 
 class Stuck(BaseException):
@@ -84,11 +87,6 @@ def _exchange(new: Callable[[Inode | None], Inode | None]) -> Change:
 
 def _is_directory(inode: Inode | None) -> bool:
     return inode is not None and stat.S_ISDIR(inode.mode)
-
-
-def is_plain(inode: Inode) -> bool:
-    """Report whether this is a file that can be read."""
-    return stat.S_ISREG(inode.mode) and not inode.broken and not inode.holes
 
 
 def _of_file(change: Callable[[Inode], None]) -> Change:
@@ -171,7 +169,7 @@ FORMS: dict[str, Change] = {
     "a socket": _always(stat.S_IFSOCK),
     "unreadable": _of_file(_break),
     "huge": _exchange(lambda _: _file(holes=HUGE)),
-    "read-only directory": _read_only,
+    READ_ONLY: _read_only,
 }
 
 
@@ -183,6 +181,7 @@ class Case:
     form: str
     moment: int  # the number of a failpoint
     name: Failpoint
+    turns_back: bool
 
     def __str__(self) -> str:
         return f"{self.path} {self.form} at {self.name} ({self.moment})"
@@ -199,19 +198,19 @@ def cases(*, turns_back: bool) -> Iterator[Case]:
     node.act = look
     node.upgrade()
     end = node.touched
-    for path in sorted(end):
+    for path in sorted(path for path in end if not any(other.startswith(f"{path}/") for other in end)):
         for form in FORMS:
             tried = set[object]()
             for number, counts in seen.items():
                 key = _touches(counts, path, form)
                 if key != _touches(end, path, form) and key not in tried:
                     tried.add(key)
-                    yield Case(path, form, number, node.passed[number])
+                    yield Case(path, form, number, node.passed[number], turns_back)
 
 
 def _touches(counts: Counter[str], path: str, form: str) -> object:
     """Return how often what is changed was touched: between two times, it does not matter when it is changed."""
-    if form == "read-only directory":
+    if form == READ_ONLY:
         directory = f"{PurePath(path).parent}/"
         return sum(count for each, count in counts.items() if each.startswith(directory))
     if form == "garbage in place" and "kubelet" in path:  # it has several names
@@ -248,13 +247,13 @@ class Meddled(Machine):
         self.passed.append(name)
         self.act(len(self.passed) - 1, name)
 
-    def meddle(self, change: Change, path: str, moment: int) -> bool:
-        """Have the path changed at a moment, and run to the end; report whether there was anything to change."""
+    def meddle(self, case: Case) -> bool:
+        """Have the path changed at its moment, and run to the end; report whether there was anything to change."""
         done = []
 
         def act(number: int, _name: Failpoint) -> None:
-            if number == moment and not done:
-                put_right = change(self.disk, path)
+            if number == case.moment and not done:
+                put_right = FORMS[case.form](self.disk, case.path)
                 done.append(put_right)
                 if put_right is None:
                     raise Stuck
@@ -284,8 +283,7 @@ class Meddled(Machine):
             return [f"the run does not end: {self.said()}"]
         self.disk.read_only.clear()
         for path in self.disk.paths():
-            inode = self.disk.at(path)
-            if inode is not None and (ASIDE in path or not is_plain(inode)):
+            if ASIDE in path or (path not in self.node.disk) or readable(self.node.disk, path) is None:
                 self.disk.make(path, None)
         after = World(self.node, self.plan, self.before)
         found = [f"the executor died: {why}" for why in self.died]
@@ -299,8 +297,10 @@ class Meddled(Machine):
     def said(self) -> str:
         """What the run says, wherever a person would read it."""
         said = list[str | None](self.died[-1:])
-        with suppress(NodeUpgradeError, OSError):
+        try:
             said += [record.error for record in self.runs.read_journal(self.plan.run_id).records]
+        except Inconsistent as error:  # as the agent says
+            said.append(str(earlier_run_refusal(error)))
         with suppress(NodeUpgradeError, OSError):
             said.append(self.runs.trouble(self.plan.run_id))
         return "\n".join(filter(None, said))

@@ -13,7 +13,7 @@ from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.errors import Inconsistent, NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
@@ -233,7 +233,7 @@ class NodeRun:
 
     def _clean_up(self, plan: RunPlan, outcome: Outcome) -> None:
         """Clean up after the end. All of it can be repeated, and may fail without harm."""
-        with suppress(StepFailed):
+        with suppress(StepFailed, Inconsistent):
             self.store.scrub()
         for timer in (DEAD_MAN_TIMER, script.TIMER):
             with suppress(StepFailed, Transient):

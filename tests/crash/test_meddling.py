@@ -1,0 +1,104 @@
+"""Somebody else changes a path in mid-run: a run ends as OLD or NEW, or says what has to be put right, and then does.
+
+Every path that a run touches, in every form that a disk knows, each time before it is touched. Which paths these are is
+found by running: also those that systemd, the runtime and the kubelet read.
+"""
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import PurePath
+
+import pytest
+
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
+from nodeupgrade.node.host.packages.dpkg_database import STATUS
+from nodeupgrade.node.journal.run_store import JOURNAL
+from nodeupgrade.node.plan.plan import backup_path
+from tests.crash.harness import CONFIG
+from tests.crash.machine import RUNS
+from tests.crash.meddling import FORMS, READ_ONLY, Case, Meddled, cases
+from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
+from tests.doubles.node.kubelet import PROGRAM, STATE
+from tests.doubles.node.planning import BACKUP
+from tests.doubles.node.services import FENCE_DROP_IN, FLAG, KUBELET_UNIT, UNIT_DIRECTORY
+from tests.enumeration import tried
+
+MANIFEST = f"{MANIFESTS}/etcd.yaml"
+RECORDS = str(RUNS / "run-1" / JOURNAL)
+WRITTEN_IN_PLACE = frozenset({"emptied", "garbage in place", "unreadable"})
+SAME_CONTENT = frozenset({"a link to it", READ_ONLY})
+NEEDS_A_PERSON = (
+    ("*", {READ_ONLY}, "what the run has put there cannot be taken back"),
+    (BACKUP, FORMS, "it is the only copy of the old program, while the new one is in its place"),
+    (PROGRAM, WRITTEN_IN_PLACE, "once put back, it is its own backup, by two names"),
+    (backup_path(CONFIG), FORMS, "it is the only copy of the old file, while the new one is in its place"),
+    (CONFIG, FORMS, "what somebody wrote there is left to them, and a kubelet may not start with it"),
+    (STATE, FORMS, "the old kubelet would not start with it either: what was there before its stop is unknown"),
+    (MANIFEST, {"a link to itself", "unreadable", "huge"}, "a kubelet would end the static pod, be it ours or not"),
+    (f"{UNIT_DIRECTORY}/{KUBELET_UNIT}", FORMS, "systemd starts no kubelet without it"),
+    (f"{UNIT_DIRECTORY}/{RUNTIME_UNIT}", FORMS, "a runtime that is restarted would come back otherwise, or not at all"),
+    (RUNTIME_PROGRAM, FORMS, "a runtime that is restarted would come back otherwise, or not at all"),
+    (RECORDS, {*WRITTEN_IN_PLACE, "a directory"}, "nothing else tells an executor that is started what was done"),
+    (RUNTIME_CONFIG, FORMS, "a runtime that is restarted would come back otherwise, or not at all"),
+)
+"""What nothing on the node can make again, or nobody but a person may decide."""
+UNRECORDED = ("the executor died: exit code 3", "the executor died: StepFailed: the end of the run cannot be recorded")
+OWN_LEFTOVER = re.compile(r"nodeupgrade[^/]* differs$")
+
+
+def is_left_out(case: Case) -> bool:
+    """Nobody makes a file with the temporary name of another; a directory in memory does not become read-only.
+
+    What is a flag to the simulated systemd may only vanish.
+    """
+    return (
+        case.path.endswith(".nodeupgrade-new")
+        or (case.form == READ_ONLY and case.path.startswith("/run/"))
+        or (case.form != "removed" and case.path in {FLAG, FENCE_DROP_IN})
+    )
+
+
+@cache
+def all_cases() -> tuple[Case, ...]:
+    back = [case for case in cases(turns_back=True) if not is_left_out(case)]
+    forward = [case for case in cases(turns_back=False) if not is_left_out(case)]
+    fork = next(case.moment for case in forward if case.name == at(Step.VERIFY, When.ANNOUNCED))
+    return (*back, *(case for case in forward if case.moment >= fork))
+
+
+def wrong_with(case: Case, node: Meddled) -> Iterator[str]:
+    """Yield what is wrong at the end of a run, and what it should have said."""
+    rows = [why for path, forms, why in NEEDS_A_PERSON if fnmatch(case.path, path) and case.form in forms]
+    for wrong in node.wrongs():
+        theirs = case.path in wrong or "/opt/moved/" in wrong
+        static_pod = case.path == MANIFEST and case.form not in SAME_CONTENT and "etcd" in wrong
+        leftover = OWN_LEFTOVER.search(wrong) and ("nodeupgrade" in case.path or case.form == READ_ONLY)
+        held = case.path in {str(DPKG_PROGRAM), str(STATUS)} and wrong == f"{STATUS} differs"
+        needs = rows and wrong.startswith(UNRECORDED)
+        if not (theirs or static_pod or leftover or held or needs):
+            yield wrong
+    if (said := node.needed) is not None:
+        place = PurePath(case.path).parent if case.form == READ_ONLY else case.path
+        if not rows:
+            yield f"a person had to put it right: {said}"
+        elif str(place) not in said and PurePath(case.path).name not in said:
+            yield f"it is not said what has to be put right: {said}"
+
+
+def test_whatever_somebody_changes_a_run_ends_as_old_or_new(capsys: pytest.CaptureFixture[str]) -> None:
+    wrong, tries = {}, 0
+    for case in tried(all_cases(), 61):
+        node = Meddled(turns_back=case.turns_back)
+        if node.meddle(case):
+            tries += 1
+            if found := [*wrong_with(case, node)]:
+                wrong[str(case)] = found
+
+    with capsys.disabled():
+        print(f" {tries} of {len(all_cases())} changes", end=" ")
+    assert wrong == {}
