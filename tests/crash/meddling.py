@@ -38,6 +38,7 @@ PUT_RIGHT_SECONDS = 600.0
 STUCK_SECONDS = 3600.0
 AGENT_SECONDS = 1.0
 RESTARTS = 300
+DIRECTORY, THEIRS = "a directory", "theirs"
 READ_ONLY = "read-only directory"
 
 
@@ -145,7 +146,7 @@ def _moved(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
 def _directory(disk: WatchedDisk, path: str) -> Callable[[], None] | None:
     put_right = _always(stat.S_IFDIR)(disk, path)
     if put_right is not None:
-        disk.put(f"{path}/theirs", b"theirs")
+        disk.put(f"{path}/{THEIRS}", b"theirs")
     return put_right
 
 
@@ -161,7 +162,7 @@ FORMS: dict[str, Change] = {
     "replaced": _exchange(_other),
     "garbage": _exchange(lambda _: _file(GARBAGE)),
     "garbage in place": _of_file(_write(GARBAGE)),
-    "a directory": _directory,
+    DIRECTORY: _directory,
     "a dangling link": _always(stat.S_IFLNK, b"/nowhere/at/all"),
     "a link to itself": lambda disk, path: _always(stat.S_IFLNK, PurePath(path).name.encode())(disk, path),
     "a link to it": _moved,
@@ -208,6 +209,13 @@ def cases(*, turns_back: bool) -> Iterator[Case]:
                     yield Case(path, form, number, node.passed[number], turns_back)
 
 
+def case_at(path: str, form: str, name: Failpoint) -> Case:
+    """Return a case on the longest way there is."""
+    node = Meddled(turns_back=True)
+    node.upgrade()
+    return Case(path, form, node.passed.index(name), name, turns_back=True)
+
+
 def _touches(counts: Counter[str], path: str, form: str) -> object:
     """Return how often what is changed was touched: between two times, it does not matter when it is changed."""
     if form == READ_ONLY:
@@ -234,6 +242,7 @@ class Meddled(Machine):
     def __init__(self, *, turns_back: bool) -> None:
         super().__init__(turns_back=turns_back, disk=WatchedDisk())
         self.passed: list[Failpoint] = []
+        self.case: Case | None = None
         self.act: Callable[[int, Failpoint], None] = lambda _number, _name: None
         self.died: list[str] = []
         self.needed: str | None = None
@@ -249,7 +258,7 @@ class Meddled(Machine):
 
     def meddle(self, case: Case) -> bool:
         """Have the path changed at its moment, and run to the end; report whether there was anything to change."""
-        done = []
+        done, self.case = [], case
 
         def act(number: int, _name: Failpoint) -> None:
             if number == case.moment and not done:
@@ -282,11 +291,17 @@ class Meddled(Machine):
         if self.report is None:
             return [f"the run does not end: {self.said()}"]
         self.disk.read_only.clear()
-        for path in self.disk.paths():
+        said, found = self.said(), list[str]()
+        paths = self.disk.paths()
+        if self.case is not None and self.case.form == DIRECTORY and not any(p.endswith(f"/{THEIRS}") for p in paths):
+            found.append("what somebody put there is lost")
+        for path in paths:
+            if ASIDE in path and not path.startswith("/run/") and path.removesuffix(f"/{THEIRS}") not in said:
+                found.append(f"it is not said what was moved to {path}")
             if ASIDE in path or (path not in self.node.disk) or readable(self.node.disk, path) is None:
                 self.disk.make(path, None)
         after = World(self.node, self.plan, self.before)
-        found = [f"the executor died: {why}" for why in self.died]
+        found += [f"the executor died: {why}" for why in self.died]
         found += mixtures(after, upgraded=self.report.outcome is Outcome.UPGRADED)
         found += self.node.kubelet.replaced
         found += map(str, differences(self.plan.baseline, self.node.inventory()))

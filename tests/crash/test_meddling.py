@@ -18,16 +18,18 @@ from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.run_store import JOURNAL
 from nodeupgrade.node.plan.plan import backup_path
-from tests.crash.harness import CONFIG
+from nodeupgrade.node.rescue import script
+from tests.crash.harness import CONFIG, LIMITS_DROP_IN
 from tests.crash.machine import RUNS
-from tests.crash.meddling import FORMS, READ_ONLY, Case, Meddled, cases
+from tests.crash.meddling import DIRECTORY, FORMS, READ_ONLY, Case, Meddled, case_at, cases
 from tests.doubles.node.containers.pods import MANIFESTS
-from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT
+from tests.doubles.node.containers.runtime_restart import RUNTIME_CONFIG, RUNTIME_PROGRAM, RUNTIME_UNIT, TUNED_CONFIG
 from tests.doubles.node.kubelet import PROGRAM, STATE
 from tests.doubles.node.planning import BACKUP
 from tests.doubles.node.services import FENCE_DROP_IN, FLAG, KUBELET_UNIT, UNIT_DIRECTORY
 from tests.enumeration import tried
 
+ARGUMENTS = "/etc/systemd/system/kubelet.service.d/90-nodeupgrade.conf"
 MANIFEST = f"{MANIFESTS}/etcd.yaml"
 RECORDS = str(RUNS / "run-1" / JOURNAL)
 WRITTEN_IN_PLACE = frozenset({"emptied", "garbage in place", "unreadable"})
@@ -48,7 +50,7 @@ NEEDS_A_PERSON = (
 )
 """What nothing on the node can make again, or nobody but a person may decide."""
 UNRECORDED = ("the executor died: exit code 3", "the executor died: StepFailed: the end of the run cannot be recorded")
-OWN_LEFTOVER = re.compile(r"nodeupgrade[^/]* differs$")
+OWN_LEFTOVER = re.compile(r"(nodeupgrade[^/]*|/\.kubelet\.staged) differs$")
 
 
 def is_left_out(case: Case) -> bool:
@@ -90,9 +92,48 @@ def wrong_with(case: Case, node: Meddled) -> Iterator[str]:
             yield f"it is not said what has to be put right: {said}"
 
 
+BACK_TO_OLD = at(Step.START_KUBELET, When.UNDONE)
+EXAMPLES = {
+    "the program is a directory": (PROGRAM, DIRECTORY, BACK_TO_OLD),
+    "the program is a directory once it was put back": (PROGRAM, DIRECTORY, at(Step.SWAP_BINARY, When.UNDONE)),
+    "the program is a link to a stranger": (PROGRAM, "a link to it", BACK_TO_OLD),
+    "the backup is replaced": (BACKUP, "replaced", at(Step.CONFIRM_BINARIES, When.DONE)),
+    "a file is a directory": (CONFIG, DIRECTORY, BACK_TO_OLD),
+    "a new file is a directory": (LIMITS_DROP_IN, DIRECTORY, BACK_TO_OLD),
+    "a new file is a link to itself": (LIMITS_DROP_IN, "a link to itself", BACK_TO_OLD),
+    "a new file cannot be read": (LIMITS_DROP_IN, "unreadable", BACK_TO_OLD),
+    "the arguments are a directory": (ARGUMENTS, DIRECTORY, BACK_TO_OLD),
+    "the arguments cannot be read": (ARGUMENTS, "unreadable", BACK_TO_OLD),
+    "a manifest is moved and linked": (MANIFEST, "a link to it", at(Step.PIN_STATIC_PODS, When.DONE)),
+    "a state file is a directory before it is saved": (STATE, DIRECTORY, at(Step.CONFIRM_INVENTORY, When.DONE)),
+    "a state file is a directory": (STATE, DIRECTORY, BACK_TO_OLD),
+    "the rescue script is a directory": (str(script.SCRIPT), DIRECTORY, at(Step.VERIFY, When.ANNOUNCED)),
+    "the runtime's tuning is garbage": (TUNED_CONFIG, "garbage", at(Step.REWRITE_HASHES, When.DONE)),
+}
+"""What once kept a node without a kubelet, or a run from its end, until a person came."""
+
+
+@pytest.mark.parametrize("which", EXAMPLES)
+def test_nobody_is_needed(which: str) -> None:
+    node = Meddled(turns_back=True)
+
+    assert node.meddle(case := case_at(*EXAMPLES[which]))
+
+    assert [wrong for wrong in node.wrongs() if case.path not in wrong] == []
+    assert node.needed is None
+
+
+def test_a_journal_that_cannot_be_read_at_the_end_keeps_nothing_from_being_cleaned_up() -> None:
+    node = Meddled(turns_back=True)
+
+    assert node.meddle(case_at(RECORDS, "unreadable", at(Step.STOP_KUBELET, When.UNDONE)))
+
+    assert {why for why in node.died if "exit code" not in why} == set()
+
+
 def test_whatever_somebody_changes_a_run_ends_as_old_or_new(capsys: pytest.CaptureFixture[str]) -> None:
     wrong, tries = {}, 0
-    for case in tried(all_cases(), 61):
+    for case in tried(all_cases(), 89):
         node = Meddled(turns_back=case.turns_back)
         if node.meddle(case):
             tries += 1

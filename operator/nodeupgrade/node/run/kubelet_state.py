@@ -48,13 +48,12 @@ def put_right(node: Node, saved: Mapping[str, JsonValue]) -> None:
     """Restore or remove each file in whose place something else lies, since a kubelet may not start with it.
 
     Raises:
-        StepFailed: the file cannot be written.
+        StepFailed: a directory lies there, or the file cannot be written.
     """
     for path, content in saved.items():
         try:
             node.files.read_state(PurePosixPath(path))
         except StepFailed:
-            _set_directory_aside(node, path)
             _write(node, path, _decoded(content))
 
 
