@@ -5,10 +5,11 @@ found by running: also those that systemd, the runtime and the kubelet read.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import PurePath
+from types import ModuleType
 
 import pytest
 
@@ -19,6 +20,7 @@ from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.run_store import JOURNAL
 from nodeupgrade.node.plan.plan import backup_path
 from nodeupgrade.node.rescue import script
+from nodeupgrade.node.run import file_exchange, kubelet_state, restart_tuning, start_preconditions
 from tests.crash.harness import CONFIG, LIMITS_DROP_IN
 from tests.crash.machine import RUNS
 from tests.crash.meddling import DIRECTORY, FORMS, READ_ONLY, Case, Meddled, case_at, cases
@@ -113,14 +115,38 @@ EXAMPLES = {
 """What once kept a node without a kubelet, or a run from its end, until a person came."""
 
 
+def wrong_with_example(which: str) -> list[str]:
+    node, case = Meddled(turns_back=True), case_at(*EXAMPLES[which])
+    assert node.meddle(case)
+    return [*(wrong for wrong in node.wrongs() if case.path not in wrong), *([node.needed] if node.needed else [])]
+
+
 @pytest.mark.parametrize("which", EXAMPLES)
 def test_nobody_is_needed(which: str) -> None:
-    node = Meddled(turns_back=True)
+    assert wrong_with_example(which) == []
 
-    assert node.meddle(case := case_at(*EXAMPLES[which]))
 
-    assert [wrong for wrong in node.wrongs() if case.path not in wrong] == []
-    assert node.needed is None
+def nothing(*_: object) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mutant", "which"),
+    [
+        (file_exchange, "set_aside", nothing, "a file is a directory"),
+        (file_exchange, "set_aside", nothing, "the arguments are a directory"),
+        (file_exchange, "set_aside", nothing, "a manifest is moved and linked"),
+        (start_preconditions, "stranger", nothing, "the program is a directory once it was put back"),
+        (kubelet_state, "_set_directory_aside", nothing, "a state file is a directory"),
+        (restart_tuning, "_is_as_written", lambda *_: True, "the runtime's tuning is garbage"),
+    ],
+)
+def test_mutant_is_caught(
+    module: ModuleType, name: str, mutant: Callable[..., object], which: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, name, mutant)
+
+    assert wrong_with_example(which) != []
 
 
 def test_a_journal_that_cannot_be_read_at_the_end_keeps_nothing_from_being_cleaned_up() -> None:

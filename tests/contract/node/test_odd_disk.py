@@ -34,6 +34,11 @@ def _directory(path: Path) -> None:
     (path / "theirs").touch()
 
 
+def _huge(path: Path) -> None:
+    path.touch()
+    os.truncate(path, HOLES)
+
+
 def _link(target: str) -> Callable[[Path], None]:
     return lambda path: path.symlink_to(target)
 
@@ -43,7 +48,10 @@ def _modelled_directory(disk: ModelDisk, path: str) -> None:
 
 
 def _made(mode: int, data: bytes = b"", *, holes: int = 0) -> Callable[[ModelDisk, str], None]:
-    return lambda disk, path: disk.make(path, Inode(mode=mode, data=data, holes=holes)) and None
+    def make(disk: ModelDisk, path: str) -> None:
+        disk.make(path, Inode(mode=mode, data=data, holes=holes))
+
+    return make
 
 
 FORMS: dict[str, tuple[Callable[[Path], object], Callable[[ModelDisk, str], None]]] = {
@@ -58,7 +66,7 @@ FORMS: dict[str, tuple[Callable[[Path], object], Callable[[ModelDisk, str], None
     "a pipe": (os.mkfifo, _made(stat.S_IFIFO | 0o644)),
     "a socket": (_socket, _made(stat.S_IFSOCK | 0o755)),
     "a huge file": (
-        lambda path: path.touch() or os.truncate(path, HOLES),
+        _huge,
         _made(stat.S_IFREG | 0o644, holes=HOLES),
     ),
 }

@@ -127,12 +127,15 @@ class NodeRun:
     def _finish(self, journal: Journal, finish: Finish) -> Journal:
         """Record the end; if the disk cannot be written, wait until it can, since nothing is left to do."""
         report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
+        why = ""
         for _ in range(FINISH_TRIES):
-            with suppress(StepFailed):
+            try:
                 return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
+            except StepFailed as error:
+                why = str(error)
             self.heartbeat()
             self.node.clock.sleep(FINISH_PAUSE)
-        raise StepFailed("the end of the run cannot be recorded")
+        raise StepFailed(f"the end of the run cannot be recorded: {why}")
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
