@@ -238,6 +238,7 @@ class Meddled(Machine):
         act: called at each of them.
         died: why an executor ended before its run.
         needed: what the run said when a person had to put things right; ``None`` if none had to.
+        in_vain: whether the run waited for a directory to be writable in which everything is as it was.
     """
 
     def __init__(self, *, turns_back: bool) -> None:
@@ -248,7 +249,7 @@ class Meddled(Machine):
         self.act: Callable[[int, Failpoint], None] = lambda _number, _name: None
         self.died: list[str] = []
         self.needed: str | None = None
-        self.unhealthy = False
+        self.in_vain = False
         self.over = False
         self.disk.clock = lambda: self.node.timeline.nanoseconds
         self.runs = RunStore(RUNS, disk=self.disk, lock=lambda _: None)
@@ -279,7 +280,7 @@ class Meddled(Machine):
     def _put_right(self, put_right: Callable[[], None]) -> None:
         if self.over:
             return
-        self.needed, self.unhealthy = self.said(), self.node.kubelet.process is None
+        self.needed, self.in_vain = self.said(), self._is_old_beside()
         put_right()
         self.node.services.read_unit_files()
 
@@ -288,6 +289,13 @@ class Meddled(Machine):
                 raise Stuck
 
         self.node.timeline.after(STUCK_SECONDS, give_up)
+
+    def _is_old_beside(self) -> bool:
+        """Whether all files in the directory of the changed path are as they were, but hidden ones of the run."""
+        below = f"{PurePath(self.case.path).parent}/" if self.case is not None else "/"
+        now = {path: readable(self.node.disk, path) for path in self.disk.paths()}
+        paths = [path for path in now.keys() | self.before.keys() if path.startswith(below)]
+        return all(now.get(path) == self.before.get(path) or "/." in path for path in paths)
 
     def wrongs(self) -> list[str]:
         """Everything that is neither OLD nor NEW, every instance that is another one, and every executor that died."""

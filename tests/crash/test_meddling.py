@@ -20,7 +20,7 @@ from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.run_store import JOURNAL
 from nodeupgrade.node.plan.plan import backup_path
 from nodeupgrade.node.rescue import script
-from nodeupgrade.node.run import file_exchange, kubelet_state, restart_tuning, start_preconditions
+from nodeupgrade.node.run import file_exchange, restart_tuning, start_preconditions
 from tests.crash.harness import CONFIG, LIMITS_DROP_IN
 from tests.crash.machine import RUNS
 from tests.crash.meddling import DIRECTORY, FORMS, READ_ONLY, Case, Meddled, case_at, cases
@@ -51,7 +51,15 @@ NEEDS_A_PERSON = (
     (RUNTIME_CONFIG, FORMS, "a runtime that is restarted would come back otherwise, or not at all"),
 )
 """What nothing on the node can make again, or nobody but a person may decide."""
-UNRECORDED = ("the executor died: exit code 3", "the executor died: StepFailed: the end of the run cannot be recorded")
+UNRECORDED = tuple(
+    f"the executor died: {why}"
+    for why in (
+        "exit code 3",
+        "StepFailed: the end of the run cannot be recorded",
+        "StepFailed: cannot write the journal",  # the commit
+    )
+)
+"""Started again, it goes on once its records can be written."""
 OWN_LEFTOVER = re.compile(r"(nodeupgrade[^/]*|/\.kubelet\.staged) differs$")
 
 
@@ -88,7 +96,7 @@ def wrong_with(case: Case, node: Meddled) -> Iterator[str]:
             yield wrong
     if (said := node.needed) is not None:
         place = PurePath(case.path).parent if case.form == READ_ONLY else case.path
-        if not rows:
+        if not rows or (case.form == READ_ONLY and node.in_vain):
             yield f"a person had to put it right: {said}"
         elif str(place) not in said and PurePath(case.path).name not in said:
             yield f"it is not said what has to be put right: {said}"
@@ -137,7 +145,6 @@ def nothing(*_: object) -> None:
         (file_exchange, "set_aside", nothing, "the arguments are a directory"),
         (file_exchange, "set_aside", nothing, "a manifest is moved and linked"),
         (start_preconditions, "stranger", nothing, "the program is a directory once it was put back"),
-        (kubelet_state, "_set_directory_aside", nothing, "a state file is a directory"),
         (restart_tuning, "_is_as_written", lambda *_: True, "the runtime's tuning is garbage"),
     ],
 )
@@ -159,7 +166,7 @@ def test_a_journal_that_cannot_be_read_at_the_end_keeps_nothing_from_being_clean
 
 def test_whatever_somebody_changes_a_run_ends_as_old_or_new(capsys: pytest.CaptureFixture[str]) -> None:
     wrong, tries = {}, 0
-    for case in tried(all_cases(), 89):
+    for case in tried(all_cases(), 127):
         node = Meddled(turns_back=case.turns_back)
         if node.meddle(case):
             tries += 1
