@@ -32,6 +32,8 @@ BUNDLE = PurePosixPath("/var/lib/nodeupgrade/bundles/bundle")
 RUNS = Path("/var/lib/nodeupgrade/runs")
 ARTIFACT = "/opt/kubelet"
 PROGRAM_MODE = 0o755
+UNTIL_GIVEN_UP = 2000.0
+"""Seconds since boot until a person has whatever is still held go on."""
 CONFIG_MODE = 0o640
 
 
@@ -53,8 +55,8 @@ class Wreck:
 class Machine:
     """A node, the agent's part of a run, the executor, and the disk under all of them."""
 
-    def __init__(self, *, turns_back: bool) -> None:
-        self.disk = ModelDisk()
+    def __init__(self, *, turns_back: bool, disk: ModelDisk | None = None) -> None:
+        self.disk = disk or ModelDisk()
         self.node: SimulatedNode = node_of(small=True, disk=DiskView(self.disk))
         self.disk.put(PROGRAM, program(OLD), PROGRAM_MODE)
         self.disk.put(ARTIFACT, program(NEW), PROGRAM_MODE)
@@ -67,7 +69,8 @@ class Machine:
         self.files = HostFiles(disk=self.disk)
         self.node.kubelet.stamp = self.files.stamp
         self.runs = RunStore(RUNS, disk=self.disk, lock=lambda _: None)
-        self.ports = replace(self.node.ports, files=self.files)
+        clock = self.node.timeline
+        self.ports = replace(self.node.ports, files=self.files, go_on=lambda: clock.monotonic > UNTIL_GIVEN_UP)
         self.report: RunReport | None = None
         self.calls = 0
         self.unguarded = False

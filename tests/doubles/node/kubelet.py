@@ -5,6 +5,7 @@ As on a real node, the bytes of the program at the moment of its start decide wh
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -27,6 +28,7 @@ from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.pods import accepted, computed_hash, is_over, is_restarted, static_pods
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.shield import SimulatedShield
+from tests.doubles.node.storage.reading import readable
 from tests.doubles.node.timeline import Timeline
 
 PROGRAM = "/usr/bin/kubelet"
@@ -48,6 +50,11 @@ REPORT_SECONDS = 0.6
 def program(version: str) -> bytes:
     """Return the kubelet program of a version."""
     return f"kubelet {version}".encode()
+
+
+def is_program(data: bytes | None) -> bool:
+    """Report whether this is a kubelet program, which can be executed."""
+    return data is not None and data.startswith(b"kubelet v")
 
 
 def stamp_of(data: bytes) -> str:
@@ -176,7 +183,7 @@ class SimulatedKubelet:
         """Path of the running process's program; ``None`` if another file is there by now."""
         self._calls.read("kubelet.executable")
         process = self._of(pid)
-        same = self._disk.get(process.path) == program(str(process.version))
+        same = readable(self._disk, process.path) == program(str(process.version))
         return PurePosixPath(process.path) if same else None
 
     def program_stamp(self, pid: int) -> str | None:
@@ -261,7 +268,7 @@ class SimulatedKubelet:
         if unseen := self._runtime.living(everywhere=True) - self._runtime.living(everywhere=False):
             self.violations.append(f"kubelet {version} is started beside {len(unseen)} processes that nobody shows it")
         for name, content in self.reads.get(str(version), {}).items():
-            if examined and self._disk.get(name) != content:
+            if examined and readable(self._disk, name) != content:
                 self.violations.append(f"kubelet {version} is started with another {name}")
         self.watch()
         behaviour = self.behaviour.get(str(version), Behaviour.WELL)
@@ -272,7 +279,18 @@ class SimulatedKubelet:
         if HEALTH_PORT in self.taken:
             self.write("server.go", IN_USE.format(what="start healthz server", port=HEALTH_PORT), severity="E")
             behaviour = Behaviour.NEVER_HEALTHY
-        if behaviour is Behaviour.EXITS or _refuses(version, arguments) or self._refuses_state(version):
+        refused = _refuses(version, arguments)
+        if self._refuses_state(version):
+            self.write("run.go", f"could not restore state from checkpoint {STATE}", severity="E")
+            refused = True
+        if unreadable_config := self._refused_config(arguments):
+            self.write(
+                "run.go",
+                f'"command failed" err="failed to load kubelet config file, path: {unreadable_config}',
+                severity="E",
+            )
+            refused = True
+        if refused or behaviour is Behaviour.EXITS:
             self._later(process, EXIT_SECONDS, self._exit)
             return
         if version.minor >= FIRST_WITH_STATE:
@@ -333,8 +351,14 @@ class SimulatedKubelet:
         return known
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
-        """Whether it refuses the state file."""
-        return (kept := self._disk.get(STATE)) is not None and bool(unreadable(CPU_STATE, kept, version, version))
+        """Whether it refuses the state file, or what lies there."""
+        kept = readable(self._disk, STATE)
+        return STATE in self._disk if kept is None else bool(unreadable(CPU_STATE, kept, version, version))
+
+    def _refused_config(self, arguments: tuple[str, ...]) -> str | None:
+        """The path of its configuration, if that cannot be read, or is none."""
+        paths = (word.removeprefix("--config=") for word in arguments if word.startswith("--config="))
+        return next((path for path in paths if not _is_text(readable(self._disk, path))), None)
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:
@@ -443,6 +467,12 @@ class SimulatedKubelet:
         instances = (stored.instance for stored in self._runtime.containers.values())
         found = [each for each in instances if each.sandbox_id == sandbox.id and each.name == name]
         return found[-1] if found else None
+
+
+def _is_text(data: bytes | None) -> bool:
+    with suppress(UnicodeDecodeError):
+        return bool(data and data.decode())
+    return False
 
 
 def _refuses(version: KubeletVersion, arguments: tuple[str, ...]) -> bool:

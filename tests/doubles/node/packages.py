@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.packages.dpkg_database import PROGRAM, STATUS, DpkgState, Package, Selection, record_of
+from nodeupgrade.node.host.retries import translate_errors
 from tests.doubles.node.calls import Calls
 
 
@@ -37,7 +38,7 @@ class SimulatedPackages:
     def selection(self, package: Package) -> Selection | None:
         """What is wanted of a package; ``None`` if it is not installed."""
         self._calls.read(f"packages.selection {package.name}")
-        found = record_of(self._disk.get(str(STATUS), b""), package.name, package.architecture)
+        found = record_of(self._status(), package.name, package.architecture)
         return None if found is None else found.selection
 
     def select(self, package: Package, selection: Selection) -> None:
@@ -45,11 +46,15 @@ class SimulatedPackages:
         with self._calls.effect(f"packages.select {package.name} {selection}"):
             if self.user:
                 raise Transient(f"{self.user} is using the database of dpkg and has locked it")
-            status = self._disk.get(str(STATUS), b"").decode()
+            status = self._status().decode()
             if str(PROGRAM) not in self._disk or record_of(status.encode(), package.name, package.architecture) is None:
                 raise StepFailed(f"dpkg has nothing on record for {package.specific}")
             stanzas = (_selected(stanza, package, selection) for stanza in status.split("\n\n"))
             self._disk[str(STATUS)] = "\n\n".join(stanzas).encode()
+
+    def _status(self) -> bytes:
+        with translate_errors(f"cannot read {STATUS}"):
+            return self._disk.get(str(STATUS), b"")
 
 
 def _selected(stanza: str, package: Package, selection: Selection) -> str:

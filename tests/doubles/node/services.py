@@ -16,8 +16,9 @@ from nodeupgrade.node.rescue import script
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import MAIN_PID, SimulatedRuntime
 from tests.doubles.node.containers.runtime_restart import RUNTIME_PROGRAM, RUNTIME_UNIT
-from tests.doubles.node.kubelet import PROGRAM, SimulatedKubelet
+from tests.doubles.node.kubelet import PROGRAM, SimulatedKubelet, is_program
 from tests.doubles.node.shield import SimulatedShield
+from tests.doubles.node.storage.reading import readable
 from tests.doubles.node.timeline import Timeline
 
 KUBELET_UNIT = "kubelet.service"
@@ -84,7 +85,7 @@ class LoadedFiles:
 @cache
 def _commands(text: bytes) -> tuple[UnitCommand, ...]:
     found: list[UnitCommand] = []
-    for line in text.decode().splitlines():
+    for line in text.decode(errors="replace").splitlines():
         when, _, value = line.partition("=")
         if when.startswith("Exec"):
             words = value.removeprefix("-")
@@ -98,7 +99,11 @@ def _commands(text: bytes) -> tuple[UnitCommand, ...]:
 
 @cache
 def _environment_files(text: bytes) -> tuple[tuple[str, bool], ...]:
-    named = [line.partition("=")[2] for line in text.decode().splitlines() if line.startswith("EnvironmentFile=")]
+    named = [
+        line.partition("=")[2]
+        for line in text.decode(errors="replace").splitlines()
+        if line.startswith("EnvironmentFile=")
+    ]
     return tuple((name.removeprefix("-"), not name.startswith("-")) for name in named)
 
 
@@ -181,7 +186,7 @@ class SimulatedServices:
         loaded = self._loaded[RUNTIME_UNIT]
         return UnitStatus(
             name=RUNTIME_UNIT,
-            load_state="loaded",
+            load_state=self._load_state(RUNTIME_UNIT),
             active_state="active" if up else "inactive" if self._runtime.stopped else "failed",
             sub_state="running" if up else "dead",
             main_pid=MAIN_PID if up else 0,
@@ -248,6 +253,8 @@ class SimulatedServices:
                 return
             if self.unit.fenced:
                 raise StepFailed(f"cannot start {unit} because it is masked")
+            if not self._is_loadable(unit):
+                raise StepFailed(f"cannot start {unit} because it has no command that could be run")
             if self._kubelet.process is None:
                 self.unit.restarts = 0
                 self.start_kubelet()
@@ -280,6 +287,11 @@ class SimulatedServices:
         if (missing := self.missing_config) is not None:
             self._runtime.broken = True
             raise StepFailed(f"cannot start {unit} because there is no {missing}")
+        if not self._is_loadable(RUNTIME_UNIT):
+            raise StepFailed(f"cannot start {unit} because it has no command that could be run")
+        if readable(self._disk, self.runtime_command[0]) is None:
+            self._runtime.broken = True
+            raise StepFailed(f"cannot start {unit} because its program cannot be executed")
         self._runtime.restart(words=self.runtime_command)
         self._shield.runtime_restarted()
 
@@ -348,6 +360,9 @@ class SimulatedServices:
             match _words(command.line):
                 case ["/bin/cp", source, target] if command.when == "ExecStartPre":
                     self._disk[target] = self._disk[source]
+        if not is_program(readable(self._disk, self.unit.program)):
+            self._kubelet_exited()
+            return
         self._kubelet.start(self.unit.arguments, self.unit.program, examined=examined)
 
     def power_on(self) -> None:
@@ -359,9 +374,20 @@ class SimulatedServices:
         self.read_unit_files()
 
     def _command(self, unit: str) -> tuple[str, ...]:
-        """The command line of a unit, as loaded."""
-        [line] = [c.line for c in self._loaded[unit].commands() if c.when == "ExecStart"]
-        return _words(line)
+        """The command line of a unit, as loaded; of one that has none, that nothing can be run."""
+        lines = [c.line for c in self._loaded[unit].commands() if c.when == "ExecStart"]
+        return _words(lines[0]) if len(lines) == 1 else ("",)
+
+    def _is_loadable(self, unit: str) -> bool:
+        """Whether a unit has a file, and one command to run; a file that has come since is read."""
+        if self._load_state(unit) != "loaded":
+            self.read_unit_files()
+        return self._load_state(unit) == "loaded"
+
+    def _load_state(self, unit: str) -> str:
+        if f"{UNIT_DIRECTORY}/{unit}" not in self._loaded[unit].files:
+            return "not-found"
+        return "loaded" if self._command(unit) != ("",) else "bad-setting"
 
     def _files(self, unit: str) -> dict[str, bytes]:
         """The files of a unit on the disk: its own, and its drop-ins sorted by name."""
@@ -369,16 +395,15 @@ class SimulatedServices:
         # Called for every status, so it avoids a path object for each of the node's files.
         split = (path.rpartition("/") for path in self._disk if path.endswith(".conf"))
         found = sorted((name, directory) for directory, _, name in split if directory in directories)
-        own = f"{UNIT_DIRECTORY}/{unit}"
-        drop_ins = {f"{directory}/{name}": self._disk[f"{directory}/{name}"] for name, directory in found}
-        return {own: self._disk.get(own, UNIT_FILES[unit]), **drop_ins}
+        paths = [f"{UNIT_DIRECTORY}/{unit}", *(f"{directory}/{name}" for name, directory in found)]
+        return {path: data for path in paths if (data := readable(self._disk, path)) is not None}
 
     def _drop_ins(self, unit: str, loaded: LoadedFiles) -> tuple[str, ...]:
         return tuple(path for path in loaded.files if path != f"{UNIT_DIRECTORY}/{unit}")
 
     def _expected_exit(self, unit: str) -> int | None:
         """Return the exit status that a oneshot service has on success; ``None`` for other units."""
-        lines = self._disk.get(f"/run/systemd/system/{unit}", b"").decode().splitlines()
+        lines = (readable(self._disk, f"/run/systemd/system/{unit}") or b"").decode(errors="replace").splitlines()
         if "Type=oneshot" not in lines:
             return None
         return next((int(line.partition("=")[2]) for line in lines if line.startswith("SuccessExitStatus=")), 0)
@@ -403,7 +428,7 @@ class SimulatedServices:
         active, sub = state or ("inactive" if self.unit.result == "success" else "failed", "dead")
         return UnitStatus(
             name=KUBELET_UNIT,
-            load_state="masked" if self.unit.fenced else "loaded",
+            load_state="masked" if self.unit.fenced else self._load_state(KUBELET_UNIT),
             active_state=active,
             sub_state=sub,
             main_pid=process.pid if process else 0,

@@ -11,6 +11,7 @@ from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall, Shielded
 from nodeupgrade.node.shield.shield import RefusedCall
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime import SimulatedRuntime
+from tests.doubles.node.storage.reading import readable
 from tests.doubles.node.timeline import Timeline
 
 
@@ -134,7 +135,7 @@ class SimulatedShield:
         if harmed is not None and shielded.may_have_ended(harmed):
             of_pod = [each for each in listed if each.sandbox_id == harmed.sandbox]
             harmed = shielded.harmed_by(call, living.__contains__, lambda _: None, of_pod)
-        owners = self.owners().with_manifests(shielded.plan.owned, lambda path: digests_of(self._disk.get(path)))
+        owners = self.owners().with_manifests(shielded.plan.owned, lambda path: digests_of(readable(self._disk, path)))
         if harmed is None or self.shuts_down() or shielded.excuse(harmed, owners) is not None:
             return False
         first = self._waiting.setdefault(call, self._timeline.monotonic)

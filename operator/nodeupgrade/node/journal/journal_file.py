@@ -55,19 +55,18 @@ def scrub(path: Path, *, disk: Disk = os) -> None:
     """Remove before-images from the journal of a finished run, by replacing the file atomically.
 
     Raises:
-        StepFailed: the journal cannot be written.
+        StepFailed: the journal cannot be read or written.
         Inconsistent: the journal is damaged before its last line.
     """
     try:
         data = read_file(path, limit=LARGEST, disk=disk)
-    except FileNotFoundError:
-        return
-    rest = without_images(data)
-    if rest == data:
-        return
-    try:
+        rest = without_images(data)
+        if rest == data:
+            return
         with fresh_beside(path, mode=0o600, disk=disk) as descriptor:
             write_all(descriptor, rest, disk=disk)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise StepFailed(f"cannot remove before-images from {path}: {error}") from error
 

@@ -4,6 +4,7 @@ Each time by a renamed copy, as long as there is space for one: removing the oth
 file's times after the kubelet has started, which the next run would consider drift.
 """
 
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -60,7 +61,9 @@ def install(node: Node, file: ExchangedFile) -> None:
 
 
 def restore(node: Node, file: ExchangedFile) -> str | None:
-    """Restore the old file. A file that was changed since is left as it is; anything else is moved aside.
+    """Restore the old file. A file that was changed since is left as it is; what is none is moved aside.
+
+    One that cannot be read is replaced: no kubelet could read it either.
 
     Returns:
         What became of what is not ours.
@@ -70,7 +73,9 @@ def restore(node: Node, file: ExchangedFile) -> str | None:
     """
     path = PurePosixPath(file.path)
     entry = node.files.entry(path)
-    found = None if entry is None or node.files.real(path) is None else digest(node, file.path)
+    found = None
+    with suppress(StepFailed):
+        found = digest(node, file.path)
     if found == file.before and (found is not None or entry is None):
         return None
     if found not in {file.after, None}:

@@ -14,6 +14,7 @@ from nodeupgrade.kubelet.layout import DEVICE_STATE, state_name, state_place
 from nodeupgrade.kubelet.state_files.device_checkpoint import with_newcomers
 from nodeupgrade.kubelet.state_files.formats import breaks, unreadable
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import kept_files
@@ -93,10 +94,19 @@ def _restore(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str 
 def _replace(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str:
     """Replace what is not a file of the kubelet's, which may not start with it; return what became of it."""
     try:
+        aside = _set_directory_aside(node, path)
         _put_back(node, plan, path, before, before)
     except StepFailed as error:
         return f"left as it is ({error})"
+    if aside is not None:
+        return f"moved to {aside}"
     return "removed" if before is None else "replaced by what was there before the new kubelet"
+
+
+def _set_directory_aside(node: Node, path: str) -> PurePosixPath | None:
+    """Move aside a directory, which no file can replace; return where it is."""
+    entry = node.files.entry(at := PurePosixPath(path))
+    return node.files.set_aside(at) if entry is not None and entry.kind is EntryKind.DIRECTORY else None
 
 
 def _put_back(node: Node, plan: RunPlan, path: str, data: bytes | None, before: bytes | None) -> None:

@@ -10,7 +10,7 @@ from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.systemd.services import Look, ServiceManager
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.runtimes.description import RuntimeKind, is_drop_in
+from nodeupgrade.node.runtimes.description import RuntimeKind, TuningFile, is_drop_in
 
 MODE = 0o644
 
@@ -29,21 +29,28 @@ def apply_tuning(node: Node, plan: RunPlan, look: Look) -> None:
 
 
 def restore_tuning(node: Node, plan: RunPlan, look: Look) -> None:
-    """Write the files again that were removed since systemd read the drop-in, with which it starts the runtime.
+    """Write the files again that were removed or changed since systemd read the drop-in that starts the runtime so.
 
     Raises:
         StepFailed: a file could not be written, systemd does not answer, or its reload has to wait (see ``look``).
     """
-    missing = [file for file in plan.tuning.files if node.files.stamp(PurePosixPath(file.path)) is None]
+    missing = [file for file in plan.tuning.files if not _is_as_written(node, file)]
     if not missing or not {file.path for file in plan.tuning.files} & {*_loaded(node, plan)}:
         return
     reloads = any(is_drop_in(PurePosixPath(file.path)) for file in missing)
     if reloads:  # a newer file would look like a foreign change, so it is not written where it cannot be loaded
         look()
     for file in missing:
+        node.files.set_aside(PurePosixPath(file.path))
         node.files.write(PurePosixPath(file.path), file.content, mode=MODE)
     if reloads:
         node.services.reload(look)
+
+
+def _is_as_written(node: Node, file: TuningFile) -> bool:
+    with suppress(StepFailed):  # something else lies there
+        return node.files.read(PurePosixPath(file.path)) == file.content
+    return False
 
 
 def remains(node: Node, plan: RunPlan) -> bool:

@@ -13,7 +13,7 @@ from nodeupgrade.api.json import JsonValue, from_json, to_json
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
+from nodeupgrade.errors import Inconsistent, NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
@@ -127,12 +127,15 @@ class NodeRun:
     def _finish(self, journal: Journal, finish: Finish) -> Journal:
         """Record the end; if the disk cannot be written, wait until it can, since nothing is left to do."""
         report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
+        why = ""
         for _ in range(FINISH_TRIES):
-            with suppress(StepFailed):
+            try:
                 return self._record(journal, Mark.FINISHED, payload=to_json(report, strict=True), reason=finish.reason)
+            except StepFailed as error:
+                why = str(error)
             self.heartbeat()
             self.node.clock.sleep(FINISH_PAUSE)
-        raise StepFailed("the end of the run cannot be recorded")
+        raise StepFailed(f"the end of the run cannot be recorded: {why}")
 
     def _do(self, journal: Journal, step: Step, seconds: float) -> Journal:
         actions = STEPS[step]
@@ -233,7 +236,7 @@ class NodeRun:
 
     def _clean_up(self, plan: RunPlan, outcome: Outcome) -> None:
         """Clean up after the end. All of it can be repeated, and may fail without harm."""
-        with suppress(StepFailed):
+        with suppress(StepFailed, Inconsistent):
             self.store.scrub()
         for timer in (DEAD_MAN_TIMER, script.TIMER):
             with suppress(StepFailed, Transient):

@@ -280,18 +280,19 @@ def stranger(node: Node, plan: RunPlan) -> str | None:
     """Return a sentence about a program in the kubelet's place that is neither of both, before the old one replaces it.
 
     A package upgrade may have put it there. It is read only if its stamp is not a confirmed one; what cannot be read
-    keeps no old kubelet from its place.
+    keeps no old kubelet from its place, and what is no file is moved aside.
     """
     swap, known = plan.swap, _confirmed(node)
-    path = PurePosixPath(swap.path)
+    path, found = PurePosixPath(swap.path), None
     with suppress(StepFailed):
-        if node.files.stamp(path) in {None, known.get(swap.path), known.get(swap.staged)}:
+        if (stamp := node.files.stamp(path)) is not None and stamp in {known.get(swap.path), known.get(swap.staged)}:
             return None
-        if (found := node.files.digest(path)) not in {None, swap.before, swap.after}:
-            return (
-                f"what was put at {path} during the run (SHA-256 {found}) was replaced by kubelet {plan.from_version}"
-            )
-    return None
+        if (found := node.files.digest(path)) in {swap.before, swap.after}:
+            return None
+    aside = node.files.set_aside(path)
+    if found is not None:
+        return f"what was put at {path} during the run (SHA-256 {found}) was replaced by kubelet {plan.from_version}"
+    return None if aside is None else f"what lay at {path}, which is no file, was moved to {aside}"
 
 
 def start_runtime(node: Node, plan: RunPlan) -> None:

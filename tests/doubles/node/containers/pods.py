@@ -21,6 +21,7 @@ from nodeupgrade.kubelethash import (
     hash_manifest_container,
 )
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from tests.doubles.node.storage.reading import readable
 
 MANIFESTS = "/etc/kubernetes/manifests"
 
@@ -69,11 +70,12 @@ def static_pods(disk: Mapping[str, bytes], kubelet: KubeletVersion, node: str) -
     """Yield the pods that a kubelet makes of its manifest directory.
 
     Without ``metadata.uid`` the UID depends on the decoded manifest and the kubelet's minor. Files whose name begins
-    with a dot are ignored, and so is what cannot be parsed.
+    with a dot are ignored, and so is what cannot be read or parsed.
     """
     for path in sorted(disk):
         if path.startswith(f"{MANIFESTS}/") and not path.startswith(f"{MANIFESTS}/."):
-            pod = _static_pod(disk[path], kubelet.minor, node)
+            data = readable(disk, path)
+            pod = None if data is None else _static_pod(data, kubelet.minor, node)
             if pod is not None:
                 yield pod
 
@@ -127,7 +129,7 @@ def action_after(container: PodContainer, ended: ContainerInstance) -> str | Non
 def _static_pod(data: bytes, minor: int, node: str) -> Pod | None:
     try:
         document = read_one(data)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, UnicodeDecodeError):
         return None
     if not isinstance(document, dict) or not {"metadata", "spec"} <= document.keys():
         return None

@@ -103,5 +103,5 @@ def tuning() -> RestartTuning:
 def _read(disk: Mapping[str, bytes], path: str) -> dict[str, object]:
     try:
         return tomllib.loads(disk.get(path, b"").decode())
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise StepFailed(f"containerd: failed to load TOML: {path}: {error}") from error

@@ -10,6 +10,9 @@ name by ``fsync`` of its directory, and by nothing else; so it promises less tha
   whole new one, its first half, or its new length in zeros. Code that checks digests or checksums cannot tell one
   partial content from another, so one stands for all.
 
+Somebody else may ``make`` something in place of a file, say of a file that it is huge or cannot be read, and make
+directories read-only: every call then fails as on a real disk (tests/contract/node/test_odd_disk.py).
+
 Not modelled: filesystems without a journal (ext2, FAT), where a rename itself may be torn.
 """
 
@@ -26,6 +29,9 @@ from typing import TypeAlias
 from tests.doubles.node.storage.prefix import common_length
 from tests.doubles.node.storage.room import Room
 
+MAX_LINKS = 40
+LARGEST_HOLE = 1024
+"""Bytes. Whoever reads a huge file to its end finds a small one."""
 MOST_PENDING = 10
 """More unsynchronised changes of names in a directory are an error: their outcomes are too many to enumerate."""
 
@@ -47,6 +53,9 @@ class Inode:
     kept_names: dict[str, int] = field(default_factory=dict)
     pending: list[Change] = field(default_factory=list)  # for a directory, changes that are not on the platter yet
     volatile: bool = False  # whether it is ``/run`` or below, which is in memory only
+    broken: bool = False  # whether the device cannot read its content
+    holes: int = 0  # bytes that its size has beyond its content
+    changed: int = 0  # nanoseconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +65,12 @@ class FileStatus:
     st_mode: int
     st_ino: int
     st_size: int
-    count_names: Callable[[], int] = lambda: 1
-    st_mtime_ns: int = 0
-    st_ctime_ns: int = 0
+    st_mtime_ns: int
+    st_ctime_ns: int
     st_dev: int = 1
     st_uid: int = os.geteuid()
     st_gid: int = 0
+    count_names: Callable[[], int] = lambda: 1
 
     @property
     def st_nlink(self) -> int:
@@ -74,10 +83,14 @@ class ModelDisk:
 
     Attributes:
         passing: called before each system call that changes something, with its name and path.
+        read_only: directories below which nothing can be changed.
+        clock: nanoseconds since the epoch.
     """
 
     def __init__(self) -> None:
         self.passing: Callable[[str, str], None] = lambda _call, _path: None
+        self.read_only: set[str] = set()
+        self.clock: Callable[[], int] = lambda: 0
         self.load(())
 
     def load(self, image: Image) -> None:
@@ -90,24 +103,57 @@ class ModelDisk:
             self.put(path, data, mode)
 
     def put(self, path: str, data: bytes, mode: int | None = None) -> None:
-        """Put a file on the platter, as if it had always been there; a new one has mode 0644 by default."""
-        where = self._inodes[1]
+        """Put a file on the platter, as if it had always been there; a new one has mode 0644 by default.
+
+        Raises:
+            OSError: a directory lies there.
+        """
         *directories, name = _path(path).parts[1:]
-        for directory in directories:
+        where = self._inodes[1]
+        for number, directory in enumerate(directories, 1):
             if directory not in where.names:
                 self._add(where, directory, Inode(mode=stat.S_IFDIR | 0o755))
-            where = self._inodes[where.names[directory]]
+            where = self._inodes[self._required(PurePath("/", *directories[:number]))]
+        if name in where.names and not stat.S_ISREG((found := self._inodes[where.names[name]]).mode):
+            if stat.S_ISDIR(found.mode):
+                raise _error(errno.EISDIR, PurePath(path))
+            del where.names[name]
         if name not in where.names:
             self._add(where, name, Inode(mode=stat.S_IFREG | 0o644, kept_mode=stat.S_IFREG | 0o644))
         file = self._inodes[where.names[name]]
         file.data = file.kept_data = data
+        file.changed = self.clock()
         if mode is not None:
             file.mode = file.kept_mode = stat.S_IFREG | mode
 
+    def make(self, path: str, inode: Inode | None) -> Inode | None:
+        """Have somebody else put something at a path, or remove what is there, with all that is in it; return that."""
+        above = self._parent(_path(path))
+        before = above.names.pop(_path(path).name, None)
+        self._paths, above.changed = None, self.clock()
+        if inode is not None:
+            inode.kept_mode, inode.kept_data = inode.mode, inode.data
+            self._add(above, _path(path).name, inode)
+        return None if before is None else self._inodes[before]
+
+    def at(self, path: str) -> Inode | None:
+        """What is at a path; a link is not followed."""
+        try:
+            number = self._find(_path(path), follow=False)
+        except OSError:
+            return None
+        return None if number is None else self._inodes[number]
+
     def content(self, path: str) -> bytes | None:
-        """The content that processes read; ``None`` if there is no such file."""
+        """The content that processes read; ``None`` if there is no such file.
+
+        Raises:
+            OSError: something else lies there, or it cannot be read.
+        """
         number = self._find(_path(path))
-        return None if number is None else self._inodes[number].data
+        if number is not None and self._inodes[number].holes:
+            raise _error(errno.EFBIG, _path(path))
+        return None if number is None else _readable(self._inodes[number], path)
 
     def path(self, descriptor: int) -> str:
         """The path by which a file was opened."""
@@ -137,15 +183,21 @@ class ModelDisk:
     def open(self, path: PurePath, flags: int, mode: int = 0o777, /) -> int:
         """Open a file or directory; create it if requested."""
         if path.parent == PurePath("/proc/self/fd"):
+            number: int | None = self._open[int(path.name)][0]
             path = PurePath(self.path(int(path.name)))
-        number = self._find(path)
+        else:
+            path = path if flags & (os.O_EXCL | os.O_NOFOLLOW) else self._end(path)
+            number = self._find(path, follow=False)
         if number is None:
             if not flags & os.O_CREAT:
                 raise _error(errno.ENOENT, path)
+            self._require_writable(path)
             self.passing("create", str(path))
             number = self._add(self._parent(path), path.name, Inode(mode=stat.S_IFREG | mode), pending=True)
         elif flags & os.O_EXCL:
             raise _error(errno.EEXIST, path)
+        elif not flags & os.O_PATH:
+            self._require_openable(self._inodes[number].mode, path, flags)
         descriptor = max(self._open, default=2) + 1
         self._open[descriptor] = (number, 0, str(path))
         return descriptor
@@ -153,20 +205,24 @@ class ModelDisk:
     def write(self, fd: int, data: bytes | memoryview, /) -> int:
         """Write at the descriptor's position."""
         number, position, path = self._open[fd]
+        self._require_writable(PurePath(path))
         self.passing("write", path)
         inode = self._inodes[number]
         inode.data = inode.data[:position].ljust(position, b"\0") + bytes(data) + inode.data[position + len(data) :]
+        inode.changed = self.clock()
         self._open[fd] = (number, position + len(data), path)
         return len(data)
 
     def ftruncate(self, fd: int, length: int, /) -> None:
         """Truncate, or extend with zeros."""
+        self._require_writable(PurePath(self._open[fd][2]))
         self.passing("truncate", self._open[fd][2])
         inode = self._inode(fd)
         inode.data = inode.data[:length].ljust(length, b"\0")
 
     def posix_fallocate(self, fd: int, _offset: int, _length: int, /) -> None:
         """Allocate one byte whatever the length, which keeps images small."""
+        self._require_writable(PurePath(self._open[fd][2]))
         self.passing("fallocate", self._open[fd][2])
         self._inode(fd).data = b"\0"
 
@@ -185,40 +241,59 @@ class ModelDisk:
 
     def fchmod(self, fd: int, mode: int, /) -> None:
         """Change permissions."""
+        self._require_writable(PurePath(self._open[fd][2]))
         self.passing("chmod", self._open[fd][2])
         inode = self._inode(fd)
         inode.mode = stat.S_IFMT(inode.mode) | mode
 
     def mkdir(self, path: PurePath, mode: int = 0o777, /) -> None:
         """Create a directory."""
-        if self._find(path) is not None:
+        if self._find(path, follow=False) is not None:
             raise _error(errno.EEXIST, path)
+        self._require_writable(path)
         self.passing("mkdir", str(path))
         self._add(self._parent(path), path.name, Inode(mode=stat.S_IFDIR | mode), pending=True)
 
     def rmdir(self, path: PurePath, /) -> None:
         """Remove an empty directory."""
-        if self._inodes[self._required(path)].names:
+        self._require_writable(path)
+        inode = self._inodes[self._required(path, follow=False)]
+        if not stat.S_ISDIR(inode.mode):
+            raise _error(errno.ENOTDIR, path)
+        if inode.names:
             raise _error(errno.ENOTEMPTY, path)
-        self.unlink(path)
+        self._unlink(path)
 
     def link(self, src: PurePath, dst: PurePath, /) -> None:
         """Give a file one more name."""
-        if self._find(dst) is not None:
+        number = self._required(src, follow=False)
+        if self._find(dst, follow=False) is not None:
             raise _error(errno.EEXIST, dst)
+        self._require_writable(dst)
+        if stat.S_ISDIR(self._inodes[number].mode):
+            raise _error(errno.EPERM, src)
         self.passing("link", str(dst))
-        self._change(self._parent(dst), {dst.name: self._required(src)})
+        self._change(self._parent(dst), {dst.name: number})
 
     def rename(self, src: PurePath, dst: PurePath, /) -> None:
-        """Rename a file within its directory."""
+        """Rename a file or directory within its directory."""
         if src.parent != dst.parent:
             raise _error(errno.EXDEV, dst)
+        self._require_writable(dst)
+        number, present = self._required(src, follow=False), self._find(dst, follow=False)
+        if present is not None:
+            self._require_exchangeable(self._inodes[number], self._inodes[present], dst)
         self.passing("rename", str(dst))
-        self._change(self._parent(dst), {src.name: None, dst.name: self._required(src)})
+        self._change(self._parent(dst), {src.name: None, dst.name: number})
 
     def unlink(self, path: PurePath, /) -> None:
         """Remove a name."""
-        self._required(path)
+        self._require_writable(path)
+        if stat.S_ISDIR(self._inodes[self._required(path, follow=False)].mode):
+            raise _error(errno.EISDIR, path)
+        self._unlink(path)
+
+    def _unlink(self, path: PurePath) -> None:
         self.passing("unlink", str(path))
         self._change(self._parent(path), {path.name: None})
 
@@ -231,7 +306,7 @@ class ModelDisk:
     def read(self, fd: int, length: int, /) -> bytes:
         """Read from the descriptor's position."""
         number, position, path = self._open[fd]
-        data = self._inodes[number].data[position : position + length]
+        data = _readable(self._inodes[number], path)[position : position + length]
         self._open[fd] = (number, position + len(data), path)
         return data
 
@@ -249,15 +324,23 @@ class ModelDisk:
         """The status of a file."""
         return self._status(self._required(path))
 
-    lstat = stat
+    def lstat(self, path: PurePath, /) -> FileStatus:
+        """The status of a file; a link is not followed."""
+        return self._status(self._required(path, follow=False))
 
     def readlink(self, path: PurePath, /) -> str:
-        """There are no symbolic links here."""
-        raise _error(errno.EINVAL, path)
+        """What a symbolic link says."""
+        inode = self._inodes[self._required(path, follow=False)]
+        if not stat.S_ISLNK(inode.mode):
+            raise _error(errno.EINVAL, path)
+        return inode.data.decode()
 
     def listdir(self, path: PurePath, /) -> list[str]:
         """Names in a directory."""
-        return list(self._inodes[self._required(path)].names)
+        inode = self._inodes[self._required(path)]
+        if not stat.S_ISDIR(inode.mode):
+            raise _error(errno.ENOTDIR, path)
+        return list(inode.names)
 
     def statvfs(self, _path: PurePath, /) -> Room:
         """Always plenty."""
@@ -287,6 +370,7 @@ class ModelDisk:
     def _add(self, directory: Inode, name: str, inode: Inode, *, pending: bool = False) -> int:
         self._numbered += 1
         self._inodes[self._numbered] = inode
+        inode.changed = directory.changed = self.clock()
         inode.volatile = directory.volatile or (directory is self._inodes[1] and name == "run")
         if pending:
             self._change(directory, {name: self._numbered})
@@ -297,22 +381,74 @@ class ModelDisk:
 
     def _change(self, directory: Inode, change: Change) -> None:
         directory.pending += [] if directory.volatile else [change]
+        directory.changed = self.clock()
         _apply(directory.names, change)
         self._paths = None
 
-    def _find(self, path: PurePath) -> int | None:
-        number = 1
-        for part in path.parts[1:]:
-            inode = self._inodes[number]
+    def _find(self, path: PurePath, *, follow: bool = True) -> int | None:
+        """Return the number of what a path leads to; ``None`` if there is nothing.
+
+        Args:
+            path: the path.
+            follow: whether to follow a link at its end, too.
+        """
+        way, pending, links = [1], [*reversed(path.parts[1:])], 0
+        while pending:
+            part, inode = pending.pop(), self._inodes[way[-1]]
             if not stat.S_ISDIR(inode.mode):
                 raise _error(errno.ENOTDIR, path)
+            if part == "..":
+                del way[max(1, len(way) - 1) :]
+                continue
             if part not in inode.names:
                 return None
             number = inode.names[part]
-        return number
+            if stat.S_ISLNK((found := self._inodes[number]).mode) and (pending or follow):
+                links += 1
+                if links > MAX_LINKS:
+                    raise _error(errno.ELOOP, path)
+                target = PurePath(found.data.decode())
+                del way[1 if target.is_absolute() else len(way) :]
+                pending += [each for each in reversed(target.parts) if each != "/"]
+                continue
+            way.append(number)
+        return way[-1]
 
-    def _required(self, path: PurePath) -> int:
-        number = self._find(path)
+    def _end(self, path: PurePath) -> PurePath:
+        """Return where the links at the end of a path lead."""
+        for _ in range(MAX_LINKS + 1):
+            number = self._find(path, follow=False)
+            if number is None or not stat.S_ISLNK(self._inodes[number].mode):
+                return path
+            path = path.parent / self._inodes[number].data.decode()
+        raise _error(errno.ELOOP, path)
+
+    def _require_openable(self, mode: int, path: PurePath, flags: int) -> None:
+        if stat.S_ISLNK(mode):  # O_NOFOLLOW
+            raise _error(errno.ELOOP, path)
+        if flags & os.O_DIRECTORY and not stat.S_ISDIR(mode):
+            raise _error(errno.ENOTDIR, path)
+        if stat.S_ISFIFO(mode) and not flags & os.O_RDWR:
+            raise RuntimeError(f"whoever opens the pipe {path} waits for another to open it")
+        if stat.S_ISSOCK(mode):
+            raise _error(errno.ENXIO, path)
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and stat.S_ISDIR(mode):
+            raise _error(errno.EISDIR, path)
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            self._require_writable(path)
+
+    def _require_exchangeable(self, moved: Inode, present: Inode, path: PurePath) -> None:
+        if stat.S_ISDIR(present.mode) != stat.S_ISDIR(moved.mode):
+            raise _error(errno.EISDIR if stat.S_ISDIR(present.mode) else errno.ENOTDIR, path)
+        if present.names:
+            raise _error(errno.ENOTEMPTY, path)
+
+    def _require_writable(self, path: PurePath) -> None:
+        if any(path.is_relative_to(directory) for directory in self.read_only):
+            raise _error(errno.EROFS, path)
+
+    def _required(self, path: PurePath, *, follow: bool = True) -> int:
+        number = self._find(path, follow=follow)
         if number is None:
             raise _error(errno.ENOENT, path)
         return number
@@ -326,7 +462,15 @@ class ModelDisk:
     def _status(self, number: int) -> FileStatus:
         inode = self._inodes[number]
         every = self._inodes.values()
-        return FileStatus(inode.mode, number, len(inode.data), lambda: sum(number in i.names.values() for i in every))
+        size = len(inode.data) + inode.holes
+        return FileStatus(
+            inode.mode,
+            number,
+            size,
+            st_mtime_ns=inode.changed,
+            st_ctime_ns=inode.changed,
+            count_names=lambda: sum(number in i.names.values() for i in every),
+        )
 
     def _walk(self, names: Callable[[Inode], dict[str, int]]) -> Iterator[tuple[str, Inode]]:
         pending = [("", self._inodes[1])]
@@ -344,6 +488,16 @@ class ModelDisk:
 def _path(path: str) -> PurePath:
     """Return a path, taken apart once: the same few are asked for at each look at the disk."""
     return PurePath(path)
+
+
+def _readable(inode: Inode, path: str) -> bytes:
+    if stat.S_ISDIR(inode.mode):
+        raise _error(errno.EISDIR, PurePath(path))
+    if not stat.S_ISREG(inode.mode):
+        raise _error(errno.ENXIO, PurePath(path))
+    if inode.broken:
+        raise _error(errno.EIO, PurePath(path))
+    return inode.data + bytes(min(inode.holes, LARGEST_HOLE))
 
 
 def _apply(names: dict[str, int], change: Change) -> None:

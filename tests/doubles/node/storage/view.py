@@ -18,6 +18,13 @@ class DiskView(MutableMapping[str, bytes]):
             raise KeyError(path)
         return data
 
+    def __contains__(self, path: object) -> bool:
+        try:
+            self._disk.stat(PurePath(str(path)))
+        except OSError:
+            return False
+        return True
+
     def __setitem__(self, path: str, data: bytes) -> None:
         self._disk.put(path, data)
 

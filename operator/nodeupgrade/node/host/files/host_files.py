@@ -6,9 +6,9 @@ import fcntl
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from itertools import count, islice
+from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -188,11 +188,28 @@ class HostFiles:
 
     def walk(self, directory: PurePosixPath, *, deep: bool = True) -> tuple[PurePosixPath, ...]:
         with translate_errors(f"cannot list {directory}"):
-            resolved = resolve(self.root, directory, follow_last=True)
-            places = islice(os.walk(resolved), None if deep else 1)
-            below = [Path(place) / name for place, _, names in places for name in names]
-            files = [path.relative_to(resolved) for path in below if path.is_symlink() or path.is_file()]
+            resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
+            files = [path.relative_to(resolved) for path in self._files_in(resolved, deep=deep)]
             return tuple(directory / path for path in sorted(files, key=lambda path: path.parts))
+
+    def _files_in(self, directory: Path, *, deep: bool) -> Iterator[Path]:
+        """Yield the regular files in a directory, and links but those to directories; nothing if it cannot be read."""
+        pending = [directory]
+        while pending:
+            here, names = pending.pop(), list[str]()
+            with contextlib.suppress(OSError):
+                names = self.disk.listdir(here)
+            for path in (here / name for name in names):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    mode = self.disk.lstat(path).st_mode
+                    pending += [path] if stat.S_ISDIR(mode) and deep else []
+                    if stat.S_ISREG(mode) or (stat.S_ISLNK(mode) and not self._leads_to_directory(path)):
+                        yield path
+
+    def _leads_to_directory(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            return stat.S_ISDIR(self.disk.stat(path).st_mode)
+        return False
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:
         with translate_errors(f"cannot follow {path}"):

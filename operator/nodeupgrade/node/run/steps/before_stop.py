@@ -1,5 +1,6 @@
 """Steps while the old kubelet still runs: programs are confirmed, and the rescue of a lost run is armed."""
 
+from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
@@ -144,7 +145,8 @@ class ArmDeadMan(StepActions):
                 node.services.stop(timer)
         lease_keeping.release_lease(node, plan)
         for path in (script.SCRIPT, script.LOOK):
-            node.files.remove(path)
+            with suppress(StepFailed):  # nothing runs it any more
+                node.files.remove(path)
         if plan.tuning.files:
             try:
                 if restart_tuning.remains(node, plan):

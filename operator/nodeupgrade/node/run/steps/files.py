@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -94,6 +95,7 @@ class PinStaticPods(StepActions):
                 if entry is None or entry.kind in {EntryKind.FILE, EntryKind.LINK}:
                     raise
                 left.append(str(error))
+        left += filter(None, (file_exchange.set_aside(node, PurePosixPath(path)) for path in ours))
         _restore_contents(node, plan, ours)
         try:
             _restore_contents(node, plan, {path: payload[path] for path in (str(RECORD),) if path in payload})
@@ -215,8 +217,9 @@ def _restore_contents(node: Node, plan: RunPlan, contents: Mapping[str, JsonValu
     for name, content in contents.items():
         path = PurePosixPath(name)
         before = _decoded(content)
-        if node.files.read(path) == before:
-            continue
+        with suppress(StepFailed):  # what cannot be read is replaced
+            if node.files.read(path) == before:
+                continue
         if before is None:
             node.files.remove(path)
         else:

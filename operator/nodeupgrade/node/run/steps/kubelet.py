@@ -103,16 +103,17 @@ class SwapBinary(StepActions):
         """
         swap, confirmed = plan.swap, node.recorded(Step.CONFIRM_BINARIES) or {}
         new, either = {confirmed.get(swap.staged)}, {confirmed.get(swap.path), confirmed.get(swap.staged)}
-        for path, known, planned in (
+        for name, known, planned in (
             (swap.staged, new, {swap.after}),
             (swap.path, either, {swap.before, swap.after}),  # the new one, if this is a repetition
         ):
-            if node.files.stamp(PurePosixPath(path)) not in known - {None}:
-                require_digest(node, path, planned)
+            if node.files.stamp(PurePosixPath(name)) not in known - {None}:
+                require_digest(node, name, planned)
         backup = PurePosixPath(swap.backup)
-        if node.files.stamp(backup) is None and node.files.digest(PurePosixPath(swap.path)) == swap.before:
-            node.files.replace(PurePosixPath(swap.path), backup)  # somebody has removed it
-        node.files.replace(PurePosixPath(swap.staged), PurePosixPath(swap.path))
+        path = PurePosixPath(swap.path)
+        if node.files.size(backup) != node.files.size(path) and node.files.digest(path) == swap.before:
+            node.files.replace(path, backup)  # somebody has removed or changed it
+        node.files.replace(PurePosixPath(swap.staged), path)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Put the backup in place, unless that cannot be done and the old program is there."""
