@@ -54,6 +54,8 @@ class StartingHost:
     online_cpus: str = ""  # as Linux lists them, such as ``0-3``; empty if that could not be read
     # content of /proc/meminfo by name, in bytes; empty if that could not be read
     memory: Mapping[str, int] = field(default_factory=dict)
+    # CPUs, memory and huge pages, by the name of the resource, in millicores and bytes; what is unknown is missing
+    capacity: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,8 @@
 """Gather what a starting kubelet reads of its host. Changes nothing."""
 
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import PurePosixPath
 
@@ -9,9 +11,10 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.cluster.clock_offset import ahead
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
-from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.settings import Configured, cpus_in
 from nodeupgrade.node.checks.credentials import named_in
 from nodeupgrade.node.checks.host import PROTECTED
+from nodeupgrade.node.checks.resources import CPU, HUGE_PAGES, MEMORY
 from nodeupgrade.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.node.facts.credentials import identity
 from nodeupgrade.node.facts.disk_space import DiskSpace
@@ -25,6 +28,8 @@ KERNEL = PurePosixPath("/proc/sys")
 MEMINFO = PurePosixPath("/proc/meminfo")
 INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
+HUGE_PAGES_OF_HOST = PurePosixPath("/sys/kernel/mm/hugepages")
+HUGE_PAGE = re.compile("hugepages-([1-9][0-9]{0,9})kB")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -52,6 +57,7 @@ def look_at_host(
         inotify=_inotify(node),
         online_cpus=trimmed((files.read(ONLINE_CPUS) or b"").decode(errors="replace")),
         memory=dict(_meminfo(files)),
+        capacity=dict(_capacity(files)),
     )
 
 
@@ -63,6 +69,26 @@ def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
         if (amount := number(size)) is None or unit not in ([], ["kB"]):
             raise StepFailed(f"cannot read {MEMINFO}: {shorten(line, 80)}")
         yield name, amount * 1024 if unit else amount
+
+
+def _capacity(files: FilesView) -> Iterator[tuple[str, int]]:
+    """Yield what a kubelet that starts finds of the host: cAdvisor counts the CPUs that are online."""
+    with suppress(ValueError):
+        if cpus := len(cpus_in((files.read(ONLINE_CPUS) or b"").decode(errors="replace"))):
+            yield CPU, cpus * 1000
+    yield from ((MEMORY, size) for name, size in _meminfo(files) if name == "MemTotal")
+    for path in files.walk(HUGE_PAGES_OF_HOST):
+        size = HUGE_PAGE.fullmatch(path.parent.name)
+        kilobytes = size and number(size[1])
+        pages = number(trimmed((files.read(path) or b"").decode(errors="replace")))
+        if path.name == "nr_hugepages" and kilobytes and pages is not None:
+            yield f"{HUGE_PAGES}{_binary(kilobytes)}", pages * kilobytes * 1024
+
+
+def _binary(kilobytes: int) -> str:
+    """Write a size as Kubernetes does: ``2Mi``."""
+    exponent = max(each for each in range(3) if kilobytes % 1024**each == 0)
+    return f"{kilobytes // 1024**exponent}{'KMG'[exponent]}i"
 
 
 def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:

@@ -70,3 +70,23 @@ def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
 
     assert gathered(node()).readiness.host.inotify is None
     assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)
+
+
+def test_what_a_starting_kubelet_finds_of_the_host_is_counted() -> None:
+    pages = "/sys/kernel/mm/hugepages/hugepages-"
+    seen = node(
+        files={
+            "/sys/devices/system/cpu/online": b"0-2,5\n",
+            "/proc/meminfo": b"MemTotal:        4096 kB\nMemFree:        12 kB\n",
+            f"{pages}2048kB/nr_hugepages": b"3\n",
+            f"{pages}2048kB/free_hugepages": b"1\n",
+            f"{pages}1048576kB/nr_hugepages": b"0\n",
+            f"{pages}64kB/nr_hugepages": b"2\n",
+            f"{pages}odd/nr_hugepages": b"4\n",
+        }
+    )
+    sizes = {"hugepages-2Mi": 6 * 1024**2, "hugepages-1Gi": 0, "hugepages-64Ki": 128 * 1024}
+
+    assert gathered(seen).readiness.host.capacity == {"cpu": 4000, "memory": 4096 * 1024, **sizes}
+    assert gathered(seen).admission.capacity["cpu"] == 4000
+    assert gathered(node()).readiness.host.capacity == {}
