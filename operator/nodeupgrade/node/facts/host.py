@@ -30,6 +30,7 @@ INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 HUGE_PAGES_OF_HOST = PurePosixPath("/sys/kernel/mm/hugepages")
 HUGE_PAGE = re.compile("hugepages-([1-9][0-9]{0,9})kB")
+BEGINS = b"-----BEGIN CERTIFICATE-----"
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -53,6 +54,7 @@ def look_at_host(
         kernel={name: trimmed((files.read(KERNEL / name) or b"").decode(errors="replace")) for name in PROTECTED},
         disks=dict(_disks(space, settings, runtime)),
         credential_providers=_credential_providers(then, settings),
+        certificates=dict(_certificates(then, settings)),
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
         online_cpus=trimmed((files.read(ONLINE_CPUS) or b"").decode(errors="replace")),
@@ -113,6 +115,27 @@ def _credential_providers(files: FilesView, settings: Configured) -> CredentialP
     names = {name for data in found.values() for name in named_in(data)}
     usable = {name for name in names if "/" not in name and _is_program(files, PurePosixPath(directory) / name)}
     return CredentialProviders(directory=directory, files=found, executable=frozenset(usable))
+
+
+def _certificates(files: FilesView, settings: Configured) -> Iterator[tuple[tuple[str, str], bool]]:
+    """Yield whether the files are there; of a key, nothing is read. A trial start names another clientCAFile."""
+    authentication = settings.document.get("authentication")
+    x509 = authentication.get("x509") if isinstance(authentication, Mapping) else None
+    written = x509.get("clientCAFile") if isinstance(x509, Mapping) else None
+    for setting, path, is_key in (
+        ("clientCAFile", settings.flag("client-ca-file") or str(written or ""), False),
+        ("tlsCertFile", settings.text("tls-cert-file", "tlsCertFile"), False),
+        ("tlsPrivateKeyFile", settings.text("tls-private-key-file", "tlsPrivateKeyFile"), True),
+    ):
+        if path.startswith("/"):
+            yield (setting, path), _is_usable(files, PurePosixPath(path), is_key=is_key)
+
+
+def _is_usable(files: FilesView, path: PurePosixPath, *, is_key: bool) -> bool:
+    try:
+        return bool(files.size(path)) if is_key else BEGINS in (files.read(path) or b"")
+    except StepFailed:  # a directory
+        return False
 
 
 def _configuration(files: FilesView, path: PurePosixPath) -> Mapping[str, bytes | None]:

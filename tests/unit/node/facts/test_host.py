@@ -90,3 +90,27 @@ def test_what_a_starting_kubelet_finds_of_the_host_is_counted() -> None:
     assert gathered(seen).readiness.host.capacity == {"cpu": 4000, "memory": 4096 * 1024, **sizes}
     assert gathered(seen).admission.capacity["cpu"] == 4000
     assert gathered(node()).readiness.host.capacity == {}
+
+
+def test_certificates_that_settings_name_are_looked_for() -> None:
+    named = (
+        b"authentication: {x509: {clientCAFile: %s}}",
+        b"tlsCertFile: /pki/k.crt",
+        b"tlsPrivateKeyFile: /pki/k.key",
+    )
+    pem, key = b"-----BEGIN CERTIFICATE-----", b"-----BEGIN EC PRIVATE KEY-----"
+
+    def found(ca: bytes, **files: bytes) -> dict[tuple[str, str], bool]:
+        config = b"\n".join(named) % ca
+        there = {f"/pki/{name}": data for name, data in {**files, "k.key": key}.items()}
+        return dict(gathered(node("--config=/c", files={"/c": config, **there})).readiness.host.certificates)
+
+    assert found(b"/pki/ca.crt", **{"ca.crt": b"# ours\n" + pem, "k.crt": pem}) == {
+        ("clientCAFile", "/pki/ca.crt"): True,
+        ("tlsCertFile", "/pki/k.crt"): True,
+        ("tlsPrivateKeyFile", "/pki/k.key"): True,
+    }
+    assert [*found(b"/pki/gone", **{"k.crt": key}).values()] == [False, False, True]
+    assert not {setting for setting, _ in found(b"relative")} & {"clientCAFile"}
+    assert gathered(node("--client-ca-file=/gone")).readiness.host.certificates == {("clientCAFile", "/gone"): False}
+    assert gathered(node()).readiness.host.certificates == {}
