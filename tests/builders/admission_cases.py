@@ -29,6 +29,7 @@ from tests.builders.admitted import (
 FULL_CORES = b"cpuManagerPolicy: static\ncpuManagerPolicyOptions: {full-pcpus-only: 'true'}"
 ONE_NUMA_NODE = b"topologyManagerPolicy: single-numa-node"
 LOCALHOST: Any = {"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "web"}}}
+SET_ASIDE = {"hugepages-2Mi": 2 * 1024**3}
 PLUGIN = HostFacts(device_plugins=frozenset({"gpu.sock"}))
 DONGLE = {"limits": {"example.com/dongle": "1"}}
 GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
@@ -89,6 +90,21 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(resources={"requests": {"hugepages-2Mi": "2Gi"}})),
         "of hugepages-2Mi",
         admission(pod(resources={"requests": {"hugepages-2Mi": "1Gi"}})),
+    ),
+    "huge pages that were set aside after the kubelet's start": (
+        admission(pod(resources={"requests": {"memory": "6Gi"}}), now=SET_ASIDE),
+        "systemReserved and evictionHard), since hugepages-2Mi of the host changed after the kubelet's start",
+        admission(pod(resources={"requests": {"memory": "5Gi"}}), now=SET_ASIDE),
+    ),
+    "huge pages that were given back after the kubelet's start": (
+        admission(pod(resources={"requests": {"hugepages-2Mi": "1Gi"}}), now={"hugepages-2Mi": 0}),
+        "OutOfhugepages-2Mi",
+        admission(pod(resources={"requests": {"memory": "6Gi"}}), now={"hugepages-2Mi": 0}),
+    ),
+    "CPUs that went offline after the kubelet's start": (
+        admission(pod(resources={"requests": {"cpu": "3"}}), now={"cpu": 2000}),
+        "OutOfcpu",
+        admission(pod(resources={"requests": {"cpu": "2"}}), now={"cpu": 2000}),
     ),
     "devices": (
         admission(pod(resources={"limits": {"example.com/gpu": "3"}}), capacity=PLENTY),

@@ -53,6 +53,7 @@ def admission(
     host: HostFacts | None = None,
     state: dict[str, bytes] | None = None,
     labels: Json | None = None,
+    now: dict[str, int] | None = None,
     **status: Any,
 ) -> Admission:
     return Admission(
@@ -72,6 +73,7 @@ def admission(
         target=V(versions[1]),
         host=host or HostFacts(),
         state={DEVICE_STATE: DEVICES} if state is None else state,
+        capacity=now or {},
     )
 
 

@@ -149,6 +149,11 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         {"host": identity(END - timedelta(hours=1, minutes=20)), "down_budget": timedelta(minutes=40)},
         "in /pki/c.pem is valid only until 2026-11-23T",
     ),
+    "a certificate that a setting names": (
+        START,
+        {"host": StartingHost(certificates={("clientCAFile", "/pki/ca.crt"): False, ("tlsCertFile", "/c"): True})},
+        "since /pki/ca.crt, which clientCAFile names, is not there",
+    ),
     "a certificate of the future": (START, {"host": identity(BORN - timedelta(days=1))}, "not valid before 2026"),
     "a certificate that is none": (START, {"host": identity(BORN, b"junk")}, "/pki/c.pem: it has no certificate"),
     "no kubeconfig": (

@@ -5,7 +5,8 @@ from typing import Any
 from zlib import crc32
 
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
-from nodeupgrade.kubelet.state_files.checksums import text_checksum
+from nodeupgrade.kubelet.state_files.checksums import memory_checksum, text_checksum
+from nodeupgrade.kubelet.state_files.fields import read_fields
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.startup import StartingHost
 
@@ -24,6 +25,22 @@ def static(config: bytes = b"", **document: Any) -> dict[str, Any]:
         "layout": layout(config=b"cpuManagerPolicy: static\n" + config),
         "state": {"cpu_manager_state": json.dumps({**given, **document}).encode()},
         "host": EIGHT,
+    }
+
+
+def memory(pages: int, *recorded: int) -> dict[str, Any]:
+    """A host with huge pages, and how many bytes of them the state file has of each NUMA node."""
+    tables = [dict.fromkeys(("total", "systemReserved", "allocatable", "reserved", "free"), each) for each in recorded]
+    machine = {
+        str(at): {"numberOfAssignments": 0, "memoryMap": {"hugepages-2Mi": table}, "cells": [at]}
+        for at, table in enumerate(tables)
+    }
+    document = {"policyName": "Static", "machineState": machine}
+    checksum = memory_checksum(read_fields(json.dumps(document).encode()))
+    return {
+        "layout": layout(config=b"memoryManagerPolicy: Static"),
+        "state": {"memory_manager_state": json.dumps({**document, "checksum": checksum}).encode()},
+        "host": StartingHost(capacity={"cpu": 8000, "hugepages-2Mi": pages, "hugepages-1Gi": 0}),
     }
 
 
@@ -119,5 +136,8 @@ DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "reserved CPUs that are pinned": (static(b"reservedSystemCPUs: 0,7"), "the reserved CPUs 7 are pinned to pods"),
     "reserved CPUs that are shared although strict": (
         static(STRICT + b"reservedSystemCPUs: 0"), "accounts for CPUs 0-7, but those to share are 1-7",
+    ),
+    "huge pages that came": (
+        memory(8 * 2**20, 2 * 2**20, 4 * 2**20), "accounts for 6Mi of hugepages-2Mi, and the host has 8Mi; drain",
     ),
 }  # fmt: skip

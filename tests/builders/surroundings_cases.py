@@ -15,6 +15,7 @@ from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import cgroups, host, other_tools
 from nodeupgrade.node.checks.facts import NodeFacts, PodCgroups, Surroundings
 from nodeupgrade.node.checks.kubelet import kubelet_keeps_its_name
+from nodeupgrade.node.checks.startup import StartingHost
 from nodeupgrade.node.checks.units import nothing_else_stops, systemd_is_new_enough
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from tests.builders.sound import STATUS, facts, kubelet, readiness
@@ -40,6 +41,7 @@ def around(
     node: Mapping[str, Any] = MappingProxyType({"metadata": {"name": "node-a"}, "status": STATUS}),
     program: str = "/usr/bin/kubelet",
     package_policy: PackagePolicy = PackagePolicy.REFUSE,
+    capacity: Mapping[str, int] = MappingProxyType({}),
     **given: Any,
 ) -> NodeFacts:
     known = {
@@ -50,7 +52,9 @@ def around(
         node=dict(node),
         pods=pods,
         kubelet=kubelet(current=current, program=program),
-        readiness=readiness(layout=replace(read_layout(()), settings=settings, gates=gates)),
+        readiness=readiness(
+            layout=replace(read_layout(()), settings=settings, gates=gates), host=StartingHost(capacity=capacity)
+        ),
         around=Surroundings(**{**known, **given}),
         target=target,
     )
@@ -92,6 +96,10 @@ REFUSED: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     ),
     "a limit where there was none": (
         Reason.POD_CGROUP_WOULD_CHANGE, "under no limit", {"settings": RESERVED, "cgroups": group(limit=None)},
+    ),
+    "a limit by the memory that the host has left": (
+        Reason.POD_CGROUP_WOULD_CHANGE, "would limit them to 6144Mi",
+        {"capacity": {"memory": 6 * GIB}, "cgroups": group()},
     ),
     "a reservation that cannot be read": (
         Reason.POD_CGROUP_WOULD_CHANGE, "it is unknown",

@@ -16,6 +16,7 @@ from nodeupgrade.node.runtimes.crio.crio import CrioRuntime
 from nodeupgrade.node.runtimes.crio.daemon import silent_clients
 from nodeupgrade.node.runtimes.description import NextStart, RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import StoredHashes
+from tests.contract.node.crio_server import VERSION
 from tests.contract.node.crio_world import PRINTED, PROGRAM, CrioWorld
 
 OLD = StoredHashes(container=HashValue("aaaa0000"))
@@ -198,6 +199,29 @@ def within(world: CrioWorld, container_id: ContainerId, group: str) -> None:
 def test_nothing_is_wrong_with_a_node_that_is_well(world: CrioWorld, well: ContainerId) -> None:
     within(world, well, f"/system.slice/crio-conmon-{well}.scope")
 
+    assert hazards(world) == RestartHazards()
+
+
+@pytest.mark.parametrize("noted", [None, "", '"1.0.0"', "junk"])
+def test_a_version_that_is_noted_no_more_would_cost_every_pod(
+    world: CrioWorld, well: ContainerId, noted: str | None
+) -> None:
+    """CRI-O takes the node for rebooted, and removes what it had: ``wipeIfAppropriate`` of 1.25 and later."""
+    within(world, well, f"/system.slice/crio-conmon-{well}.scope")
+    shown = '[crio]\n  internal_wipe = true\n  version_file = "/run/crio/version"\n  version_file_persist = ""\n'
+    file = world.root / "run/crio/version"
+    file.parent.mkdir(parents=True)
+    assert hazards(world) == RestartHazards(), "one that does not wipe has none"
+    world.runs = world.runs.replace("[crio]\n", shown)
+    file.write_text(f'"{VERSION}"')
+    assert hazards(world) == RestartHazards()
+
+    file.unlink() if noted is None else file.write_text(noted)
+    [finding] = hazards(world).runtime
+
+    assert finding.reason is Reason.RUNTIME_NOT_READY
+    assert finding.detail.startswith("/run/crio/version does not name version ")
+    world.runs = world.runs.replace("internal_wipe = true", "internal_wipe = false")
     assert hazards(world) == RestartHazards()
 
 

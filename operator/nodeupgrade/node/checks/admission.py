@@ -18,7 +18,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.resource_managers import asked, devices
-from nodeupgrade.node.checks.resources import allocatable, amounts, requests
+from nodeupgrade.node.checks.resources import allocatable, capacity_of, requests
 
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.SIDECARS_UNKNOWN, history.SIDECARS, history.SIDECARS_BY_DEFAULT)
@@ -151,7 +151,7 @@ def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
     if any(devices(facts) & asked(container).keys() for container in pod.containers):
         return False  # the device plugin has not registered again by then
     try:
-        given = allocatable(facts.settings, amounts((facts.node.get("status") or {}).get("capacity")))
+        given = allocatable(facts.settings, capacity_of(facts))
         requested = requests(facts, pod)
     except ValueError:
         return True

@@ -10,7 +10,7 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import UnreadablePod, UnsupportedKubelet, changes, qos_class
 from nodeupgrade.node.checks.facts import NodeFacts
-from nodeupgrade.node.checks.resources import MEMORY, reserved, shown, units
+from nodeupgrade.node.checks.resources import MEMORY, capacity_of, reserved, shown
 from nodeupgrade.node.checks.startup import Readiness
 
 
@@ -156,8 +156,8 @@ def _limit(facts: NodeFacts) -> int | None:
     Raises:
         ValueError: an amount cannot be parsed.
     """
-    capacity = ((facts.node.get("status") or {}).get("capacity") or {}).get(MEMORY)
-    return None if capacity is None else units(MEMORY, str(capacity)) - reserved(facts.settings)[MEMORY]
+    capacity = capacity_of(facts.admission)
+    return capacity[MEMORY] - reserved(facts.settings)[MEMORY] if MEMORY in capacity else None
 
 
 MEMORY_GATE, MEMORY_FACTOR = "MemoryQoS", "memoryThrottlingFactor"

@@ -109,6 +109,17 @@ def certificate_is_valid(facts: Readiness) -> Iterator[Found]:
         yield f"a kubelet that starts could not speak to the API server: {problem}; renew the kubelet's credentials"
 
 
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.CERTIFICATE_UNUSABLE)
+def named_certificates_are_there(facts: Readiness) -> Iterator[Found]:
+    """The certificates and keys that the kubelet's settings name are there, without which no kubelet starts."""
+    for (setting, path), usable in facts.host.certificates.items():
+        if not usable:
+            yield (
+                f"no kubelet starts again, since {path}, which {setting} names, is not there or not what it should be; "
+                "put it there"
+            )
+
+
 def _problem(identity: Identity, down_budget: timedelta) -> str:
     """Return what is wrong with the certificates; empty if there is none, or one of them is good."""
     problems: list[str] = []

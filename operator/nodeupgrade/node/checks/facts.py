@@ -62,6 +62,7 @@ class Admission:
     host: HostFacts = HostFacts()
     # content of the kubelet's state files, by their path below its root directory
     state: Mapping[str, bytes] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)  # of the host now, as in StartingHost
     alone: bool = False  # whether only the new kubelet would start with this configuration
 
     @property
@@ -232,6 +233,7 @@ class NodeFacts:
             target=self.target,
             host=self.host,
             state=self.readiness.state,
+            capacity=self.readiness.host.capacity,
             alone=self.files is not None,
         )
 

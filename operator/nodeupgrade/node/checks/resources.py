@@ -46,17 +46,19 @@ _CRITICAL = 2_000_000_000
 def pods_fit(facts: Admission) -> Iterator[Found]:
     """All pods fit together, by the kubelet's configuration on disk and by the Node's capacity and allocatable.
 
-    A kubelet reads the Node object, which it updates from its configuration at the same time; so both count. The last
+    A kubelet reads the Node object, which it updates from its configuration at the same time; so both count. It learns
+    the host's CPUs, memory and huge pages when it starts, and reports them for as long as it runs (#81774). The last
     pod is admitted next to all others, so all are admitted if and only if all fit together. Only if they do, no
     critical pod ends others to make room. Devices that are allocated count as there, even if their plugin is not.
     """
     status = facts.node.get("status") or {}
     try:
         capacity = amounts(status.get("capacity"))
+        given = capacity_of(facts)
         reported = amounts(status.get("allocatable"))
         for name, count in ({} if facts.devices is None else facts.devices.allocated).items():
             reported[name] = max(reported[name], count)
-        by_disk = allocatable(facts.settings, capacity)
+        by_disk = allocatable(facts.settings, given)
         requested = requests(facts)
     except ValueError as error:
         yield f"it is unknown whether all pods would be admitted again: {error}"
@@ -65,13 +67,26 @@ def pods_fit(facts: Admission) -> Iterator[Found]:
         yield "the node does not report its capacity (status.capacity), so it is unknown whether all pods fit again"
         return
     critical = any(map(_is_critical, facts.admitted()))
+    changed = sorted(name for name, amount in facts.capacity.items() if amount != capacity[name])
+    since = f", since {' and '.join(changed)} of the host changed after the kubelet's start" if changed else ""
     for name in sorted(requested):
-        if name in (PODS, *_COMPUTED) and name in by_disk and requested[name] > by_disk[name]:
-            source = f"according to the kubelet's configuration on disk ({_KEYS[name]})"
+        computed = name in (PODS, *_COMPUTED) or name.startswith(HUGE_PAGES)
+        if computed and name in by_disk and requested[name] > by_disk[name]:
+            keys = f" ({_KEYS[name]})" if name in _KEYS else ""
+            source = f"according to the kubelet's configuration on disk{keys}{since}"
             yield _too_many(name, requested[name], by_disk[name], source, critical=critical)
         elif name in reported and requested[name] > reported[name]:
             source = "according to the node's status.allocatable"
             yield _too_many(name, requested[name], reported[name], source, critical=critical)
+
+
+def capacity_of(facts: Admission) -> Amounts:
+    """Return the capacity that a kubelet would report that starts now.
+
+    Raises:
+        ValueError: an amount cannot be parsed.
+    """
+    return Amounts({**amounts((facts.node.get("status") or {}).get("capacity")), **facts.capacity})
 
 
 def requests(facts: Admission, *others: Pod) -> Amounts:

@@ -49,11 +49,15 @@ class StartingHost:
     disks: Mapping[tuple[str, str], DiskUsage] = field(default_factory=dict)
     credential_providers: CredentialProviders | None = None  # None if none are configured
     identity: Identity | None = None  # None if the kubelet has no kubeconfig
+    # whether the certificates and keys are there that it serves with and knows its clients by, by setting and path
+    certificates: Mapping[tuple[str, str], bool] = field(default_factory=dict)
     # inotify instances that the superuser has, and may have; None if that could not be read
     inotify: tuple[int, int] | None = None
     online_cpus: str = ""  # as Linux lists them, such as ``0-3``; empty if that could not be read
     # content of /proc/meminfo by name, in bytes; empty if that could not be read
     memory: Mapping[str, int] = field(default_factory=dict)
+    # CPUs, memory and huge pages, by the name of the resource, in millicores and bytes; what is unknown is missing
+    capacity: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

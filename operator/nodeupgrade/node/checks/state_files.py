@@ -1,5 +1,6 @@
 """Checks of the kubelet's state files: can the new kubelet, and the old one on the way back, go on with them?"""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from nodeupgrade.api.reasons import Reason
@@ -13,6 +14,7 @@ from nodeupgrade.kubelet.state_files.checksums import KNOWN_OF_CPUS
 from nodeupgrade.kubelet.state_files.fields import fields
 from nodeupgrade.kubelet.state_files.formats import REMEDY, read_by, unreadable
 from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.node.checks.resources import HUGE_PAGES, shown
 from nodeupgrade.node.checks.startup import Readiness
 
 POLICIES = (
@@ -133,6 +135,32 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     else:
         return
     yield f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.MEMORY_STATE_UNREADABLE, history.MEMORY_MANAGER)
+def huge_pages_are_as_recorded(facts: Readiness) -> Iterator[Found]:
+    """With memoryManagerPolicy Static, the huge pages in the state file are those of the host."""
+    if not facts.layout.settings.pins_memory or MEMORY_STATE not in read_by(facts.target, facts.layout):
+        return
+    recorded = _recorded(fields(facts.state.get(MEMORY_STATE)).get("machinestate"))
+    for name, size in facts.host.capacity.items():
+        if name in recorded and recorded[name] != size:
+            yield (
+                f"the kubelet would not start with the state file {MEMORY_STATE}: it accounts for "
+                f"{shown(name, recorded[name])} of {name}, and the host has {shown(name, size)}; {REMEDY}"
+            )
+
+
+def _recorded(machine: object) -> Counter[str]:
+    """Return the huge pages of all NUMA nodes, by resource."""
+    found = Counter[str]()
+    for node in machine.values() if isinstance(machine, Mapping) else ():
+        sizes = node.get("memoryMap") if isinstance(node, Mapping) else None
+        for name, table in sizes.items() if isinstance(sizes, Mapping) else ():
+            total = table.get("total") if isinstance(table, Mapping) else None
+            if name.startswith(HUGE_PAGES) and isinstance(total, int):
+                found[name] += total
+    return found
 
 
 def _pinned(entries: object) -> frozenset[int]:

@@ -1,6 +1,8 @@
 """Gather what a starting kubelet reads of its host. Changes nothing."""
 
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import PurePosixPath
 
@@ -9,9 +11,10 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.cluster.clock_offset import ahead
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEFAULT_ROOT, KubeletLayout
-from nodeupgrade.kubelet.settings import Configured
+from nodeupgrade.kubelet.settings import Configured, cpus_in
 from nodeupgrade.node.checks.credentials import named_in
 from nodeupgrade.node.checks.host import PROTECTED
+from nodeupgrade.node.checks.resources import CPU, HUGE_PAGES, MEMORY
 from nodeupgrade.node.checks.startup import CredentialProviders, StartingHost
 from nodeupgrade.node.facts.credentials import identity
 from nodeupgrade.node.facts.disk_space import DiskSpace
@@ -25,6 +28,9 @@ KERNEL = PurePosixPath("/proc/sys")
 MEMINFO = PurePosixPath("/proc/meminfo")
 INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
+HUGE_PAGES_OF_HOST = PurePosixPath("/sys/kernel/mm/hugepages")
+HUGE_PAGE = re.compile("hugepages-([1-9][0-9]{0,9})kB")
+BEGINS = b"-----BEGIN CERTIFICATE-----"
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -48,10 +54,12 @@ def look_at_host(
         kernel={name: trimmed((files.read(KERNEL / name) or b"").decode(errors="replace")) for name in PROTECTED},
         disks=dict(_disks(space, settings, runtime)),
         credential_providers=_credential_providers(then, settings),
+        certificates=dict(_certificates(then, settings)),
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
         online_cpus=trimmed((files.read(ONLINE_CPUS) or b"").decode(errors="replace")),
         memory=dict(_meminfo(files)),
+        capacity=dict(_capacity(files)),
     )
 
 
@@ -63,6 +71,26 @@ def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
         if (amount := number(size)) is None or unit not in ([], ["kB"]):
             raise StepFailed(f"cannot read {MEMINFO}: {shorten(line, 80)}")
         yield name, amount * 1024 if unit else amount
+
+
+def _capacity(files: FilesView) -> Iterator[tuple[str, int]]:
+    """Yield what a kubelet that starts finds of the host: cAdvisor counts the CPUs that are online."""
+    with suppress(ValueError):
+        if cpus := len(cpus_in((files.read(ONLINE_CPUS) or b"").decode(errors="replace"))):
+            yield CPU, cpus * 1000
+    yield from ((MEMORY, size) for name, size in _meminfo(files) if name == "MemTotal")
+    for path in files.walk(HUGE_PAGES_OF_HOST):
+        size = HUGE_PAGE.fullmatch(path.parent.name)
+        kilobytes = size and number(size[1])
+        pages = number(trimmed((files.read(path) or b"").decode(errors="replace")))
+        if path.name == "nr_hugepages" and kilobytes and pages is not None:
+            yield f"{HUGE_PAGES}{_binary(kilobytes)}", pages * kilobytes * 1024
+
+
+def _binary(kilobytes: int) -> str:
+    """Write a size as Kubernetes does: ``2Mi``."""
+    exponent = max(each for each in range(3) if kilobytes % 1024**each == 0)
+    return f"{kilobytes // 1024**exponent}{'KMG'[exponent]}i"
 
 
 def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
@@ -87,6 +115,27 @@ def _credential_providers(files: FilesView, settings: Configured) -> CredentialP
     names = {name for data in found.values() for name in named_in(data)}
     usable = {name for name in names if "/" not in name and _is_program(files, PurePosixPath(directory) / name)}
     return CredentialProviders(directory=directory, files=found, executable=frozenset(usable))
+
+
+def _certificates(files: FilesView, settings: Configured) -> Iterator[tuple[tuple[str, str], bool]]:
+    """Yield whether the files are there; of a key, nothing is read. A trial start names another clientCAFile."""
+    authentication = settings.document.get("authentication")
+    x509 = authentication.get("x509") if isinstance(authentication, Mapping) else None
+    written = x509.get("clientCAFile") if isinstance(x509, Mapping) else None
+    for setting, path, is_key in (
+        ("clientCAFile", settings.flag("client-ca-file") or str(written or ""), False),
+        ("tlsCertFile", settings.text("tls-cert-file", "tlsCertFile"), False),
+        ("tlsPrivateKeyFile", settings.text("tls-private-key-file", "tlsPrivateKeyFile"), True),
+    ):
+        if path.startswith("/"):
+            yield (setting, path), _is_usable(files, PurePosixPath(path), is_key=is_key)
+
+
+def _is_usable(files: FilesView, path: PurePosixPath, *, is_key: bool) -> bool:
+    try:
+        return bool(files.size(path)) if is_key else BEGINS in (files.read(path) or b"")
+    except StepFailed:  # a directory
+        return False
 
 
 def _configuration(files: FilesView, path: PurePosixPath) -> Mapping[str, bytes | None]:

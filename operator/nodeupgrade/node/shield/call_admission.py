@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -159,15 +159,14 @@ class CriCallJudge:
     async def _holds_the_socket(self, call: RuntimeCall) -> bool:
         """Report whether a new container would keep the shield's socket for as long as it runs.
 
-        Only paths with the socket's name are resolved. One that does not resolve in time leads elsewhere.
+        Only paths with the socket's name are resolved. Where that takes too long, the container may keep it.
         """
         socket = str(self.ports.socket)
-        named = {path for path in call.mounts if path.endswith(f"/{self.ports.socket.name}")}
+        named = [path for path in call.mounts if path.endswith(f"/{self.ports.socket.name}")]
         if call.method is not Method.CREATE_CONTAINER or not named:
             return False
-        resolving = [_resolve(path) for path in named]
-        resolved, _ = await asyncio.wait(resolving, timeout=RESOLVES_WITHIN)
-        return any(each.result() == socket for each in resolved)
+        resolved, _ = await asyncio.wait([_leads_to(socket, named)], timeout=RESOLVES_WITHIN)
+        return any(each.result() for each in resolved)
 
     def _refused(self, call: RuntimeCall, harmed: Protected | None, why: str, peer: str) -> Rejection:
         refused = RefusedCall(
@@ -199,19 +198,19 @@ class CriCallJudge:
         return f"nodeupgrade: run {plan.run_id} is replacing the kubelet of {plan.node}: {why}"
 
 
-def _resolve(path: str) -> asyncio.Future[str]:
-    """Resolve a path in a thread of its own, which the kernel may hold, and for which no end of the process waits.
+def _leads_to(target: str, paths: Iterable[str]) -> asyncio.Future[bool]:
+    """Resolve paths in a thread of their own, which the kernel may hold, and for which no end of the process waits.
 
     Returns:
-        What will be the path without symbolic links.
+        What will be whether one is the target.
     """
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[str] = loop.create_future()
+    found: asyncio.Future[bool] = loop.create_future()
 
     def resolve() -> None:
-        resolved = os.path.realpath(path)
+        leads = any(os.path.realpath(path) == target for path in paths)
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(found.set_result, resolved)
+            loop.call_soon_threadsafe(found.set_result, leads)
 
     with suppress(RuntimeError):  # no thread is left: as if it did not resolve in time
         Thread(target=resolve, daemon=True).start()

@@ -25,6 +25,7 @@ from tests.builders.state_file_cases import (
     V,
     dra,
     layout,
+    memory,
     old_claims,
     pods,
     resized,
@@ -64,6 +65,9 @@ LEFT: dict[str, dict[str, Any]] = {
     "reserved CPUs": static(b"reservedSystemCPUs: 0-1"),
     "strictly reserved CPUs": static(STRICT + b"reservedSystemCPUs: 0", defaultCpuSet="1-3"),
     "strictly reserved amounts": static(STRICT, defaultCpuSet="1-3"),
+    "all huge pages": memory(6 * 2**20, 2 * 2**20, 4 * 2**20),
+    "huge pages of nobody's": {**memory(8 * 2**20, 2 * 2**20), "layout": layout(), "state": {}},
+    "huge pages before the first start": memory(8 * 2**20),
     "CPUs that cannot be counted": {**static(defaultCpuSet="0"), "host": StartingHost()},
 }  # fmt: skip
 

@@ -70,3 +70,47 @@ def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
 
     assert gathered(node()).readiness.host.inotify is None
     assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)
+
+
+def test_what_a_starting_kubelet_finds_of_the_host_is_counted() -> None:
+    pages = "/sys/kernel/mm/hugepages/hugepages-"
+    seen = node(
+        files={
+            "/sys/devices/system/cpu/online": b"0-2,5\n",
+            "/proc/meminfo": b"MemTotal:        4096 kB\nMemFree:        12 kB\n",
+            f"{pages}2048kB/nr_hugepages": b"3\n",
+            f"{pages}2048kB/free_hugepages": b"1\n",
+            f"{pages}1048576kB/nr_hugepages": b"0\n",
+            f"{pages}64kB/nr_hugepages": b"2\n",
+            f"{pages}odd/nr_hugepages": b"4\n",
+        }
+    )
+    sizes = {"hugepages-2Mi": 6 * 1024**2, "hugepages-1Gi": 0, "hugepages-64Ki": 128 * 1024}
+
+    assert gathered(seen).readiness.host.capacity == {"cpu": 4000, "memory": 4096 * 1024, **sizes}
+    assert gathered(seen).admission.capacity["cpu"] == 4000
+    assert gathered(node()).readiness.host.capacity == {}
+
+
+def test_certificates_that_settings_name_are_looked_for() -> None:
+    named = (
+        b"authentication: {x509: {clientCAFile: %s}}",
+        b"tlsCertFile: /pki/k.crt",
+        b"tlsPrivateKeyFile: /pki/k.key",
+    )
+    pem, key = b"-----BEGIN CERTIFICATE-----", b"-----BEGIN EC PRIVATE KEY-----"
+
+    def found(ca: bytes, **files: bytes) -> dict[tuple[str, str], bool]:
+        config = b"\n".join(named) % ca
+        there = {f"/pki/{name}": data for name, data in {**files, "k.key": key}.items()}
+        return dict(gathered(node("--config=/c", files={"/c": config, **there})).readiness.host.certificates)
+
+    assert found(b"/pki/ca.crt", **{"ca.crt": b"# ours\n" + pem, "k.crt": pem}) == {
+        ("clientCAFile", "/pki/ca.crt"): True,
+        ("tlsCertFile", "/pki/k.crt"): True,
+        ("tlsPrivateKeyFile", "/pki/k.key"): True,
+    }
+    assert [*found(b"/pki/gone", **{"k.crt": key}).values()] == [False, False, True]
+    assert not {setting for setting, _ in found(b"relative")} & {"clientCAFile"}
+    assert gathered(node("--client-ca-file=/gone")).readiness.host.certificates == {("clientCAFile", "/gone"): False}
+    assert gathered(node()).readiness.host.certificates == {}

@@ -105,9 +105,9 @@ async def test_a_path_on_a_file_server_that_does_not_answer_holds_up_no_other_ca
     """Whoever creates a pod may name such a path like the socket; the kubelet's other calls go on, and so does it."""
     answers, path = threading.Event(), tmp_path / "nfs" / "runtime.sock"
     monkeypatch.setattr(os.path, "realpath", lambda _path: answers.wait(20) and str(path))
-    config = pb.ContainerConfig(mounts=[pb.Mount(host_path=str(path))])
+    config = pb.ContainerConfig(mounts=[pb.Mount(host_path=f"/{number}{path}") for number in range(500)])
     request = pb.CreateContainerRequest(pod_sandbox_id="new", config=config).SerializeToString()
-    guard = world.guard()
+    guard, threads = world.guard(), threading.active_count()
     try:
         async with asyncio.timeout(10):
             creation = asyncio.ensure_future(guard.judge(CREATE, request, PEER))
@@ -115,6 +115,7 @@ async def test_a_path_on_a_file_server_that_does_not_answer_holds_up_no_other_ca
             assert await guard.judge(STOP, STOP_WEB, PEER) is not None
             assert not creation.done()
             assert await creation is None
+        assert threading.active_count() <= threads + 1, "the kernel holds them until the server answers"
     finally:
         answers.set()
 

@@ -44,7 +44,8 @@ PROPERTIES = (
 )  # fmt: skip
 DEVICES = ("ControlGroup", "DevicePolicy", "DeviceAllow")
 SCOPES = "*.scope"
-UNIT_NAME = re.compile(r"[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*\.[a-z]+")
+UNIT_NAME = re.compile(r"(-|[A-Za-z0-9:_\\@][A-Za-z0-9:_.\\@-]*)\.[a-z]+")
+"""Of those that begin with a hyphen, only the root of mounts and that of slices exist."""
 VERSION = re.compile(r"Version=(?:systemd )?v?([0-9]{1,4})")
 LOG_LINES = 20_000
 INHERITED = frozenset({"", "inherit"})
@@ -94,7 +95,7 @@ class SystemdManager:
             program=start.program,
             command=properties.words_of(start),
             commands=(*starts, *(c for when in RUN for c in properties.commands_of(when, shown.get(when, "")))),
-            drop_ins=tuple(words(shown.get("DropInPaths", ""))),
+            drop_ins=properties.strings_of(shown.get("DropInPaths", "")),
             environment_files=properties.environment_files_of(
                 shown.get("EnvironmentFiles") or shown.get("EnvironmentFile", "")
             ),
@@ -255,7 +256,7 @@ class SystemdManager:
 
     def _holds_fence(self, unit: str, shown: dict[str, str]) -> bool:
         # A masked unit has no drop-ins and needs none, since it cannot be started anyway.
-        loaded = str(self._fence(unit).drop_in) in words(shown.get("DropInPaths", ""))
+        loaded = str(self._fence(unit).drop_in) in properties.strings_of(shown.get("DropInPaths", ""))
         return loaded or shown.get("LoadState") == "masked"
 
     def _forget_failures(self, unit: str) -> None:
@@ -284,13 +285,16 @@ def endings_of(shown: Mapping[str, str]) -> tuple[str, ...]:
     """Return the settings with which systemd reboots or stops the machine, such as ``FailureAction=reboot``."""
     actions = (f"{name}={value}" for name in ACTIONS if (value := shown.get(name, "")) not in {"", "none"})
     units = (
-        f"{name}={unit}" for name in TRIGGERS for unit in words(shown.get(name, "")) if ENDS_MACHINE.fullmatch(unit)
+        f"{name}={unit}"
+        for name in TRIGGERS
+        for unit in properties.strings_of(shown.get(name, ""))
+        if ENDS_MACHINE.fullmatch(unit)
     )
     return (*actions, *units)
 
 
 def _units_of(keys: Iterable[str], shown: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted({unit for key in keys for unit in words(shown.get(key, ""))}))
+    return tuple(sorted({unit for key in keys for unit in properties.strings_of(shown.get(key, ""))}))
 
 
 def _checked(unit: str) -> str:

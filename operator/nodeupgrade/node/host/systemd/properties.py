@@ -3,13 +3,14 @@
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd.units import UnitCommand
-from nodeupgrade.text import known_time, lines, number, trimmed
+from nodeupgrade.text import known_time, lines, number, trimmed, words
 
 EXEC_COMMAND = re.compile(r"\{ path=(.*?) ; argv\[\]=(.*?) ; ignore_errors=(yes|no) ; ", re.DOTALL)
 EXEC_NEXT = re.compile(r"\n(?=\{ path=)")
@@ -35,12 +36,24 @@ def assignments_of(shown: str) -> tuple[str, ...]:
     so the two cannot be confused. In between, a value with a blank is ``[unprintable]``, and in Red Hat's 219 its words
     look like other assignments.
     """
-    if not any(word.startswith(QUOTES) for word in shown.split(" ")):
+    if not _has_quotes(shown):
         return tuple(_unescaped(word) for word in shown.split(" ") if word)
     try:
         return tuple(shlex.split(shown.replace("$'", "'")))
     except ValueError:
         return (shown,) if "=" not in shown else ("",)
+
+
+def strings_of(shown: str) -> tuple[str, ...]:
+    r"""Split names of units, or paths: ``a\x2db.mount`` is quoted from 246 on, and ``a\x5cx2db.mount`` before 234."""
+    if _has_quotes(shown):
+        with suppress(ValueError):  # a quote does not end: it is none
+            return tuple(shlex.split(shown.replace("$'", "'")))
+    return tuple(word.replace(r"\x5c", "\\") for word in words(shown))
+
+
+def _has_quotes(shown: str) -> bool:
+    return any(word.startswith(QUOTES) for word in shown.split(" "))
 
 
 def assignment_of(line: str) -> str:

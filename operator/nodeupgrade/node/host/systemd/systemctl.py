@@ -96,7 +96,7 @@ class Systemctl:
         Raises:
             StepFailed: as for run().
         """
-        return _read(self.run("show", f"--property={','.join(properties)}", unit), properties)
+        return _read(self.run("show", f"--property={','.join(properties)}", "--", unit), properties)
 
     def show_all(self, pattern: str, properties: tuple[str, ...]) -> dict[str, dict[str, str]]:
         """Return the properties of the loaded units of a pattern, whose values have no empty lines, by one call.

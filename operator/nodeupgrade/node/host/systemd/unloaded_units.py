@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from nodeupgrade.node.host.files.resolving import resolve
-from nodeupgrade.text import words
+from nodeupgrade.node.host.systemd.properties import strings_of
 
 DIRECTORIES = (
     "/etc/systemd/system.control",
@@ -30,9 +30,9 @@ def has_unloaded_files(root: Path, unit: str, fragment: str, drop_ins: str) -> b
     Args:
         root: mount point of the node's root directory.
         fragment: path of the loaded unit file.
-        drop_ins: paths of the loaded drop-ins, separated by spaces.
+        drop_ins: paths of the loaded drop-ins, as systemd shows them.
     """
-    loaded = {PurePosixPath(path).name for path in words(drop_ins)}
+    loaded = {PurePosixPath(path).name for path in strings_of(drop_ins)}
     on_disk = (name for names in _drop_in_directories(unit) for name in _drop_ins_on_disk(root, names))
     return not loaded.issuperset(on_disk) or _is_shadowed(root, unit, fragment)
 

@@ -30,6 +30,8 @@ class CrioConfiguration:
     listen: str  # path of its socket
     default_runtime: str  # name of the handler of containers that name none
     handlers: Mapping[str, Handler]  # by name
+    # files in which a starting CRI-O looks for its own version, and without which it removes every pod
+    version_files: tuple[str, ...] = ()
 
 
 COMMENTED_SETTING = re.compile(r'^# *(root|runroot|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE)
@@ -52,6 +54,7 @@ def parse_configuration(document: Mapping[str, Any]) -> CrioConfiguration:
     if (default := handlers.get(default_runtime)) is not None:
         heirs = (str(name) for name, table in runtime["runtimes"].items() if table.get("inherit_default_runtime"))
         handlers |= {name: replace(handlers[name], root=default.root) for name in heirs}
+    noted = (crio.get("version_file"), crio.get("version_file_persist")) if crio.get("internal_wipe") is True else ()
     return CrioConfiguration(
         root=_text(crio["root"]),
         runroot=_text(crio["runroot"]),
@@ -59,6 +62,7 @@ def parse_configuration(document: Mapping[str, Any]) -> CrioConfiguration:
         listen=_text(crio["api"]["listen"]),
         default_runtime=default_runtime,
         handlers=handlers,
+        version_files=tuple(_text(path) for path in noted if path),
     )
 
 

@@ -7,10 +7,11 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration, Handler
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
-from nodeupgrade.text import lines, parse_json
+from nodeupgrade.text import lines, parse_json, trimmed
 
 RECORDS = ("containers.json", "volatile-containers.json")
 LAYERS = ("layers.json", "volatile-layers.json")
@@ -31,6 +32,7 @@ def find_hazards(
             *_processes_are_known(seen),
             *_handler_is_there(files, configuration),
             *_storage_knows_them(files, configuration, seen),
+            *_version_is_noted(files, configuration, seen),
             *_clients_made_a_call(seen.unit.name, silent),
         ),
     )
@@ -113,6 +115,23 @@ def _storage_knows_them(files: FilesView, configuration: CrioConfiguration, seen
             yield Finding(
                 reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail=f"{detail}; delete the pod first"
             )
+
+
+def _version_is_noted(files: FilesView, configuration: CrioConfiguration, seen: RuntimeAtWork) -> Iterator[Finding]:
+    """The files name this minor version, which CRI-O writes there when it starts.
+
+    Without one, a starting CRI-O takes the node for rebooted, or itself for upgraded, and removes every pod
+    (``wipeIfAppropriate``).
+    """
+    own = version_numbers(seen.info.version)[:2]
+    for path in configuration.version_files:
+        noted = (files.read(PurePosixPath(path)) or b"").decode(errors="replace")
+        if version_numbers(trimmed(noted).strip('"'))[:2] != own:
+            detail = (
+                f"{path} does not name version {'.'.join(map(str, own))} of CRI-O, which would remove every pod when "
+                f"it starts; write it there: echo '\"{seen.info.version}\"' > {path}"
+            )
+            yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail)
 
 
 def _clients_made_a_call(unit: str, silent: int) -> Iterator[Finding]:

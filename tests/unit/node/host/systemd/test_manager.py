@@ -290,6 +290,28 @@ def test_the_environment_of_all_services_is_read_as_each_version_shows_it(tmp_pa
     assert environment == {"PATH": "/usr/bin", "OLD": "a b", "NEW": "c d", "ALSO": "e f", "EMPTY": ""}
 
 
+@pytest.mark.parametrize(
+    ("shown", "names"),
+    [
+        (r'-.mount "srv-a\\x2db.mount" system.slice', ("-.mount", r"srv-a\x2db.mount", "system.slice")),
+        (r"-.mount srv-a\x2db.mount", ("-.mount", r"srv-a\x2db.mount")),  # 234 to 245
+        (r"-.mount srv-a\x5cx2db.mount", ("-.mount", r"srv-a\x2db.mount")),  # 219 to 233
+    ],
+)
+def test_every_unit_that_one_requires_can_be_asked_for(shown: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    """A unit with a WorkingDirectory, or with PrivateTmp, requires the mounts above it; / is the first of them."""
+    services = SystemdManager(prefix=(stub(tmp_path, f"LoadState=loaded\nRequires={shown}\nBoundBy={shown}"),))
+    status = services.status("x.service")
+
+    assert status.requires == status.bound_by == names
+    assert {services.status(name).load_state for name in names} == {"loaded"}
+
+
+def test_no_name_of_a_unit_is_an_option(tmp_path: Path) -> None:
+    asked = 'test "$3 $4" = "-- -.mount" && echo LoadState=loaded'
+    assert SystemdManager(prefix=fake(tmp_path, asked)).status("-.mount").load_state == "loaded"
+
+
 def stub(directory: Path, shown: str) -> str:
     """A program that shows the same whatever it is asked."""
     (directory / "shown").write_text(f"{shown}\n")
