@@ -103,6 +103,11 @@ def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runtime.ReadBack, "do", nothing)
 
 
+def no_uids_in_manifests_and_no_look(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(files.PinStaticPods, "do", nothing)
+    patch.setattr(start_preconditions, "require_manifests", nothing)
+
+
 def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
     uncommitted = run.fence_after_reboot
 
@@ -127,10 +132,10 @@ def fence_a_committed_node(patch: pytest.MonkeyPatch) -> None:
         no_restart_when_restored,
         forget_who_came,
         no_restart_and_no_look,
+        no_uids_in_manifests_and_no_look,
         fence_a_committed_node,
         pytest.param(partial(without, HoldPackage, "do"), id="no hold"),
         pytest.param(partial(without, HoldPackage, "undo"), id="hold stays"),
-        pytest.param(partial(without, files.PinStaticPods, "do"), id="no UIDs in manifests"),
         pytest.param(partial(without, files.PinStaticPods, "undo"), id="pins stay"),
         pytest.param(partial(without, files.SaveState, "undo"), id="state files stay"),
         pytest.param(partial(without, files.SwapFiles, "undo"), id="new files stay"),
