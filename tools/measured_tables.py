@@ -15,6 +15,7 @@ OUTCOMES = ("Succeeded", "RolledBack", "Refused", "Failed")
 IDEAL = "of the ideal"
 RUNTIMES = {"containerd": "containerd", "crio": "CRI-O", "docker": "Docker"}
 """How the lab and people call them."""
+SOAKED = RUNTIMES | {"containerd": "containerd 1.6", "containerd-2": "containerd 2.4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +230,7 @@ def _soak(rows: Rows) -> Iterator[Sequence[str]]:
     plain, faulty = ([row for row in whole if bool(row.get("fault")) is fault] for fault in (False, True))
     for runtime in sorted({row["runtime"] for row in swaps}):
         yield _summed(
-            f"without a fault, {RUNTIMES.get(runtime, runtime)}", [each for each in plain if each["runtime"] == runtime]
+            f"without a fault, {SOAKED.get(runtime, runtime)}", [each for each in plain if each["runtime"] == runtime]
         )
     yield _summed("without a fault, all", plain)
     yield _summed("with a fault", faulty)

@@ -46,16 +46,19 @@ def kernel_says(path: str, text: str, **wanted: object) -> Hazard:
     return make
 
 
-@contextlib.contextmanager
-def no_kubeconfig(cluster: Cluster) -> Iterator[Object]:
-    """Move the kubelet's kubeconfig away, which the running one has read."""
-    node, path = cluster.node, nodefiles.KUBELET_KUBECONFIG
-    node.exec("mv", path, f"{path}.away")
-    try:
-        yield {}
-    finally:
-        node.exec("mv", f"{path}.away", path)
-        restart_kubelet(node)
+def without(path: str) -> Hazard:
+    """Move a file away that the running kubelet has read."""
+
+    @contextlib.contextmanager
+    def make(cluster: Cluster) -> Iterator[Object]:
+        cluster.node.exec("mv", path, f"{path}.away")
+        try:
+            yield {}
+        finally:
+            cluster.node.exec("mv", f"{path}.away", path)
+            restart_kubelet(cluster.node)
+
+    return make
 
 
 @contextlib.contextmanager
@@ -92,8 +95,10 @@ ROWS = (
         make=flag("--cloud-provider=gce"), spec=ACCEPT, also=ACCEPTED | {"configuration_is_accepted"}),
     Row(name="startup/credential-provider", shows="credential_providers_are_usable", reason=WOULD_NOT_START,
         make=provider_missing, spec=ACCEPT, also=ACCEPTED),
-    Row(name="startup/no-kubeconfig", shows="certificate_is_valid", reason=WOULD_NOT_START, make=no_kubeconfig,
-        also=frozenset({"kubelet_starts_as_it_runs"})),
+    Row(name="startup/no-kubeconfig", shows="certificate_is_valid", reason=WOULD_NOT_START,
+        make=without(nodefiles.KUBELET_KUBECONFIG), also=frozenset({"kubelet_starts_as_it_runs"})),
+    Row(name="startup/no-client-ca", shows="named_certificates_are_there", reason=WOULD_NOT_START,
+        make=without(nodefiles.AUTHORITY)),
     Row(name="startup/swap", shows="swap_is_as_configured", reason=WOULD_NOT_START, spec=ACCEPT, also=ACCEPTED,
         make=kernel_says("/proc/swaps", r"Filename Type Size Used Priority\n/dev/zero partition 1 0 -2\n",
                          failSwapOn=True)),

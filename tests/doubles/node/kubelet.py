@@ -356,9 +356,10 @@ class SimulatedKubelet:
         return STATE in self._disk if kept is None else bool(unreadable(CPU_STATE, kept, version, version))
 
     def _refused_config(self, arguments: tuple[str, ...]) -> str | None:
-        """The path of its configuration, if that cannot be read, or is none."""
+        """The path of its configuration, if that cannot be read, or is none; a test may have it nowhere."""
         paths = (word.removeprefix("--config=") for word in arguments if word.startswith("--config="))
-        return next((path for path in paths if not _is_text(readable(self._disk, path))), None)
+        there = (path for path in paths if path in self._disk or any(path in read for read in self.reads.values()))
+        return next((path for path in there if not _is_text(readable(self._disk, path))), None)
 
     def _of(self, pid: int) -> KubeletProcess:
         if self.process is None or self.process.pid != pid:

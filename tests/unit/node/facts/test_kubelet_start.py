@@ -1,7 +1,6 @@
 """Tests how the files that a unit starts with are read again."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -44,13 +43,13 @@ def test_what_pods_have_below_the_directory_of_a_pattern_is_not_looked_through(
     (tmp_path / "flags").write_text("A=1\n")
     (directory / "1.env").symlink_to("/flags")
     several = unit("kubelet.service", environment_files=(("/var/lib/kubelet/*.env", False),))
-    looked, scandir = set[str](), os.scandir
+    looked, listdir = set[str](), os.listdir
 
-    def look(path: str) -> Iterator[os.DirEntry[str]]:
+    def look(path: str) -> list[str]:
         looked.add(str(path))
-        return scandir(path)
+        return listdir(path)
 
-    monkeypatch.setattr(os, "scandir", look)
+    monkeypatch.setattr(os, "listdir", look)
 
     found = read_start(HostFiles(tmp_path), several)
 
