@@ -82,8 +82,10 @@ def _capacity(files: FilesView) -> Iterator[tuple[str, int]]:
     for path in files.walk(HUGE_PAGES_OF_HOST):
         size = HUGE_PAGE.fullmatch(path.parent.name)
         kilobytes = size and number(size[1])
+        if path.name != "nr_hugepages" or not kilobytes:  # some of the others can only be written
+            continue
         pages = number(trimmed((files.read(path) or b"").decode(errors="replace")))
-        if path.name == "nr_hugepages" and kilobytes and pages is not None:
+        if pages is not None:
             yield f"{HUGE_PAGES}{_binary(kilobytes)}", pages * kilobytes * 1024
 
 

@@ -72,7 +72,7 @@ def test_inotify_instances_are_counted_where_their_limit_is_known() -> None:
     assert gathered(node(files=limit)).readiness.host.inotify == (3, 128)
 
 
-def test_what_a_starting_kubelet_finds_of_the_host_is_counted() -> None:
+def test_what_a_starting_kubelet_finds_of_the_host_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = "/sys/kernel/mm/hugepages/hugepages-"
     seen = node(
         files={
@@ -83,8 +83,17 @@ def test_what_a_starting_kubelet_finds_of_the_host_is_counted() -> None:
             f"{pages}1048576kB/nr_hugepages": b"0\n",
             f"{pages}64kB/nr_hugepages": b"2\n",
             f"{pages}odd/nr_hugepages": b"4\n",
+            f"{pages}1048576kB/demote": b"",
         }
     )
+    read = seen.files.read
+
+    def as_the_kernel_does(path: PurePosixPath) -> bytes | None:
+        if path.name == "demote":
+            raise StepFailed(f"cannot read {path} because Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(seen.files, "read", as_the_kernel_does)
     sizes = {"hugepages-2Mi": 6 * 1024**2, "hugepages-1Gi": 0, "hugepages-64Ki": 128 * 1024}
 
     assert gathered(seen).readiness.host.capacity == {"cpu": 4000, "memory": 4096 * 1024, **sizes}
