@@ -86,6 +86,8 @@ def build_inventory(
     pods = {sandbox.id: _pod(sandbox) for sandbox in listing.sandboxes}
     containers, sandboxes = [], []
     for item in listing.containers:
+        if statuses.containers and item.id not in statuses.containers:
+            continue  # removed since it was listed
         stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
         container = container_of(
             item,
