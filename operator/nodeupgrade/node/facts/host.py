@@ -49,6 +49,8 @@ def look_at_host(
     """
     files, settings = node.files, layout.settings
     by_server = node.clock.now() - (ahead(node_object) or timedelta())
+    online = trimmed((files.read(ONLINE_CPUS) or b"").decode(errors="replace"))
+    memory = dict(_meminfo(files))
     return StartingHost(
         swaps=files.read(SWAPS),
         kernel={name: trimmed((files.read(KERNEL / name) or b"").decode(errors="replace")) for name in PROTECTED},
@@ -57,9 +59,9 @@ def look_at_host(
         certificates=dict(_certificates(then, settings)),
         identity=identity(files, layout, by_server),
         inotify=_inotify(node),
-        online_cpus=trimmed((files.read(ONLINE_CPUS) or b"").decode(errors="replace")),
-        memory=dict(_meminfo(files)),
-        capacity=dict(_capacity(files)),
+        online_cpus=online,
+        memory=memory,
+        capacity=dict(_capacity(files, online, memory)),
     )
 
 
@@ -73,12 +75,13 @@ def _meminfo(files: FilesView) -> Iterator[tuple[str, int]]:
         yield name, amount * 1024 if unit else amount
 
 
-def _capacity(files: FilesView) -> Iterator[tuple[str, int]]:
+def _capacity(files: FilesView, online: str, memory: Mapping[str, int]) -> Iterator[tuple[str, int]]:
     """Yield what a kubelet that starts finds of the host: cAdvisor counts the CPUs that are online."""
     with suppress(ValueError):
-        if cpus := len(cpus_in((files.read(ONLINE_CPUS) or b"").decode(errors="replace"))):
+        if cpus := len(cpus_in(online)):
             yield CPU, cpus * 1000
-    yield from ((MEMORY, size) for name, size in _meminfo(files) if name == "MemTotal")
+    if (total := memory.get("MemTotal")) is not None:
+        yield MEMORY, total
     for path in files.walk(HUGE_PAGES_OF_HOST):
         size = HUGE_PAGE.fullmatch(path.parent.name)
         kilobytes = size and number(size[1])
