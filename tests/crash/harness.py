@@ -21,10 +21,11 @@ from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.journal.journal import Outcome, parse
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import JOURNAL, volatile
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import DEAD_MAN_TIMER, LEASE_KEEPER, SHIELD
-from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
+from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.hash_rewriting import newcomers
-from nodeupgrade.node.plan.plan import Limits, RunPlan, backup_path
+from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RuntimeKind

@@ -15,7 +15,7 @@ from nodeupgrade.node.executor import units
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.names_beside import staged_path
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot

@@ -17,9 +17,9 @@ from nodeupgrade.errors import Inconsistent, NodeUpgradeError
 from nodeupgrade.node.executor import process, units
 from nodeupgrade.node.executor.control import earlier_run_refusal
 from nodeupgrade.node.failpoints.failpoints import Failpoint, When
-from nodeupgrade.node.host.files.host_files import ASIDE
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.names_beside import ASIDE
 from nodeupgrade.node.plan.plan import Newcomers
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun

@@ -12,8 +12,8 @@ import pytest
 
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.host.files import atomic
 from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.names_beside import UNFINISHED
 from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
 from nodeupgrade.node.runtimes.crio.hash_store import SpecificationStore
 from nodeupgrade.node.runtimes.inventory import StoredHashes
@@ -169,7 +169,7 @@ def test_killed_between_any_two_system_calls(make: Callable[[], Storage], change
         storage.disk.passing = lambda _call, _path: None
         change(storage)
         assert files(storage) == files(whole)
-        assert [path for path, _, _ in storage.disk.image() if path.endswith(atomic.LEFTOVER)] == []
+        assert [path for path, _, _ in storage.disk.image() if path.endswith(UNFINISHED)] == []
         if not died:
             assert number > 10
             return

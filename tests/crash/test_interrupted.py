@@ -8,7 +8,7 @@ import pytest
 from nodeupgrade.api.values import RunId
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import volatile_files
-from nodeupgrade.node.plan.exchanged_files import staged_path
+from nodeupgrade.node.names_beside import staged_path
 from nodeupgrade.node.rescue import script
 from tests.crash.harness import ALL_WAYS, KEPT, NEW_FILES, WAYS, World, crashing, recorded, world, wrongs
 from tests.crash.states import States, Strike, recording, single_strikes

@@ -18,7 +18,7 @@ from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.host.packages.dpkg_database import PROGRAM as DPKG_PROGRAM
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.run_store import JOURNAL
-from nodeupgrade.node.plan.plan import backup_path
+from nodeupgrade.node.names_beside import backup_path
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import file_exchange, restart_tuning, start_preconditions
 from tests.crash.harness import CONFIG, LIMITS_DROP_IN

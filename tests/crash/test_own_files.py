@@ -6,8 +6,8 @@ from fnmatch import fnmatch
 import pytest
 
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.names_beside import backup_path
 from nodeupgrade.node.node import KUBELET_ENVIRONMENT
-from nodeupgrade.node.plan.plan import backup_path
 from tests.crash.harness import CONFIG, LEFTOVERS, World, back, erring, forward, wrongs
 from tests.doubles.node import Moment
 from tests.doubles.node.kubelet import PROGRAM

@@ -11,8 +11,7 @@ from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.packages.dpkg_database import STATUS
 from nodeupgrade.node.journal.journal import Mark, Outcome
-from nodeupgrade.node.plan.exchanged_files import staged_path
-from nodeupgrade.node.plan.plan import backup_path
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.steps import kubelet
 from tests.crash.harness import CONFIG, LIMITS_DROP_IN, NEW, OLD, PACKAGES_HELD, READS, World, back, forward, wrongs

@@ -18,8 +18,9 @@ from nodeupgrade.node.facts import gather
 from nodeupgrade.node.facts.next_start import with_files
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.host.packages.dpkg_database import Package
+from nodeupgrade.node.names_beside import staged_path
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
-from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
+from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.plan.request import Replacement, RunRequest
 from tests.doubles.node.containers.pods import MANIFESTS

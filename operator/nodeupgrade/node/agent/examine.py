@@ -26,7 +26,6 @@ from nodeupgrade.errors import NodeUpgradeError, Refused, Transient
 from nodeupgrade.findings.finding import PASSING, Finding
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.agent.staging import backup_path, staged_path
 from nodeupgrade.node.checks.dependants import dependants
 from nodeupgrade.node.checks.drift import find
 from nodeupgrade.node.checks.kubelet import kubelet_is_managed
@@ -39,6 +38,7 @@ from nodeupgrade.node.facts.credentials import unusable_credentials
 from nodeupgrade.node.facts.next_start import next_start
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.facts.surroundings import look_at_surroundings
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.request import Replacement, RunRequest

@@ -20,8 +20,8 @@ from nodeupgrade.node.facts.next_start import find_files
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.host.files.reading import opened
-from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of, obstacle, staged_path
-from nodeupgrade.node.plan.plan import backup_path
+from nodeupgrade.node.names_beside import backup_path, staged_path
+from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of, obstacle
 
 
 def read_new_files(settings: AgentSettings, artifacts: Artifacts, files: tuple[NodeFile, ...]) -> tuple[NewFile, ...]:
@@ -84,8 +84,9 @@ def stage(files: Files, new: Iterable[NewFile]) -> None:
 
 
 def _stage_one(files: Files, found: FileFound) -> None:
-    path, staged = PurePosixPath(found.new.path), PurePosixPath(staged_path(found.new.path))
-    files.remove(PurePosixPath(backup_path(found.new.path)))
+    path = PurePosixPath(found.new.path)
+    staged = staged_path(path)
+    files.remove(backup_path(path))
     files.remove(staged)
     files.write(staged, found.new.content, mode=found.new.mode)
     if found.before is not None:

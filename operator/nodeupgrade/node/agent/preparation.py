@@ -19,12 +19,13 @@ from nodeupgrade.node.agent.examine import ExaminationInput, Examiner, technical
 from nodeupgrade.node.agent.file_staging import read_new_files, remove_staged
 from nodeupgrade.node.agent.file_staging import stage as stage_files
 from nodeupgrade.node.agent.settings import AgentSettings
-from nodeupgrade.node.agent.staging import stage, staged_path
+from nodeupgrade.node.agent.staging import stage
 from nodeupgrade.node.agent.task_reporter import ReportStatus
 from nodeupgrade.node.artifacts.artifacts import Artifacts
 from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.executor.control import ExecutorService
 from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.names_beside import staged_path
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.request import Replacement

@@ -16,20 +16,11 @@ from nodeupgrade.node.checks.kubelet import PROGRAM_STORED, no_room_to_fetch, th
 from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.host.files.reading import digest_of
+from nodeupgrade.node.names_beside import staged_path
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN
 from nodeupgrade.sources.allowlist import is_path_below
-
-
-def staged_path(program: PurePosixPath) -> PurePosixPath:
-    """Return where the new program is staged: next to the old one, since a rename cannot cross filesystems."""
-    return program.with_name(f".{program.name}.nodeupgrade-staged")
-
-
-def backup_path(program: PurePosixPath) -> PurePosixPath:
-    """Return where the old program is kept until the next run."""
-    return program.with_name(f".{program.name}.nodeupgrade-previous")
 
 
 def stage(

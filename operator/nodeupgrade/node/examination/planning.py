@@ -27,8 +27,9 @@ from nodeupgrade.node.checks.other_tools import holds_package
 from nodeupgrade.node.checks.pods import evicted_without_a_mark
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.plan.derived_uids import OwnUid, is_computed_again, render_gates
-from nodeupgrade.node.plan.exchanged_files import changes_of, staged_path
+from nodeupgrade.node.plan.exchanged_files import changes_of
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import (
@@ -39,7 +40,6 @@ from nodeupgrade.node.plan.plan import (
     RunPlan,
     ShieldPlan,
     StopHook,
-    backup_path,
 )
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.plan.static_pod_uids import (

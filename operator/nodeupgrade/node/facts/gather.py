@@ -35,11 +35,11 @@ from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
-from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of, staged_path
-from nodeupgrade.node.plan.plan import backup_path
+from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
 from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports

@@ -11,7 +11,7 @@ from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.environment_files import is_pattern, matching_files
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.plan.exchanged_files import is_beside_another
+from nodeupgrade.node.names_beside import is_beside_another
 
 IN_MEMORY = ("/dev", "/proc", "/run", "/sys", "/tmp")  # noqa: S108  - nothing is written there
 """Directories whose content may differ each time."""

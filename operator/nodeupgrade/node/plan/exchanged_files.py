@@ -69,17 +69,6 @@ class OwnPlaces:
         )
 
 
-def staged_path(path: str) -> str:
-    """Return where a new file is staged: in the same directory, for a rename, and hidden from systemd and kubelets."""
-    at = PurePosixPath(path)
-    return str(at.with_name(f".{at.name}.nodeupgrade-staged"))
-
-
-def is_beside_another(name: str) -> bool:
-    """Report whether a file of this name is one that a run puts beside another: staged, kept, or not yet complete."""
-    return name.startswith(".") and ".nodeupgrade-" in name
-
-
 def is_drop_in(path: str) -> bool:
     """Report whether a path is that of a drop-in of a unit."""
     return PurePosixPath(path).parent.parent == PurePosixPath(UNIT_DIRECTORY)

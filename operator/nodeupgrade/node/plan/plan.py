@@ -6,7 +6,6 @@ nor the agent pod to carry it out or to undo it. Its schema is PLAN_SCHEMA.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
@@ -20,17 +19,12 @@ from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
+from nodeupgrade.node.names_beside import backup_path
 from nodeupgrade.node.plan.derived_uids import OwnUids
 from nodeupgrade.node.runtimes.description import RestartTuning
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory, StoredHashes
 
 PLAN_SCHEMA = 4
-
-
-def backup_path(path: str) -> str:
-    """Return where an old file is kept until the run is over: beside it, and hidden from systemd and kubelets."""
-    at = PurePosixPath(path)
-    return str(at.with_name(f".{at.name}.nodeupgrade-previous"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.journal.run_store import RESCUE, volatile
+from nodeupgrade.node.names_beside import ASIDE, PREVIOUS, UNFINISHED
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
@@ -66,6 +67,9 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "program": plan.swap.path,
         "backup": plan.swap.backup,
         "before": plan.swap.before,
+        "unfinished": UNFINISHED,
+        "previous": PREVIOUS,
+        "moved_aside": ASIDE,
         "reloads": "yes" if reloads_without_kubelet(plan) else "",
         "flag": str(fence.flag(unit)),
         "lifted": str(fence.lifted(unit)),

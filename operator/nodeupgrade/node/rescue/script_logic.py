@@ -190,11 +190,11 @@ is_known() {
 
 put() {
     reads "$1" "$2" && return 0
-    fresh=${1%/*}/.${1##*/}.nodeupgrade-new
+    fresh=${1%/*}/.${1##*/}$unfinished
     rm -f "$fresh"
     if [ -e "$1" ]; then cp -aL "$1" "$fresh"; else (umask 077 && : > "$fresh"); fi &&
         base64 -d > "$fresh" && reads "$fresh" "$2" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$2" ||
-        rename "${1%/*}/.${1##*/}.nodeupgrade-previous" "$1" "$2"
+        rename "${1%/*}/.${1##*/}$previous" "$1" "$2"
 }
 
 # Pods may have filled the disk: what was kept of a file takes no more space.
@@ -212,10 +212,10 @@ left() {
 
 # Where pods can write: made where they cannot, and renamed onto whatever is there, if that is not a directory.
 put_from() {
-    fresh=$1/.${2##*/}.nodeupgrade-new
+    fresh=$1/.${2##*/}$unfinished
     rm -f "$fresh"
     if ! (umask 077 && base64 -d > "$fresh") || ! reads "$fresh" "$3" || ! sync "$fresh"; then
-        rename "${2%/*}/.${2##*/}.nodeupgrade-previous" "$2" "$3"
+        rename "${2%/*}/.${2##*/}$previous" "$2" "$3"
         return
     fi
     if left "$2"; then
@@ -229,7 +229,7 @@ put_from() {
 set_aside() {
     [ ! -f "$1" ] || return 0
     [ -e "$1" ] || [ -L "$1" ] || return 0
-    aside=${1%/*}/.${1##*/}.nodeupgrade-aside
+    aside=${1%/*}/.${1##*/}$moved_aside
     while [ -e "$aside" ] || [ -L "$aside" ]; do aside=${aside}1; done
     mv -T "$1" "$aside" && say "what lay at $1, which is no file, was moved to $aside"
 }
@@ -241,7 +241,7 @@ put_back() {
         is_known "$1"
         return
     fi
-    fresh=${1%/*}/.${1##*/}.nodeupgrade-new
+    fresh=${1%/*}/.${1##*/}$unfinished
     rm -f "$fresh"
     cp -a "$2" "$fresh" && reads "$fresh" "$3" && sync "$fresh" && mv -f "$fresh" "$1" && reads "$1" "$3" &&
         sync "${1%/*}" || rename "$2" "$1" "$3"
@@ -256,7 +256,7 @@ restore_program() {
     set_aside "$program" || return 1
     reads "$program" "$before" && return 0
     reads "$backup" "$before" || return 1
-    fresh=${program%/*}/.${program##*/}.nodeupgrade-new
+    fresh=${program%/*}/.${program##*/}$unfinished
     ln -f "$backup" "$fresh" && mv -f "$fresh" "$program" && reads "$program" "$before" && sync "${program%/*}"
 }
 

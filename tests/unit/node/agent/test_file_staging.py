@@ -15,8 +15,9 @@ from nodeupgrade.errors import Refused
 from nodeupgrade.node.agent.file_staging import remove_staged, stage
 from nodeupgrade.node.host.files.files import EntryKind
 from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.names_beside import staged_path
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.plan.exchanged_files import NewFile, staged_path
+from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import file_exchange
 from tests.doubles.node import SimulatedNode, plan_for

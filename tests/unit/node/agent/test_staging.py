@@ -24,6 +24,7 @@ from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.packages import PackagesView
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.plan.request import Replacement
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
@@ -133,9 +134,9 @@ def test_the_new_program_lies_beside_the_old_one_and_looks_like_it(
     staged = host.stage(artifact)
     again = host.stage(artifact)
 
-    assert staged == again == staging.staged_path(PROGRAM)
+    assert staged == again == staged_path(PROGRAM)
     assert staged.parent == PROGRAM.parent, "a rename does not cross file systems"
-    assert staging.backup_path(PROGRAM) not in {staged, PROGRAM}
+    assert backup_path(PROGRAM) not in {staged, PROGRAM}
     found = host.settings.on_host(staged)
     assert (found.read_bytes(), found.stat().st_mode & 0o777) == (NEW, 0o750)
     assert (host.directory / "kubelet").read_bytes() == b"\x7fELF the old kubelet"
@@ -365,7 +366,7 @@ def test_the_digest_of_a_file_in_an_image_may_be_required(host: Host) -> None:
     host.put(VOLUME / "kubelet", NEW)
 
     assert host.refusal(replace(IMAGE, sha256="b" * 64)).finding.reason is Reason.DIGEST_MISMATCH
-    assert host.stage(replace(IMAGE, sha256=DIGEST)) == staging.staged_path(PROGRAM)
+    assert host.stage(replace(IMAGE, sha256=DIGEST)) == staged_path(PROGRAM)
 
 
 @pytest.mark.parametrize("artifact", [PRE_STAGED, replace(IMAGE, sha256="b" * 64)], ids=lambda artifact: artifact.kind)
@@ -385,7 +386,7 @@ def test_where_a_path_leads_must_be_allowed_as_well(host: Host) -> None:
 
     assert host.refusal(PRE_STAGED).finding.reason is Reason.NOT_ALLOWED
     host.settings = replace(host.settings, allowed=Allowed(paths=("/opt", "/var/lib/pod")))
-    assert host.stage(PRE_STAGED) == staging.staged_path(PROGRAM)
+    assert host.stage(PRE_STAGED) == staged_path(PROGRAM)
 
 
 def test_what_is_not_allowed_is_not_even_looked_at(host: Host) -> None:
@@ -401,4 +402,4 @@ def test_the_kubelets_directory_may_be_a_link(host: Host) -> None:
     (host.settings.host / "var/lib").mkdir(parents=True)
     (host.settings.host / "var/lib/kubelet").symlink_to("/data/kubelet")
 
-    assert host.stage(IMAGE) == staging.staged_path(PROGRAM)
+    assert host.stage(IMAGE) == staged_path(PROGRAM)

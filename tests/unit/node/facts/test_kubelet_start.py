@@ -10,8 +10,7 @@ from nodeupgrade.node.host.files.files import LARGEST_READ
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.systemd.unit_start import differences
 from nodeupgrade.node.host.systemd.units import UnitCommand
-from nodeupgrade.node.plan.exchanged_files import staged_path
-from nodeupgrade.node.plan.plan import backup_path
+from nodeupgrade.node.names_beside import backup_path, staged_path
 from tests.builders.sound import unit
 from tests.doubles.node import SimulatedNode
 

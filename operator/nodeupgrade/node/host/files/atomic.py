@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from nodeupgrade.node.host.files.system_calls import Disk
+from nodeupgrade.node.names_beside import UNFINISHED, beside
 
-LEFTOVER = ".nodeupgrade-new"
 ACCESS_CONTROL_LIST = "system.posix_acl_access"
 # Signatures of content or inode, which would be invalid on another file.
 NOT_CARRIED = frozenset({"security.ima", "security.evm"})
@@ -51,7 +51,7 @@ def replace_by_link(source: Path, target: Path, *, disk: Disk = os) -> None:
 
 def remove_leftover(target: Path, *, disk: Disk = os) -> Path:
     """Remove the temporary file that an interrupted change of ``target`` left, and return its name."""
-    scratch = target.with_name(f".{target.name}{LEFTOVER}")
+    scratch = beside(target, UNFINISHED)
     _unlink(scratch, disk)
     return scratch
 

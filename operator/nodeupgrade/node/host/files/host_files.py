@@ -8,7 +8,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
-from itertools import count
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
@@ -18,10 +17,10 @@ from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
+from nodeupgrade.node.names_beside import UNFINISHED, free_aside
 
 T = TypeVar("T")
 
-ASIDE = ".nodeupgrade-aside"
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
@@ -165,11 +164,10 @@ class HostFiles:
             target = self._unfollowed(path)
             if not self._is_there(target) or atomic.is_regular(target, self.disk):
                 return None
-            names = (path.with_name(f".{path.name}{ASIDE}{number or ''}") for number in count())
-            aside = next(name for name in names if not self._is_there(target.with_name(name.name)))
-            self.disk.rename(target, target.with_name(aside.name))
+            aside = free_aside(target, self._is_there)
+            self.disk.rename(target, aside)
             atomic.sync_directory(target.parent, self.disk)
-            return aside
+            return path.with_name(aside.name)
 
     def tidy(self, path: PurePosixPath) -> None:
         with translate_errors(f"cannot clean up beside {path}"):
@@ -178,7 +176,7 @@ class HostFiles:
     def list(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """Leave out temporary files that a crash of this program left behind."""
         found = self._below(directory, lambda path: atomic.is_regular(path, self.disk))
-        return tuple(path for path in found if not path.name.endswith(atomic.LEFTOVER))
+        return tuple(path for path in found if not path.name.endswith(UNFINISHED))
 
     def _below(self, directory: PurePosixPath, wanted: Callable[[Path], bool]) -> tuple[PurePosixPath, ...]:
         with translate_errors(f"cannot list {directory}"):

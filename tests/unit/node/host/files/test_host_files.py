@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files import atomic
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.system_calls import Disk
+from nodeupgrade.node.names_beside import UNFINISHED
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"
@@ -203,7 +203,7 @@ def test_a_full_disk_leaves_the_old_content_and_no_rubbish(files: HostFiles, roo
 
 
 def test_what_a_crash_left_is_not_listed_and_is_overwritten(files: HostFiles, root: Path) -> None:
-    (root / "etc" / f".file{atomic.LEFTOVER}").write_text("half a fi")
+    (root / "etc" / f".file{UNFINISHED}").write_text("half a fi")
 
     assert files.list(PurePosixPath("/etc")) == ()
     files.write(FILE, b"whole")
@@ -213,7 +213,7 @@ def test_what_a_crash_left_is_not_listed_and_is_overwritten(files: HostFiles, ro
 
 @pytest.mark.parametrize("tidying", ["remove", "tidy"])
 def test_what_a_crash_left_is_taken_away(files: HostFiles, root: Path, tidying: str) -> None:
-    (root / "etc" / f".file{atomic.LEFTOVER}").write_text("half a fi")
+    (root / "etc" / f".file{UNFINISHED}").write_text("half a fi")
     files.write(PurePosixPath("/etc/other"), b"x")
 
     getattr(files, tidying)(FILE)
