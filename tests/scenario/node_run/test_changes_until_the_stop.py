@@ -12,6 +12,7 @@ from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
+from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
@@ -23,9 +24,9 @@ LATE = parse_pod(pod_json("late", "guest"))
 STOP = "services.stop kubelet.service"
 
 
-def story() -> Story:
+def story(old: str = "v1.30.14") -> Story:
     pods = [pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("job", "work", restart_policy="Never")]
-    node = SimulatedNode(version="v1.30.14", pods=pods)
+    node = SimulatedNode(version=old, pods=pods)
     examination = examination_of(node, "v1.33.13", limits=LIMITS)
     assert examination.plan is not None
     node.shield.plan = examination.plan
@@ -100,6 +101,53 @@ def test_a_job_that_is_over_before_the_stop_may_lose_its_sandbox() -> None:
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
 
 
+def is_restarted(it: Story) -> None:
+    """Have the old kubelet restart a container right before it is stopped."""
+    moment = "services.mask kubelet.service"
+    it.node.calls.before(moment, lambda: it.node.runtime.end(it.container("nginx"), 137))
+    it.node.calls.durations[moment] = 2.0
+
+
+def gets_a_monitor_of_its_own(it: Story, name: str) -> None:
+    """Have a container be started while the monitor of its pod does not answer in time."""
+    it.node.calls.before(STOP, lambda: it.node.runtime.split_monitors(running(it)[name]))
+
+
+CAME: Mapping[str, Callable[[Story], None]] = {"guest": comes, "nginx": is_restarted}
+
+
+@pytest.mark.parametrize(("name", "happens"), CAME.items(), ids=["came", "restarted"])
+def test_what_came_with_a_monitor_of_its_own_turns_the_run_back(name: str, happens: Callable[[Story], None]) -> None:
+    """A restart of the runtime would kill its pod, with containers that were there before."""
+    it = story()
+    happens(it)
+    gets_a_monitor_of_its_own(it, name)
+
+    it.tell()
+
+    report = summed_up([parse(it.node.journal.data)[0]])
+    assert report is not None
+    assert untouched(it, report)
+    assert f"/{name} came since the run was planned and runs under another monitor than its pod" in report.message
+    assert "services.restart containerd.service" not in it.node.calls.effects
+    assert all(s.ready for s in it.node.inventory().sandboxes)
+
+
+@pytest.mark.parametrize(("name", "happens"), CAME.items(), ids=["came", "restarted"])
+@pytest.mark.parametrize("restarts", [True, False], ids=["each has its own", "the runtime runs on"])
+def test_a_monitor_of_its_own_is_let_pass_where_it_does_no_harm(
+    name: str, happens: Callable[[Story], None], restarts: bool
+) -> None:
+    it = story() if restarts else story("v1.31.14")
+    it.node.runtime.kind = replace(it.node.runtime.kind, one_monitor_per_pod=not restarts)
+    happens(it)
+    gets_a_monitor_of_its_own(it, name)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, bool(report.rewritten)) == (Outcome.UPGRADED, 0, restarts)
+
+
 def lies(it: Story, **changes: object) -> None:
     """Have the agent answer something else."""
     honest = it.node.ports.planned_arrivals
@@ -169,9 +217,7 @@ def test_what_was_restarted_with_the_same_hash_may_have_grown_since() -> None:
     it = story()
     planned = {c.id for c in it.plan.containers}
     grows(it, LARGEST_ARRIVALS + 1, lambda container: container.id not in planned)
-    moment = "services.mask kubelet.service"
-    it.node.calls.before(moment, lambda: it.node.runtime.end(it.container("nginx"), 137))
-    it.node.calls.durations[moment] = 2.0
+    is_restarted(it)
 
     report = it.tell()
 

@@ -18,6 +18,7 @@ from nodeupgrade.node.plan.amendment import (
     Amendment,
     Arrivals,
     PlannedArrivals,
+    amended,
     amendment_of,
     changes_since,
     restarted,
@@ -57,6 +58,8 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         _require_sound(now, came)
     require_shown(node, _not_begun_again(plan, now), now)
     found = amendment_of(plan, now, came, answer)
+    if node.runtime.kind.one_monitor_per_pod and amended(plan, found).rewrites():
+        _require_one_monitor(plan, now, found)
     return {} if found == Amendment() else {AMENDMENT: to_json(found, strict=True)}
 
 
@@ -134,6 +137,21 @@ def _require_sound(now: Inventory, came: tuple[PlannedContainer, ...]) -> None:
     ids = {c.id for c in came}
     if broken := [c.label for c in now.running() if c.id in ids and c.sandbox_id not in sound]:
         raise _changed(f"{broken[0]} came since the run was planned, and its sandbox is not ready")
+
+
+def _require_one_monitor(plan: RunPlan, now: Inventory, found: Amendment) -> None:
+    """Require all that came to run under the monitor of its pod, since the runtime is to be restarted.
+
+    On a busy node, a runtime may start another one for a container. A restart then kills the pod as a whole.
+    """
+    came = {c.id for c in found.came}
+    if split := [container.label for container, _ in now.under_other_monitors() if container.id in came]:
+        raise StepFailed(
+            f"{split[0]} came since the run was planned and runs under another monitor than its pod, so a restart of "
+            "the runtime would kill the pod",
+            reason=Reason.INVENTORY_CHANGED,
+            changed=tuple(c.label for c in plan.containers if c.id in found.ended),
+        )
 
 
 def _asking(plan: RunPlan, now: Inventory, unknown: tuple[ContainerInstance, ...]) -> Arrivals:

@@ -32,6 +32,8 @@ class RuntimeKind:
     remembers_ends: bool = False
     why_no_shield: str = ""  # why no shield can take the place of its socket, if that is known
     proven: tuple[str, ...] | None = None  # minor versions proven on real nodes; None if no version is held back
+    # whether a pod does not survive a restart of it if a container runs under another monitor than the sandbox
+    one_monitor_per_pod: bool = False
     stops_for_rewriting: bool = False  # whether it is stopped to write hashes, and starts only when it is next needed
 
     def unproven(self, version: str) -> str:

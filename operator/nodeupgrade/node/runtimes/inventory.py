@@ -93,6 +93,14 @@ class Inventory:
         """Yield the containers that run."""
         return (c for c in self.containers if c.state is ContainerState.RUNNING)
 
+    def under_other_monitors(self) -> Iterator[tuple[ContainerInstance, Process]]:
+        """Yield the containers that run under another monitor than their sandbox, with that monitor."""
+        monitors = {s.id: s.monitor for s in self.sandboxes}
+        for container in self.running():
+            of_pod = monitors.get(container.sandbox_id)
+            if container.monitor is not None and of_pod not in {None, container.monitor}:
+                yield container, container.monitor
+
     def left_over(self) -> frozenset[ContainerId]:
         """Return the containers that were created, never started, and replaced by a later one, which runs.
 

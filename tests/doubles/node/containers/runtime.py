@@ -143,7 +143,7 @@ class SimulatedRuntime:
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Report what a restart would cost."""
-        return runtime_restart.hazards(seen.inventory)
+        return runtime_restart.hazards(seen.inventory) if self.kind.one_monitor_per_pod else RestartHazards()
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Give monitors more time."""
@@ -215,7 +215,7 @@ class SimulatedRuntime:
         """Read configuration and metadata again.
 
         Processes and their monitors survive, except those whose monitor answers too late, and pods one of whose
-        containers has a monitor of its own.
+        containers has a monitor of its own, where a pod has one.
 
         Raises:
             StepFailed: it does not start with its configuration.
@@ -227,7 +227,8 @@ class SimulatedRuntime:
         configured = runtime_restart.places(self._disk, words).root
         self._move(ELSEWHERE if self.troubles.elsewhere else configured)
         self.broken = False
-        self._lose_split_pods()
+        if self.kind.one_monitor_per_pod:
+            self._lose_split_pods()
         slow = self.troubles.slow_monitors
         patience = TUNED_SECONDS if runtime_restart.is_tuned(words) else MONITORS_GET_SECONDS
         for container_id, stored in self.containers.items():

@@ -33,11 +33,12 @@ KIND = RuntimeKind(
     unit=RUNTIME_UNIT,
     tuning=(PurePosixPath(TUNED_CONFIG), PurePosixPath(TUNING_DROP_IN)),
     exchangeable_socket=True,
+    one_monitor_per_pod=True,
 )
 
-STOPPING = replace(KIND, stops_for_rewriting=True, exchangeable_socket=False)
+STOPPING = replace(KIND, stops_for_rewriting=True, exchangeable_socket=False, one_monitor_per_pod=False)
 """A kind that writes over its metadata while it runs, and whose socket nobody can take."""
-REMEMBERING = replace(KIND, remembers_ends=True, needs_free_path=True)
+REMEMBERING = replace(KIND, remembers_ends=True, needs_free_path=True, one_monitor_per_pod=False)
 """A kind that writes down that a container ended, and asks nobody again; nor does it start where anybody listens."""
 
 _TUNED = ("--config", TUNED_CONFIG)
@@ -79,13 +80,13 @@ def next_start(disk: Mapping[str, bytes], unit: UnitStatus, running: RuntimeProc
 
 def hazards(inventory: Inventory) -> RestartHazards:
     """Report that a pod whose containers have several monitors would be lost."""
-    split = []
-    for container in inventory.running():
-        sandbox = inventory.sandbox(container.sandbox_id)
-        if sandbox is not None and container.monitor not in {None, sandbox.monitor}:
-            detail = "it has a monitor of its own, so that any restart of the runtime would kill it; delete the pod"
-            split.append(Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail))
-    return RestartHazards(pods=tuple(split))
+    detail = "it has a monitor of its own, so that any restart of the runtime would kill it; delete the pod"
+    return RestartHazards(
+        pods=tuple(
+            Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail)
+            for container, _ in inventory.under_other_monitors()
+        )
+    )
 
 
 def tuning() -> RestartTuning:

@@ -34,6 +34,7 @@ CONTAINERD = RuntimeKind(
     other_units=True,
     tuning=(TUNED_CONFIG, DROP_IN),
     exchangeable_socket=True,
+    one_monitor_per_pod=True,
 )
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
 PAUSED = frozenset({pb.PAUSED, pb.PAUSING})

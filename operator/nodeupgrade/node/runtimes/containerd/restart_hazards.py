@@ -51,13 +51,10 @@ def _pods_have_one_shim(inventory: Inventory) -> Iterator[Finding]:
     A containerd that cannot reach a sandbox's shim within 100 ms starts a second one for the container, and the
     first one loses its socket. Such a pod runs well until containerd is restarted, which kills it.
     """
-    for container in inventory.running():
-        sandbox = inventory.sandbox(container.sandbox_id)
-        if container.monitor is None or sandbox is None or sandbox.monitor in {None, container.monitor}:
-            continue
+    for container, shim in inventory.under_other_monitors():
         detail = (
             "it has a shim of its own beside that of its pod, so any restart of the runtime would kill the pod "
-            f"(process {container.monitor.pid}); delete the pod first"
+            f"(process {shim.pid}); delete the pod first"
         )
         yield Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail)
 
