@@ -1,6 +1,7 @@
 """Pods come and go until the kubelet is stopped; the run takes that in."""
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.examination.arrivals import plan_arrivals
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.run.attempts import summed_up
@@ -17,7 +20,8 @@ from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from nodeupgrade.node.runtimes.runtime import BeforeImage
-from tests.doubles.node import SimulatedNode, agent_for, examination_of, pod_json
+from tests.doubles.node import SimulatedNode, agent_for, examination_of, manifest, pod_json
+from tests.doubles.node.containers.pods import MANIFESTS
 from tests.scenario.node_run.test_node_run import LIMITS, Story
 
 LATE = parse_pod(pod_json("late", "guest"))
@@ -146,6 +150,72 @@ def test_a_monitor_of_its_own_is_let_pass_where_it_does_no_harm(
     report = it.tell()
 
     assert (report.outcome, report.restarted, bool(report.rewritten)) == (Outcome.UPGRADED, 0, restarts)
+
+
+def with_room_for(pods: int) -> Story:
+    """A node with three pods, one of them static, whose next kubelet admits so many."""
+    node = SimulatedNode(
+        version="v1.30.14",
+        pods=[pod_json("web", "nginx"), pod_json("job", "work", restart_policy="Never")],
+        manifests={"etcd.yaml": manifest("etcd", "etcd")},
+        arguments=(f"--max-pods={pods}",),
+    )
+    examination = examination_of(node, "v1.33.13", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    [etcd] = (pod for pod in examination.facts.pods if pod.static)
+    mirror = deepcopy(dict(etcd.raw))
+    mirror["metadata"] |= {"uid": "of the mirror", "annotations": {CONFIG_HASH: etcd.ref.uid, CONFIG_MIRROR: "1"}}
+
+    def answer(asked: Arrivals) -> PlannedArrivals:
+        manifests = read_manifests(node.files, examination.layout)
+        return plan_arrivals(examination, [*node.kubelet.pods, parse_pod(mirror)], manifests, asked)
+
+    node.ports = replace(node.ports, planned_arrivals=answer)
+    return Story(node, examination.plan)
+
+
+def is_edited(it: Story) -> None:
+    """Have a static pod be replaced; the API server still shows the old one."""
+    path = f"{MANIFESTS}/etcd.yaml"
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.disk.update({path: manifest("etcd", "new")}))
+    it.node.calls.durations["services.mask kubelet.service"] = 2.0
+
+
+def takes_the_place_of_another(it: Story) -> None:
+    """Have a pod come instead of one that has finished."""
+    it.node.calls.before("services.mask kubelet.service", lambda: finishes(it, "job"))
+    comes(it)
+
+
+def finishes(it: Story, name: str) -> None:
+    it.node.runtime.end(it.container("work"), 0)
+    pods = it.node.kubelet.pods
+    pods[:] = [replace(pod, finished=pod.finished or pod.ref.name == name) for pod in pods]
+
+
+@pytest.mark.parametrize(
+    ("pods", "happens", "outcome"),
+    [
+        (3, comes, Outcome.ROLLED_BACK),
+        (4, comes, Outcome.UPGRADED),
+        (3, is_edited, Outcome.UPGRADED),
+        (3, takes_the_place_of_another, Outcome.UPGRADED),
+    ],
+)
+def test_what_came_has_to_fit_beside_everything_else(
+    pods: int, happens: Callable[[Story], None], outcome: Outcome
+) -> None:
+    """The old kubelet admits it by the configuration and the capacity of its own start."""
+    it = with_room_for(pods)
+    happens(it)
+
+    report = it.tell()
+
+    assert report.outcome is outcome, report.message
+    if outcome is Outcome.ROLLED_BACK:
+        assert untouched(it, report)
+        assert "4 pods are on the node and 3 would be admitted" in report.message
 
 
 def lies(it: Story, **changes: object) -> None:

@@ -113,6 +113,9 @@ WAY_BACK: tuple[Check[NodeFacts], ...] = tuple(
 )
 """Checks of the old kubelet with the old files, where files are exchanged."""
 
+_TOGETHER: tuple[Check[Admission], ...] = (resources.pods_fit, admission.host_ports_are_free)
+"""Checks that count what pods ask for together. All others judge each pod by itself."""
+
 PROOFS: tuple[Check[Proof], ...] = (*checks_of(hashes, warns=False), *checks_of(hashes, warns=True))
 """Checks that may forbid it once its hashes are planned; reported last."""
 
@@ -124,6 +127,12 @@ def preflight(facts: NodeFacts) -> tuple[Finding, ...]:
     """Return the findings that forbid a run unless they are accepted, as far as the node's facts show."""
     found = ask((*CHECKS, *WAY_BACK), facts, facts.spec.preflight.accept)
     return tuple(dict.fromkeys(found))
+
+
+def crowding(facts: NodeFacts) -> tuple[Finding, ...]:
+    """Return the findings of what pods ask for together, with either kubelet."""
+    accepted = facts.spec.preflight.accept
+    return tuple(finding for each in (facts.admission, facts.way_back) for finding in ask(_TOGETHER, each, accepted))
 
 
 def refusals(facts: NodeFacts, proven: Proof) -> tuple[Finding, ...]:

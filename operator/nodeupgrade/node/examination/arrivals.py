@@ -37,6 +37,8 @@ def plan_arrivals(
     gates_then = examination.facts.readiness.layout.resizes_in_place
     to_target, _ = manifest_views(static, in_place_resize=gates_then)
     known = {pod.ref.uid: pod for pod in pods} | {p.ref.uid: p for p in examination.facts.pods if p.from_manifest}
+    unchanged = {pod.sandbox.pod.uid for pod in examination.static.pods if manifests.get(pod.path) == pod.data}
+    others = (known[uid] for uid in sorted(known.keys() - concerned) if uid in unchanged or not known[uid].static)
     facts = replace(
         examination.facts,
         pods=prefer_manifests(tuple(known[uid] for uid in sorted(concerned & known.keys())), views),
@@ -49,7 +51,8 @@ def plan_arrivals(
         schema=AMENDMENT_SCHEMA, run_id=asked.run_id, asked=tuple(c.id for c in asked.inventory.containers)
     )
     proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=examination.agents)
-    if obstacles := _obstacles(facts, proof):
+    everything = replace(facts, pods=(*others, *facts.pods))
+    if obstacles := _obstacles(facts, proof, everything):
         return replace(answer, obstacle=str(obstacles[0]))
     recreated = (*examination.pins.recreated, *pins.recreated)
     expendable = examination.agents | {PodUid(ref.uid) for ref in recreated}
@@ -81,6 +84,7 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     )
 
 
-def _obstacles(facts: NodeFacts, proof: Proof) -> tuple[Finding, ...]:
-    found = registry.refusals(facts, proof)
+def _obstacles(facts: NodeFacts, proof: Proof, everything: NodeFacts) -> tuple[Finding, ...]:
+    """Return why what came cannot be taken in: because of itself, or because not all pods fit any more."""
+    found = (*registry.refusals(facts, proof), *registry.crowding(everything))
     return (*proof.rewriting.findings, *(each for each in found if each.forbids and each.reason not in PASSING))
