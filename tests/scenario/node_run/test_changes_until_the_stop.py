@@ -18,6 +18,7 @@ from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.doubles.node import SimulatedNode, agent_for, examination_of, manifest, pod_json
@@ -150,6 +151,63 @@ def test_a_monitor_of_its_own_is_let_pass_where_it_does_no_harm(
     report = it.tell()
 
     assert (report.outcome, report.restarted, bool(report.rewritten)) == (Outcome.UPGRADED, 0, restarts)
+
+
+def is_paused(it: Story, *, looks: int) -> None:
+    """Have a container be paused after the examination, as by a backup, for so many looks at the hazards."""
+    paused, ask = it.node.runtime.troubles.paused, it.node.runtime.restart_hazards
+    paused.add(it.container("nginx"))
+    left = iter(range(looks))
+
+    def hazards(seen: RuntimeAtWork) -> RestartHazards:
+        if next(left, None) is None:
+            paused.clear()
+        return ask(seen)
+
+    it.node.runtime.restart_hazards = hazards  # type: ignore[method-assign]
+
+
+def test_a_container_that_is_paused_since_the_examination_turns_the_run_back_before_the_stop() -> None:
+    """The CRI shows it running, and a restarted runtime would lose it."""
+    it = story()
+    is_paused(it, looks=10)
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert STOP not in it.node.calls.effects
+    assert report.message.startswith("default/web/nginx: it is paused")
+
+
+def test_what_endangers_a_container_for_a_moment_turns_no_run_back() -> None:
+    it = story()
+    is_paused(it, looks=1)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
+
+
+def test_a_paused_container_is_let_pass_where_the_runtime_runs_on() -> None:
+    it = story("v1.31.14")
+    is_paused(it, looks=10)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.rewritten) == (Outcome.UPGRADED, 0, 0)
+
+
+def test_what_a_restart_does_to_the_pod_of_the_agent_does_not_matter() -> None:
+    it = story()
+    agent = {it.container("nginx"), it.container("log"), it.container("mesh")}
+    it.plan = replace(
+        it.plan, containers=tuple(replace(c, expendable=c.id in agent) for c in it.plan.containers), shield=None
+    )
+    is_paused(it, looks=10)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
 
 
 def with_room_for(pods: int) -> Story:

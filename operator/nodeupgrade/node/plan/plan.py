@@ -240,6 +240,11 @@ class RunPlan:
         return self.runtime.partition(" ")[0]
 
     @property
+    def runtime_version(self) -> str:
+        """Return its version."""
+        return self.runtime.partition(" ")[2]
+
+    @property
     def hold(self) -> Package | None:
         """Return the package to hold; ``None`` if there is none."""
         return self.package if self.holds_package else None
@@ -281,8 +286,12 @@ class RunPlan:
         return frozenset(present).union(container.pod for container in self.awaited)
 
     def watched(self) -> Inventory:
-        """Return what was there when the run was planned and has to survive it: no pod of an expendable container."""
-        return self.baseline.without(frozenset(c.pod.uid for c in self.containers if c.expendable))
+        """Return what was there when the run was planned and has to survive it."""
+        return self.baseline.without(self.expendable())
+
+    def expendable(self) -> frozenset[PodUid]:
+        """Return the pods that need not survive the run."""
+        return frozenset(c.pod.uid for c in self.containers if c.expendable)
 
     def to_recreate(self) -> tuple[ContainerInstance, ...]:
         """Return the containers of the static pods that the new kubelet is to replace."""

@@ -13,6 +13,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.checks.units import is_harmless
 from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
@@ -24,7 +25,11 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.text import lines
+
+LOOK_AGAIN_SECONDS = 1.0
+"""How long a container may be endangered: one that is paused for a moment, or ends while it is looked at."""
 
 
 def require_runtime_as_planned(node: Node, plan: RunPlan) -> None:
@@ -184,6 +189,42 @@ def require_starts_as_planned(node: Node, plan: RunPlan) -> None:
         require_runtime_as_planned(node, plan)
     if (planned := plan.kubelet_start) is not None and (found := _difference(node, _before_exchange(planned, plan))):
         raise _unknown(planned, found)
+
+
+def require_harmless_restart(node: Node, plan: RunPlan) -> None:
+    """Require nothing that would make the restart of the runtime harmful, as the examination did minutes before.
+
+    It has to be found twice: containers come and go while they are looked at.
+
+    Raises:
+        StepFailed: a container is paused by now, for example, or what the runtime needs to find it again is gone.
+    """
+    if not plan.rewrites() or not (found := _hazards(node, plan)):
+        return
+    node.clock.sleep(LOOK_AGAIN_SECONDS)
+    if again := [finding for key, finding in _hazards(node, plan).items() if key in found]:
+        raise StepFailed(
+            f"{again[0]}; that was not so when the run was planned, and {plan.runtime_unit} must not be restarted now",
+            reason=Reason.INVENTORY_CHANGED,
+        )
+
+
+def _hazards(node: Node, plan: RunPlan) -> Mapping[tuple[Reason, str], Finding]:
+    """Return the hazards of a restart by what they are about; their details may differ from look to look.
+
+    Of the runtime itself, name and version are enough, which cannot have changed: it needs no more to answer.
+    """
+    began = node.clock.awake()
+    inventory = node.runtime.inventory(full=True)
+    listing_seconds = node.clock.awake() - began
+    seen = RuntimeAtWork(
+        info=RuntimeInfo(name=plan.runtime_name, version=plan.runtime_version, cri_versions=()),
+        unit=node.services.status(plan.runtime_unit),
+        inventory=inventory.without(plan.expendable()),
+        listing_seconds=listing_seconds,
+    )
+    found = node.runtime.restart_hazards(seen)
+    return {(each.reason, each.subject): each for each in (*found.unit, *found.pods, *found.runtime)}
 
 
 def _require_units(node: Node, name: str) -> None:

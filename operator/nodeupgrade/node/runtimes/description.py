@@ -181,9 +181,9 @@ class RuntimeAsFound:
 class RuntimeAtWork:
     """A running runtime, with everything that must survive a restart of it."""
 
-    info: RuntimeInfo
+    info: RuntimeInfo  # at least its name and version
     unit: UnitStatus
-    inventory: Inventory  # without the pod of the examining agent
+    inventory: Inventory  # without the pod of the agent
     listing_seconds: float  # how long listing the inventory took
 
 

@@ -39,6 +39,7 @@ class Troubles:
     """What the runtime does wrong, on request."""
 
     loses: set[ContainerId] = field(default_factory=set)  # containers that it does not find again after a restart
+    paused: set[ContainerId] = field(default_factory=set)  # likewise, which it says itself if it is asked
     answers_after: float = 0.2  # seconds until it answers after a restart
     silent: bool = False  # it logs nothing
     wrote: tuple[str, ...] = ()  # lines of its log

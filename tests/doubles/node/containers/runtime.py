@@ -143,7 +143,8 @@ class SimulatedRuntime:
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         """Report what a restart would cost."""
-        return runtime_restart.hazards(seen.inventory) if self.kind.one_monitor_per_pod else RestartHazards()
+        self._reading("runtime.restart_hazards")
+        return runtime_restart.hazards(seen.inventory, self.troubles.paused, split=self.kind.one_monitor_per_pod)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         """Give monitors more time."""
@@ -234,7 +235,7 @@ class SimulatedRuntime:
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
             self._remember(stored)
-            lost = container_id in self.troubles.loses or slow.get(container_id, 0.0) > patience
+            lost = container_id in self.troubles.loses | self.troubles.paused or slow.get(container_id, 0.0) > patience
             if lost and stored.instance.state is ContainerState.RUNNING:
                 self.end(container_id, KILLED)
         for container_id, exit_code in self.troubles.followers.items():

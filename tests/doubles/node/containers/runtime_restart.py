@@ -1,12 +1,13 @@
 """How the simulated runtime restarts: its configuration in TOML, and more time for monitors on request."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.runtimes import SupportedRuntime
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -78,15 +79,19 @@ def next_start(disk: Mapping[str, bytes], unit: UnitStatus, running: RuntimeProc
     )
 
 
-def hazards(inventory: Inventory) -> RestartHazards:
-    """Report that a pod whose containers have several monitors would be lost."""
+def hazards(inventory: Inventory, paused: Collection[ContainerId], *, split: bool) -> RestartHazards:
+    """Report which containers would be lost: what is paused, and pods with several monitors, unless all have."""
     detail = "it has a monitor of its own, so that any restart of the runtime would kill it; delete the pod"
-    return RestartHazards(
-        pods=tuple(
-            Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail)
-            for container, _ in inventory.under_other_monitors()
-        )
+    of_their_own = (
+        Finding(reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD, subject=container.label, detail=detail)
+        for container, _ in (inventory.under_other_monitors() if split else ())
     )
+    not_found_again = (
+        Finding(reason=Reason.RUNTIME_NOT_READY, subject=container.label, detail="it is paused")
+        for container in inventory.running()
+        if container.id in paused
+    )
+    return RestartHazards(pods=(*of_their_own, *not_found_again))
 
 
 def tuning() -> RestartTuning:

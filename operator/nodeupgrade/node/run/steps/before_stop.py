@@ -18,6 +18,7 @@ from nodeupgrade.node.run.start_preconditions import (
     require_cgroups_as_planned,
     require_devices_as_planned,
     require_digest,
+    require_harmless_restart,
     require_starts_as_planned,
     require_stops_as_planned,
 )
@@ -130,6 +131,7 @@ class ArmDeadMan(StepActions):
         require_cgroups_as_planned(node, plan)
         require_devices_as_planned(node, plan)
         kubelet_ports.require_free(node, plan, health=True)
+        require_harmless_restart(node, plan)
         require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
@@ -79,7 +80,8 @@ class ContainerdRuntime(CriRuntime):
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
         tasks = self.connection.ask(LIST_TASKS, pb.ListTasksRequest()).tasks
         paused = frozenset(task.id or task.container_id for task in tasks if task.status in PAUSED)
-        return find_hazards(self.files, seen, paused)
+        places = seen.info.places or self._places()
+        return find_hazards(self.files, replace(seen, info=replace(seen.info, places=places)), paused)
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         return find_tuning(self.files, self.program, unit)

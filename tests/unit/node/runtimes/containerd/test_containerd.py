@@ -11,6 +11,8 @@ from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.containerd import containerd
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
+from nodeupgrade.node.runtimes.containerd.restart_hazards import BUNDLES, SHIM_PATH
+from nodeupgrade.node.runtimes.cri.client import CriClient
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
 from tests.builders.sound import instance, inventory, unit
 
@@ -103,6 +105,7 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     runs = instance("1")
     tasks = pb.ListTasksResponse(tasks=[pb.Task(id=runs.id, status=status)])
     monkeypatch.setattr(runtime.connection, "ask", lambda *_: tasks)
+    monkeypatch.setattr(runtime, "_places", lambda: None)
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",)),
         unit=unit("containerd.service"),
@@ -111,3 +114,24 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     )
 
     assert len(runtime.restart_hazards(seen).pods) == lost
+
+
+def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = HostFiles(tmp_path)
+    runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=files, services=SystemdManager())
+    runs = instance("1")
+    bundle = tmp_path / "run/containerd" / BUNDLES / runs.id
+    bundle.mkdir(parents=True)
+    (bundle / SHIM_PATH).write_text("/opt/gone")
+    monkeypatch.setattr(runtime.connection, "ask", lambda *_: pb.ListTasksResponse())
+    monkeypatch.setattr(CriClient, "status_info", lambda _: {"config": json.dumps(TOLD)})
+    seen = RuntimeAtWork(
+        info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=()),
+        unit=unit("containerd.service"),
+        inventory=inventory(runs),
+        listing_seconds=0.1,
+    )
+
+    [finding] = runtime.restart_hazards(seen).pods
+
+    assert "/opt/gone" in finding.detail
