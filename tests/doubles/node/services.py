@@ -432,6 +432,7 @@ class SimulatedServices:
             active_state=active,
             sub_state=sub,
             main_pid=process.pid if process else 0,
+            control_group=f"/system.slice/{KUBELET_UNIT}" if process else "",
             result=self.unit.result,
             restarts=self.unit.restarts,
             fenced=self.unit.fenced,

@@ -9,6 +9,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.failpoints import FENCED, Failpoint, When, at
 from nodeupgrade.node.host.device_rules import UnitDevices
@@ -116,6 +117,35 @@ def test_what_a_stop_ended_when_it_was_planned_or_does_not_run_is_no_reason() ->
     it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.services.stops.update(later))
 
     assert it.tell().outcome is Outcome.UPGRADED
+
+
+@pytest.mark.parametrize("kill_mode", ["control-group", "process"])
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_daemon_that_came_and_would_end_with_the_kubelet_is_seen_before_that_stops(
+    kill_mode: str, accepted: bool
+) -> None:
+    """Such as one that serves a FUSE mount of a pod that came."""
+    it = story()
+    assert it.plan.kubelet_start is not None
+    it.node.services.stops = {"kubelet.service": (kill_mode, ())}
+    finding = Finding(reason=Reason.KUBELET_STOP_AFFECTS_OTHERS, detail="", check="nothing_else_stops", accepted=True)
+    start = replace(it.plan.kubelet_start, spares_others=kill_mode == "process")
+    it.plan = replace(it.plan, kubelet_start=start, cautions=(finding,) if accepted else ())
+    came = {
+        "/sys/fs/cgroup/system.slice/kubelet.service/cgroup.procs": b"8\n9\n",
+        "/proc/8/stat": b"8 (mount) S 77 8 8 0",
+        "/proc/9/stat": b"9 (glusterfs) S 1 9 9 0",
+    }
+    it.node.calls.before("services.prepare_mask kubelet.service", lambda: it.node.disk.update(came))
+
+    report = it.tell()
+
+    if kill_mode == "process" or accepted:
+        assert report.outcome is Outcome.UPGRADED, report.message
+        return
+    assert (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED, 0)
+    assert report.message.startswith("glusterfs (9) came into the cgroup of kubelet.service")
+    assert "services.stop kubelet.service" not in it.node.calls.effects
 
 
 CPUSET = "/sys/fs/cgroup/cpuset/kubepods"

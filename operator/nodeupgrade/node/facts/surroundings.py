@@ -1,25 +1,22 @@
 """Gather facts about the host that surrounds the kubelet. Changes nothing."""
 
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.run_settings import PackagePolicy
-from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
 from nodeupgrade.node.checks.other_tools import INSTALLERS, UPDATERS
 from nodeupgrade.node.checks.volumes import heeds_deletion
+from nodeupgrade.node.facts.daemons import find_daemons
 from nodeupgrade.node.facts.device_access import device_access, keeping
-from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED, pod_cgroups
+from nodeupgrade.node.facts.pod_cgroups import pod_cgroups
 from nodeupgrade.node.facts.volume_claims import read_claims
-from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.files.mounts import mount_holding
 from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
-from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.own_directories import is_enforced, mount_table
-from nodeupgrade.text import number, trimmed, words
+from nodeupgrade.text import trimmed
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
 """The agent's pod is in the host's network, and so in the host's UTS namespace."""
@@ -42,7 +39,6 @@ LOCKS = tuple(
     )
 )
 REPOSITORIES = PurePosixPath("/etc/yum.repos.d")
-INIT = "1"
 
 
 def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
@@ -59,7 +55,7 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         hostname=trimmed((files.read(HOSTNAME) or b"").decode(errors="replace")),
         filesystem="" if mount is None else mount.kind,
         bound=tuple(name for name in facts.kubelet_start.bound_by if name.endswith(".service")),
-        daemons=tuple(_daemons(files, unit)),
+        daemons=tuple(find_daemons(files, unit)),
         package_jobs=tuple(name for name in PACKAGE_JOBS if not status(name).down),
         updaters=tuple(name for name in UPDATERS if not status(name).down),
         installers=tuple(name for name in INSTALLERS if status(name).fragment_path),
@@ -109,28 +105,3 @@ def _rpm_owners(host: HostView, program: PurePosixPath) -> tuple[str, ...] | Non
             return None
         found += owners
     return tuple(dict.fromkeys(found))
-
-
-def _daemons(files: FilesView, unit: UnitStatus) -> Iterator[str]:
-    """Yield the processes in the unit's cgroup that init has adopted, because their parent has ended."""
-    if not unit.control_group:
-        return
-    group = unit.control_group.lstrip("/")
-    lists = (files.read(hierarchy / group / "cgroup.procs") for hierarchy in (UNIFIED, HIERARCHIES / "systemd"))
-    for pid in words(next((listed for listed in lists if listed), b"").decode(errors="replace")):
-        if number(pid) == unit.main_pid:
-            continue
-        name, parent = _name_and_parent(files, pid)
-        if parent == INIT:
-            yield f"{name} ({pid})"
-
-
-def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
-    """Return name and parent of a process, from ``/proc/PID/stat``; both empty if it has ended."""
-    try:
-        text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
-    except StepFailed:  # it ends while it is read
-        return "", ""
-    head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
-    fields = words(tail)
-    return head.partition("(")[2], fields[1] if len(fields) > 1 else ""

@@ -13,8 +13,9 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.findings.finding import Finding
-from nodeupgrade.node.checks.units import is_harmless
+from nodeupgrade.findings.finding import Finding, named
+from nodeupgrade.node.checks.units import is_harmless, nothing_else_stops
+from nodeupgrade.node.facts.daemons import find_daemons
 from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
 from nodeupgrade.node.host.systemd import fence
@@ -171,6 +172,23 @@ def require_stops_as_planned(node: Node, plan: RunPlan) -> None:
         if found:
             why = f"{found}: that has changed since the run was planned"
             raise StepFailed(why, reason=Reason.KUBELET_STOP_AFFECTS_OTHERS)
+
+
+def require_no_daemon(node: Node, plan: RunPlan) -> None:
+    """Require the stop of the kubelet to end no daemon that came since the run was planned, unless that is accepted.
+
+    Raises:
+        StepFailed: there is one, such as one that serves a mount of a pod that came.
+    """
+    unit = node.services.status(plan.swap.unit)
+    if unit.spares_others or any(each.check == nothing_else_stops.name for each in plan.cautions):
+        return
+    if daemons := tuple(find_daemons(node.files, unit)):
+        raise StepFailed(
+            f"{named(daemons)} came into the cgroup of {unit.name} since the run was planned and would end with it, "
+            "and with it what it serves, such as a FUSE mount of a pod",
+            reason=Reason.INVENTORY_CHANGED,
+        )
 
 
 def require_starts_as_planned(node: Node, plan: RunPlan) -> None:

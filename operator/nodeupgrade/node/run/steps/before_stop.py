@@ -19,6 +19,7 @@ from nodeupgrade.node.run.start_preconditions import (
     require_devices_as_planned,
     require_digest,
     require_harmless_restart,
+    require_no_daemon,
     require_starts_as_planned,
     require_stops_as_planned,
 )
@@ -132,6 +133,7 @@ class ArmDeadMan(StepActions):
         require_devices_as_planned(node, plan)
         kubelet_ports.require_free(node, plan, health=True)
         require_harmless_restart(node, plan)
+        require_no_daemon(node, plan)
         require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
