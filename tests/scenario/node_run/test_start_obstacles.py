@@ -1,0 +1,83 @@
+"""What systemd needs to start a unit again, besides its files: it may have gone while the unit ran on."""
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.journal.journal import Outcome
+from tests.doubles.node import plan_for
+from tests.scenario.node_run.test_node_run import LIMITS, Story, story
+
+REQUIRED = "sandbox-image.service"
+ARMED = "services.prepare_mask kubelet.service"
+
+
+def requiring(unit: str, old: str = "v1.30.14") -> Story:
+    """A node whose kubelet or runtime requires another unit, as kubelets of Amazon Linux 2 do."""
+    it = story(old)
+    it.node.services.requires = {unit: ("sysinit.target", REQUIRED)}
+    it.node.services.active.add("sysinit.target")
+    return it
+
+
+@pytest.mark.parametrize("unit", ["kubelet.service", "containerd.service"])
+@pytest.mark.parametrize("state", ["failed", "inactive"])
+def test_a_required_unit_that_fails_after_the_examination_is_seen_before_the_kubelet_stops(
+    unit: str, state: str
+) -> None:
+    """The unit runs on; the job that starts it ends with "dependency", of which nobody is told."""
+    it = requiring(unit)
+    it.node.services.requisite = {REQUIRED} if state == "inactive" else set()
+    it.node.calls.before(ARMED, lambda: it.node.services.states.update({REQUIRED: state}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert report.message.startswith(f"{unit} requires {REQUIRED}, which is {state}, so systemd would not start {unit}")
+    assert "systemctl reset-failed" in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+def test_a_oneshot_that_has_ended_is_run_again_and_no_reason() -> None:
+    """Amazon Linux 2: without RemainAfterExit it is inactive as soon as it has done its work."""
+    it = requiring("kubelet.service")
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
+@pytest.mark.parametrize("unit", ["kubelet.service", "containerd.service"])
+def test_the_examination_refuses_what_would_not_start(unit: str) -> None:
+    it = requiring(unit)
+    it.node.services.states[REQUIRED] = "failed"
+
+    with pytest.raises(Refused, match=f"{unit} requires {REQUIRED}, which is failed") as refused:
+        plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+    assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
+
+
+def test_a_runtime_that_stays_up_need_not_start() -> None:
+    """Within an era of hashes nothing is rewritten."""
+    it = requiring("containerd.service", "v1.31.14")
+    it.node.services.states[REQUIRED] = "failed"
+
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
+def test_what_was_accepted_turns_no_run_back_and_what_is_gone_does() -> None:
+    it = requiring("kubelet.service")
+    it.node.services.states[REQUIRED] = "failed"
+    accept = ("units_would_start_again",)
+
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS, accept=accept)
+    assert it.tell().outcome is Outcome.UPGRADED
+
+    it.node.journal.data = b""
+    it.plan = plan_for(it.node, "v1.30.14", run="run-2", limits=LIMITS, accept=accept)
+    it.node.calls.before(ARMED, lambda: it.node.services.lose(REQUIRED))
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert f"requires {REQUIRED}, which is not-found" in report.message
