@@ -47,7 +47,7 @@ class Hazard(StrEnum):
     MEMORY_SHORT = "the node has less memory available than the eviction threshold of the new kubelet"
     INOTIFY_EXHAUSTED = "the kubelet cannot watch its files because inotify instances are used up"
     RUN_FORGOTTEN_AT_BOOT = "a boot in the middle of a run removes what would finish or undo it"
-    UNIT_LIMITS_STARTS = "the unit's start limit, watchdog or requirements keep the kubelet down"
+    UNIT_LIMITS_STARTS = "the unit's start limit, watchdog, requirements or conditions keep the kubelet down"
 
     # state files
     CPU_STATE_UNREADABLE = "the state file of the CPU manager cannot be read, or does not fit policy and CPUs"

@@ -6,6 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.journal.journal import Outcome
 from tests.doubles.node import plan_for
+from tests.doubles.node.kubelet import PROGRAM
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 
 REQUIRED = "sandbox-image.service"
@@ -61,6 +62,53 @@ def test_a_runtime_that_stays_up_need_not_start() -> None:
     it = requiring("containerd.service", "v1.31.14")
     it.node.services.states[REQUIRED] = "failed"
 
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
+def conditional(unit: str, *conditions: str) -> Story:
+    """A node whose kubelet's or runtime's unit has conditions."""
+    it = story()
+    it.node.disk[f"/etc/systemd/system/{unit}.d/10-site.conf"] = "\n".join(("[Unit]", *conditions, "")).encode()
+    it.node.services.read_unit_files()
+    return it
+
+
+BOOTSTRAP = "/etc/kubernetes/bootstrap-kubelet.conf"
+MAINTENANCE = "/etc/maintenance"
+
+
+@pytest.mark.parametrize("unit", ["kubelet.service", "containerd.service"])
+@pytest.mark.parametrize("line", [f"ConditionPathExists={BOOTSTRAP}", f"AssertPathExists=!{MAINTENANCE}"])
+def test_a_condition_that_no_longer_holds_is_seen_before_the_kubelet_stops(unit: str, line: str) -> None:
+    """systemd tests it only when it starts a unit, and skips the start without an error."""
+    it = conditional(unit, line)
+    it.node.disk[BOOTSTRAP] = b"users: []\n"
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+    def change() -> None:
+        it.node.disk.pop(BOOTSTRAP)
+        it.node.disk[MAINTENANCE] = b""
+
+    it.node.calls.before(ARMED, change)
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.UNIT_CHANGED)
+    assert report.message.startswith(f"{unit} has {line}, which does not hold, so systemd would not start {unit} again")
+    assert "services.stop kubelet.service" not in it.node.calls.effects
+
+
+def test_the_examination_refuses_a_condition_that_no_longer_holds() -> None:
+    it = conditional("kubelet.service", f"ConditionPathExists={BOOTSTRAP}")
+
+    with pytest.raises(Refused, match=f"kubelet.service has ConditionPathExists={BOOTSTRAP}, which does not hold"):
+        plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+
+def test_a_run_is_not_turned_back_by_its_own_fence_nor_by_conditions_that_hold() -> None:
+    """Azure's kubelets ask for their program, which is exchanged meanwhile."""
+    it = conditional("kubelet.service", f"ConditionPathExists={PROGRAM}", "ConditionKernelVersion=>=4.0")
     it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
 
     assert it.tell().outcome is Outcome.UPGRADED

@@ -157,8 +157,8 @@ def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
 
 
 START_REMEDY = (
-    "start the unit that the message names (if that succeeds, `systemctl reset-failed` is enough), or remove the "
-    "requirement"
+    "restore what the message names, or start it (for a unit that would not fail again, `systemctl reset-failed` is "
+    "enough), or remove the requirement or condition"
 )
 
 
@@ -174,7 +174,10 @@ def units_can_be_started(facts: NodeFacts) -> Iterator[Found]:
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.UNIT_LIMITS_STARTS, remedy=START_REMEDY)
 def units_would_start_again(facts: NodeFacts) -> Iterator[Found]:
-    """No unit has failed that a start of the kubelet, or of a runtime that is restarted, waits for."""
+    """No unit has failed that a start of kubelet or runtime waits for, and what their conditions ask for is there.
+
+    A runtime that is not restarted does not matter. Only conditions and assertions about paths are tested.
+    """
     for start in facts.starts:
         yield from start.obstacles.probable
 

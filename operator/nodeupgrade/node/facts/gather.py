@@ -131,8 +131,8 @@ def gather(
     unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
     kubelet_start = _kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then)
-    kubelet_start = replace(kubelet_start, obstacles=start_obstacles(node.services, running.unit))
-    runtime_start = replace(runtime_start, obstacles=start_obstacles(node.services, unit))
+    kubelet_start = replace(kubelet_start, obstacles=start_obstacles(node.files, node.services, running.unit))
+    runtime_start = replace(runtime_start, obstacles=start_obstacles(node.files, node.services, unit))
     return NodeFacts(
         node=node_object,
         pods=views,

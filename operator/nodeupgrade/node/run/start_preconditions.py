@@ -192,7 +192,7 @@ def _require_no_obstacle(node: Node, name: str, planned: UnitStart | None) -> No
 
     What was there when the run was planned, and was accepted then, is no reason.
     """
-    found = start_obstacles(node.services, node.services.status(name))
+    found = start_obstacles(node.files, node.services, node.services.status(name))
     known = () if planned is None else planned.obstacles.probable
     for why in (*found.certain, *(each for each in found.probable if each not in known)):
         raise StepFailed(f"{why}; {START_REMEDY}", reason=Reason.UNIT_CHANGED)

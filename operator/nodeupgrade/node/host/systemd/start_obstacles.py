@@ -1,4 +1,4 @@
-"""What keeps systemd from starting a unit again, besides its files and its program: the units that it requires.
+"""What keeps systemd from starting a unit again, besides its files and its program: other units, and its conditions.
 
 A unit that runs shows none of it, since systemd looks only when it starts one. Seen with systemd 252.
 """
@@ -6,6 +6,8 @@ A unit that runs shows none of it, since systemd looks only when it starts one. 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.systemd.conditions import unmet_conditions
 from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
@@ -20,7 +22,7 @@ class StartObstacles:
     probable: tuple[str, ...] = ()  # it would, in vain unless something has changed by then
 
 
-def start_obstacles(services: ServicesView, unit: UnitStatus) -> StartObstacles:
+def start_obstacles(files: FilesView, services: ServicesView, unit: UnitStatus) -> StartObstacles:
     """Return why a unit would not start once it is stopped."""
     needed, so = _needed(services, unit), f"so systemd would not start {unit.name} again"
     missing = (
@@ -29,8 +31,11 @@ def start_obstacles(services: ServicesView, unit: UnitStatus) -> StartObstacles:
         for name in one.requires
         if needed[name].load_state != "loaded"
     )
-    refused = () if unit.startable or unit.load_state != "loaded" else (f"{unit.name} has RefuseManualStart=yes, {so}",)
-    unmet = _unmet(unit, needed, {unit.name})
+    if unit.load_state != "loaded":  # which others report
+        return StartObstacles(certain=tuple(missing))
+    refused = () if unit.startable else (f"{unit.name} has RefuseManualStart=yes, {so}",)
+    conditions = (f"{unit.name} has {each}, which does not hold" for each in unmet_conditions(files, unit))
+    unmet = (*_unmet(unit, needed, {unit.name}), *conditions)
     return StartObstacles(certain=(*missing, *refused), probable=tuple(f"{why}, {so}" for why in unmet))
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.systemd.start_obstacles import StartObstacles, start_obstacles
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.builders.sound import unit
@@ -23,7 +24,7 @@ class Services:
 def of(requires: dict[str, Any], *others: UnitStatus) -> StartObstacles:
     """What keeps the kubelet from being started, which requires other units."""
     services = Services(*others)
-    return start_obstacles(services, unit("kubelet.service", **requires))  # type: ignore[arg-type]
+    return start_obstacles(HostFiles(), services, unit("kubelet.service", **requires))  # type: ignore[arg-type]
 
 
 def after(*names: str, **more: Any) -> dict[str, Any]:
