@@ -151,6 +151,8 @@ def two_shims(cluster: Cluster) -> Iterator[Object]:
 ROWS = (
     Row(name="runtime/invalid", shows="runtime_configuration_is_valid", reason=DRIFT,
         make=configuration(lambda text: f"{text}\nbroken = = 1\n")),
+    Row(name="runtime/environment-gone", shows="runtime_configuration_is_valid", reason=DRIFT,
+        make=unit("containerd.service", "EnvironmentFile=/etc/default/gone")),
     Row(name="runtime/another-root", shows="runtime_keeps_its_directories", reason=DRIFT,
         make=configuration(lambda text: f'root = "/var/lib/elsewhere"\n{text}')),
     Row(name="runtime/changed", shows="runtime_files_are_unchanged", reason=DRIFT,

@@ -307,9 +307,10 @@ class SimulatedServices:
 
     @property
     def missing_config(self) -> str | None:
-        """The configuration that the runtime needs to start, if it does not exist; ``None`` if nothing is missing."""
-        named = self.runtime_command[2] if len(self.runtime_command) > 1 else None
-        return named if named is not None and named not in self._disk else None
+        """A file that the runtime needs to start and that does not exist; ``None`` if nothing is missing."""
+        environment = self._loaded[RUNTIME_UNIT].environment_files()
+        needed = (*self.runtime_command[2:3], *(name for name, required in environment if required))
+        return next((name for name in needed if name not in self._disk), None)
 
     def prepare_mask(self, unit: str, look: Look) -> None:
         """Make systemd load the fence's drop-in, unless it has."""

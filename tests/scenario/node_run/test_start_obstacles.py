@@ -1,11 +1,14 @@
 """What systemd needs to start a unit again, besides its files: it may have gone while the unit ran on."""
 
+from functools import partial
+
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.journal.journal import Outcome
 from tests.doubles.node import plan_for
+from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
 from tests.doubles.node.kubelet import PROGRAM
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 
@@ -112,6 +115,30 @@ def test_a_run_is_not_turned_back_by_its_own_fence_nor_by_conditions_that_hold()
     it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
 
     assert it.tell().outcome is Outcome.UPGRADED
+
+
+PROXY = "/etc/default/proxy"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_an_environment_file_that_the_runtime_needs_to_start_and_that_is_gone(*, late: bool) -> None:
+    """ "Failed to load environment files": the runtime would stay down, and hold the rollback."""
+    it = story()
+    it.node.disk[f"/etc/systemd/system/{RUNTIME_UNIT}.d/10-proxy.conf"] = (
+        f"[Service]\nEnvironmentFile={PROXY}\n".encode()
+    )
+    it.node.disk[PROXY] = b"HTTP_PROXY=http://proxy\n"
+    it.node.services.read_unit_files()
+    it.plan = plan_for(it.node, "v1.33.13", limits=LIMITS)
+
+    if late:
+        it.node.calls.before(ARMED, partial(it.node.disk.__delitem__, PROXY))
+        assert it.tell().reason is Reason.RUNTIME_CONFIGURATION_DRIFT
+        assert "services.stop kubelet.service" not in it.node.calls.effects
+    else:
+        it.node.disk.pop(PROXY)
+        with pytest.raises(Refused, match=f"{PROXY}, which {RUNTIME_UNIT} needs to start, does not exist"):
+            plan_for(it.node, "v1.33.13", limits=LIMITS)
 
 
 def test_what_was_accepted_turns_no_run_back_and_what_is_gone_does() -> None:
