@@ -11,6 +11,7 @@ from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
+from nodeupgrade.node.checks.facts import Surroundings
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.systemd.start_obstacles import StartObstacles
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
@@ -272,6 +273,9 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     ),
     "a kubelet that requires a unit which has failed": (
         Reason.KUBELET_WOULD_NOT_START, {"kubelet_start": kept_down(probable=("it requires bad.service",))},
+    ),
+    "a kubelet whose program other nodes may start": (
+        Reason.KUBELET_BINARY_NOT_REPLACEABLE, {"around": Surroundings(remote_program="nfs4")},
     ),
     "a command before the kubelet": (
         Reason.UNSUPPORTED_UNIT_COMMAND,

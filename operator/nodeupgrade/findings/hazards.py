@@ -22,6 +22,7 @@ class Hazard(StrEnum):
     CONTROL_PLANE_IN_CHANGE = "API servers of several versions answer, or their version changes during the rollout"
     RELEASE_DEFECT = "the target release has a defect that ends or hides containers when a kubelet starts"
     PROGRAM_WRONG = "the new program is incomplete, of another version or architecture, or does not run on the node"
+    PROGRAM_SHARED = "other nodes start the same file, and get the new kubelet at their next start"
     KUBELET_NOT_A_SERVICE = "the kubelet is part of a distribution's program, runs in a container, or is not a service"
 
     # start-up

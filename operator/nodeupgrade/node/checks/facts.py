@@ -143,6 +143,8 @@ class Surroundings:
     systemd: int = OLDEST_SYSTEMD  # its version
     hostname: str = ""  # of the host; empty if unknown
     filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
+    # type of the filesystem that holds the kubelet's program, if it is another machine's; empty if it is not
+    remote_program: str = ""
     bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
     # processes in the kubelet's cgroup whose parent has ended, each with its PID: ``glusterfs (77)``
     daemons: tuple[str, ...] = ()
