@@ -22,6 +22,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "no_pod_holds_the_node": "a node that is held is examined all the same",
     "tokens_are_requested": "needs a kubelet before 1.12, whose pods get tokens from the lab: scenario tests",
     "node_is_free": "needs two rollouts at work: e2e/test_fleet.py",
+    "program_is_of_this_node": "the machine has no filesystem of another machine: unit tests",
     "runtime_is_understood": "needs a node with dockershim: e2e/test_docker.py",
     "runtime_is_proven": "needs a node with CRI-O, which cannot be had on the machine",
     "pods_keep_their_cgroup": "no two of the lab's kubelets disagree on the QoS class of a pod that both can run",

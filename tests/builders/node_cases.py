@@ -11,7 +11,10 @@ from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion, hash_container
+from nodeupgrade.node.checks.facts import Surroundings
 from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.host.systemd.start_obstacles import StartObstacles
+from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.runtimes.description import NextStart, RuntimeInfo
 from tests.builders.sound import (
     OLD,
@@ -26,12 +29,17 @@ from tests.builders.sound import (
     runtime_found,
     sandbox,
     socket,
+    start,
     task_spec,
     traffic,
     unit,
 )
 
 WHY = "cannot use the credentials in /etc/k.conf: program aws: there is no such program"
+
+
+def kept_down(**obstacles: tuple[str, ...]) -> UnitStart:
+    return replace(start("kubelet.service"), obstacles=StartObstacles(**obstacles))
 
 
 def guarded(policy: GuardPolicy, *, wanted: bool = True) -> TaskSpec:
@@ -259,6 +267,15 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
     "a kubelet whose failure reboots the node": (
         Reason.KUBELET_STOP_AFFECTS_OTHERS,
         {"kubelet": kubelet(unit=unit("kubelet.service", ends_machine=("FailureAction=reboot",)))},
+    ),
+    "a kubelet that requires a unit which is gone": (
+        Reason.KUBELET_WOULD_NOT_START, {"kubelet_start": kept_down(certain=("it requires gone.service",))},
+    ),
+    "a kubelet that requires a unit which has failed": (
+        Reason.KUBELET_WOULD_NOT_START, {"kubelet_start": kept_down(probable=("it requires bad.service",))},
+    ),
+    "a kubelet whose program other nodes may start": (
+        Reason.KUBELET_BINARY_NOT_REPLACEABLE, {"around": Surroundings(remote_program="nfs4")},
     ),
     "a command before the kubelet": (
         Reason.UNSUPPORTED_UNIT_COMMAND,

@@ -15,6 +15,7 @@ from e2e.preflight.row import WARNED, Hazard, Row
 DRIFT = "RuntimeConfigurationDrift"
 PROGRAM = "/usr/bin/containerd"
 BOUND = "/etc/systemd/system/lab-bound.service"
+FAILING = "/etc/systemd/system/lab-failing.service"
 PROXY = "lab-proxy"
 
 
@@ -82,6 +83,21 @@ def bound(cluster: Cluster) -> Iterator[Object]:
 
 
 @contextlib.contextmanager
+def requiring_failed(cluster: Cluster) -> Iterator[Object]:
+    """Let the kubelet require a service that has failed, which it runs on without."""
+    node = cluster.node
+    with added(node, FAILING, "[Service]\nType=oneshot\nExecStart=/bin/false\n"):
+        node.exec("systemctl", "daemon-reload")
+        node.exec("sh", "-c", "systemctl start lab-failing || true")
+        try:
+            with drop_in(node, "kubelet.service", "[Unit]\nRequires=lab-failing.service\nAfter=lab-failing.service\n"):
+                yield {}
+        finally:
+            node.exec("systemctl", "reset-failed", "lab-failing")
+    node.exec("systemctl", "daemon-reload")
+
+
+@contextlib.contextmanager
 def proxied(cluster: Cluster) -> Iterator[Object]:
     """Put a proxy in front of the runtime's socket."""
     node, socket = cluster.node, nodefiles.CONTAINERD_SOCKET
@@ -135,6 +151,8 @@ def two_shims(cluster: Cluster) -> Iterator[Object]:
 ROWS = (
     Row(name="runtime/invalid", shows="runtime_configuration_is_valid", reason=DRIFT,
         make=configuration(lambda text: f"{text}\nbroken = = 1\n")),
+    Row(name="runtime/environment-gone", shows="runtime_configuration_is_valid", reason=DRIFT,
+        make=unit("containerd.service", "EnvironmentFile=/etc/default/gone")),
     Row(name="runtime/another-root", shows="runtime_keeps_its_directories", reason=DRIFT,
         make=configuration(lambda text: f'root = "/var/lib/elsewhere"\n{text}')),
     Row(name="runtime/changed", shows="runtime_files_are_unchanged", reason=DRIFT,
@@ -167,6 +185,14 @@ ROWS = (
         make=having(pods.following(), volumes=[pods.of_host("/")])),
     Row(name="unit/reboots", shows="units_leave_the_machine_up", reason="KubeletStopAffectsOthers",
         also=frozenset({"kubelet_starts_as_it_runs"}), make=unit("kubelet.service", "[Unit]", "FailureAction=reboot")),
+    Row(name="unit/requires-gone", shows="units_can_be_started", reason="KubeletWouldNotStart",
+        also=frozenset({"kubelet_starts_as_it_runs"}),
+        make=unit("kubelet.service", "[Unit]", "Requires=lab-gone.service")),
+    Row(name="unit/requires-failed", shows="units_would_start_again", reason="KubeletWouldNotStart",
+        also=frozenset({"kubelet_starts_as_it_runs"}), make=requiring_failed),
+    Row(name="unit/condition", shows="units_would_start_again", reason="KubeletWouldNotStart",
+        also=frozenset({"kubelet_starts_as_it_runs"}),
+        make=unit("kubelet.service", "[Unit]", "ConditionPathExists=/etc/kubernetes/gone")),
     Row(name="unit/command", shows="units_start_nothing_else", reason="UnsupportedUnitCommand",
         also=frozenset({"kubelet_starts_as_it_runs"}),
         make=unit("kubelet.service", "ExecStartPre=/bin/cp /opt/old/kubelet /usr/bin/kubelet")),

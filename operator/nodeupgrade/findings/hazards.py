@@ -22,6 +22,7 @@ class Hazard(StrEnum):
     CONTROL_PLANE_IN_CHANGE = "API servers of several versions answer, or their version changes during the rollout"
     RELEASE_DEFECT = "the target release has a defect that ends or hides containers when a kubelet starts"
     PROGRAM_WRONG = "the new program is incomplete, of another version or architecture, or does not run on the node"
+    PROGRAM_SHARED = "other nodes start the same file, and get the new kubelet at their next start"
     KUBELET_NOT_A_SERVICE = "the kubelet is part of a distribution's program, runs in a container, or is not a service"
 
     # start-up
@@ -47,7 +48,7 @@ class Hazard(StrEnum):
     MEMORY_SHORT = "the node has less memory available than the eviction threshold of the new kubelet"
     INOTIFY_EXHAUSTED = "the kubelet cannot watch its files because inotify instances are used up"
     RUN_FORGOTTEN_AT_BOOT = "a boot in the middle of a run removes what would finish or undo it"
-    UNIT_LIMITS_STARTS = "the unit's start limit or watchdog keeps the kubelet down"
+    UNIT_LIMITS_STARTS = "the unit's start limit, watchdog, requirements or conditions keep the kubelet down"
 
     # state files
     CPU_STATE_UNREADABLE = "the state file of the CPU manager cannot be read, or does not fit policy and CPUs"

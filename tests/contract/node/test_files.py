@@ -91,6 +91,16 @@ def test_nothing_else_is_taken_for_a_socket(files_world: FilesWorld) -> None:
     assert files.sockets_in(path.parent) == files.sockets_in(path.with_name("none")) == ()
 
 
+def test_a_directory_is_empty_until_something_is_in_it(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "some" / "file"
+    assert files.is_empty(path.parent)
+
+    files.write(path, b"x")
+
+    assert not files.is_empty(path.parent)
+    assert not files.is_empty(files_world.directory)
+
+
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "file"
     files.write(path, b"x")

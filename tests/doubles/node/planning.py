@@ -7,7 +7,13 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.run_settings import KubeletSettings, PackagePolicy, StaticPodPolicy, VerifySettings
+from nodeupgrade.api.run_settings import (
+    KubeletSettings,
+    PackagePolicy,
+    PreflightSettings,
+    StaticPodPolicy,
+    VerifySettings,
+)
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.values import NodeName, RunId
 from nodeupgrade.errors import Refused
@@ -62,6 +68,7 @@ def examination_of(
     package: Package | None = None,
     static_pods: StaticPodPolicy = StaticPodPolicy.PIN,
     also_accepted: tuple[str, ...] = (),
+    accept: tuple[str, ...] = (),
 ) -> Examination:
     """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
@@ -76,7 +83,11 @@ def examination_of(
     layout = replace(layout, manifests=MANIFESTS)
     staged = PurePosixPath(STAGED)
     request = RunRequest(
-        spec=replace(_spec(node, RunId(run), version, limits, static_pods), hash_also_accepted=also_accepted),
+        spec=replace(
+            _spec(node, RunId(run), version, limits, static_pods),
+            hash_also_accepted=also_accepted,
+            preflight=PreflightSettings(accept=accept),
+        ),
         run_id=RunId(run),
         replacement=Replacement(program=staged, digest=node.files.digest(staged)),
         staged=STAGED,

@@ -124,7 +124,9 @@ class SimulatedServices:
         scopes: what systemd knows of the devices of containers, by their unit.
         loaded_beside: the scopes that were there when the run made systemd read its files: what it then took is theirs.
         stops: what a stop of a unit ends besides its main process, by its name: KillMode, and other units.
-        requires: what the kubelet's and the runtime's unit require, by its name.
+        requires: what a unit requires, and waits for when it is started, by its name.
+        requisite: the units that are not started for one which requires them.
+        states: the active states of other units, where these are neither active nor inactive.
         runtime_command: the runtime's command line, as of the last time unit files were read.
     """
 
@@ -147,6 +149,8 @@ class SimulatedServices:
         self.loaded_beside: list[str] = []
         self.stops: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.requires: dict[str, tuple[str, ...]] = {}
+        self.requisite: set[str] = set()
+        self.states: dict[str, str] = {}
         self.unit = KubeletUnit(disk)
         self.runtime_command: tuple[str, ...] = RUNTIME_COMMAND
         self._loaded = dict.fromkeys(UNIT_FILES, LoadedFiles())
@@ -164,15 +168,15 @@ class SimulatedServices:
         if unit in {KUBELET_UNIT, RUNTIME_UNIT}:
             kill_mode, bound = self.stops.get(unit, ("process", ()))
             found = self._kubelet_status() if unit == KUBELET_UNIT else self._runtime_status()
-            return replace(found, kill_mode=kill_mode, bound_by=bound, requires=self.requires.get(unit, ()))
+            return self._with_requirements(replace(found, kill_mode=kill_mode, bound_by=bound))
         active = unit in self.active
         if active and unit in self.unstartable:
             return self._unstartable_status(unit)
         expected = self._expected_exit(unit) if active else None
-        return UnitStatus(
+        found = UnitStatus(
             name=unit,
             load_state="not-found" if unit in self.lost else "loaded",
-            active_state="active" if active else "inactive",
+            active_state=self.states.get(unit, "active" if active else "inactive"),
             sub_state="dead" if not active else "running" if expected is None else "exited",
             exit_status=expected or 0,
             main_pid=0,
@@ -180,6 +184,12 @@ class SimulatedServices:
             bound_by=self.stops.get(unit, ("process", ()))[1],
             started=self._timeline.awake_at(0.0) if active else None,
         )
+        return self._with_requirements(found)
+
+    def _with_requirements(self, found: UnitStatus) -> UnitStatus:
+        requires = self.requires.get(found.name, ())
+        requisite = tuple(name for name in requires if name in self.requisite)
+        return replace(found, requires=requires, awaits=requires, requisite=requisite)
 
     def _runtime_status(self) -> UnitStatus:
         up = not (self._runtime.broken or self._runtime.stopped)
@@ -297,9 +307,10 @@ class SimulatedServices:
 
     @property
     def missing_config(self) -> str | None:
-        """The configuration that the runtime needs to start, if it does not exist; ``None`` if nothing is missing."""
-        named = self.runtime_command[2] if len(self.runtime_command) > 1 else None
-        return named if named is not None and named not in self._disk else None
+        """A file that the runtime needs to start and that does not exist; ``None`` if nothing is missing."""
+        environment = self._loaded[RUNTIME_UNIT].environment_files()
+        needed = (*self.runtime_command[2:3], *(name for name, required in environment if required))
+        return next((name for name in needed if name not in self._disk), None)
 
     def prepare_mask(self, unit: str, look: Look) -> None:
         """Make systemd load the fence's drop-in, unless it has."""

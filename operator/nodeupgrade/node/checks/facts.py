@@ -143,6 +143,8 @@ class Surroundings:
     systemd: int = OLDEST_SYSTEMD  # its version
     hostname: str = ""  # of the host; empty if unknown
     filesystem: str = ""  # type of the filesystem that holds the kubelet's directory; empty if unknown
+    # type of the filesystem that holds the kubelet's program, if it is another machine's; empty if it is not
+    remote_program: str = ""
     bound: tuple[str, ...] = ()  # services that run now and stop with the kubelet
     # processes in the kubelet's cgroup whose parent has ended, each with its PID: ``glusterfs (77)``
     daemons: tuple[str, ...] = ()
@@ -194,6 +196,7 @@ class NodeFacts:
     files: FilesFound | None = None  # the files to exchange; None if there are none
     # the UIDs of static pods that kubelets of this node are known to compute by themselves
     own_uids: OwnUids = OwnUids()
+    restarts_runtime: bool = True  # whether hashes are to be rewritten, for which the runtime is restarted
     recreated: tuple[PodRef, ...] = ()  # static pods that the new kubelet is to replace
     # static pods whose manifest was changed while it names the UID that an earlier run wrote
     edited: tuple[StaticPod, ...] = ()
@@ -260,6 +263,11 @@ class NodeFacts:
             replace(unit, commands=tuple(replace(c, program=paths.get(c.program, c.program)) for c in unit.commands))
             for unit in (self.kubelet.unit, self.runtime_unit)
         )
+
+    @property
+    def starts(self) -> tuple[UnitStart, ...]:
+        """Return how the units are started that a run starts: the runtime's only if hashes are to be rewritten."""
+        return (self.kubelet_start, *((self.runtime_start,) if self.restarts_runtime else ()))
 
     def running_pods(self) -> Iterator[Pod]:
         """Return the pods that have a running container."""

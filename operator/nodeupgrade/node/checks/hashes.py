@@ -36,9 +36,8 @@ class Proof:
     @property
     def socket_users(self) -> tuple[PlannedContainer, ...]:
         """Return those who may use the runtime's sockets, without the agent; none if the runtime is not restarted."""
-        containers = self.rewriting.containers
-        restarts = any(container.changes for container in containers)
-        return tuple(c for c in containers if restarts and c.pod.uid not in self.agents)
+        restarts = self.node.restarts_runtime
+        return tuple(c for c in self.rewriting.containers if restarts and c.pod.uid not in self.agents)
 
 
 @check(Reason.STORED_HASH_NOT_REPRODUCED, Hazard.HASH_NOT_REPRODUCED, acceptable=False)

@@ -129,6 +129,23 @@ def program_is_as_promised(facts: NodeFacts) -> Iterator[Found]:
         yield Finding(reason=Reason.KUBELET_FLAGS_REJECTED, detail=detail)
 
 
+@check(
+    Reason.KUBELET_BINARY_NOT_REPLACEABLE,
+    Hazard.PROGRAM_SHARED,
+    remedy="have the node start a kubelet on a filesystem of its own",
+)
+def program_is_of_this_node(facts: NodeFacts) -> Iterator[Found]:
+    """The kubelet's program is not on another machine's filesystem, where other nodes may start the same file.
+
+    Their next kubelet would be the new one, on hashes that nobody has rewritten. Accept this check if no other does.
+    """
+    if facts.around.remote_program:
+        yield (
+            f"{facts.kubelet.program} is on another machine's filesystem ({facts.around.remote_program}): other nodes "
+            "that start it would get the new kubelet as well, and lose their containers"
+        )
+
+
 @check(Reason.KUBELET_FLAGS_REJECTED, Hazard.FLAG_REJECTED, acceptable=False)
 def arguments_can_be_changed(facts: NodeFacts) -> Iterator[Found]:
     """Where flags have to be removed or added, the unit starts the kubelet directly, so that a drop-in can do it.

@@ -40,7 +40,9 @@ def runtime_command_is_unchanged(found: RuntimeAsFound) -> Iterator[Found]:
 
 @check(Reason.RUNTIME_CONFIGURATION_DRIFT, Reason.RUNTIME_DID_NOT_ANSWER, Hazard.RUNTIME_CHANGES, acceptable=False)
 def runtime_configuration_is_valid(found: RuntimeAsFound) -> Iterator[Found]:
-    """The runtime's program on disk reads its configuration without an error."""
+    """The runtime's program on disk reads its configuration without an error; environment files that it needs exist."""
+    if found.missing is not None:
+        yield f"{found.missing}, which {found.unit.name} needs to start, does not exist; restore it first"
     if found.next.unknown:
         detail = f"it is unknown whether {found.unit.name} would come back from a restart: {found.next.unknown}"
         remedy = "reduce the load on the node; it is examined again automatically"

@@ -156,6 +156,32 @@ def units_leave_the_machine_up(facts: NodeFacts) -> Iterator[Found]:
             yield f"unit {unit.name} has {setting}, with which systemd may end every container instead of a rollback"
 
 
+START_REMEDY = (
+    "restore what the message names, or start it (for a unit that would not fail again, `systemctl reset-failed` is "
+    "enough), or remove the requirement or condition"
+)
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.UNIT_LIMITS_STARTS, acceptable=False, remedy=START_REMEDY)
+def units_can_be_started(facts: NodeFacts) -> Iterator[Found]:
+    """Systemd knows every unit that kubelet and runtime require, and starts both on demand.
+
+    A runtime that is not restarted does not matter.
+    """
+    for start in facts.starts:
+        yield from start.obstacles.certain
+
+
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.UNIT_LIMITS_STARTS, remedy=START_REMEDY)
+def units_would_start_again(facts: NodeFacts) -> Iterator[Found]:
+    """No unit has failed that a start of kubelet or runtime waits for, and what their conditions ask for is there.
+
+    A runtime that is not restarted does not matter. Only conditions and assertions about paths are tested.
+    """
+    for start in facts.starts:
+        yield from start.obstacles.probable
+
+
 @check(Reason.KUBELET_STOP_AFFECTS_OTHERS, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)
 def nothing_else_stops(facts: NodeFacts) -> Iterator[Found]:
     """No service stops with the kubelet, and no daemon that it started, such as one that serves a mount, ends with it.

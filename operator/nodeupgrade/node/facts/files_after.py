@@ -21,7 +21,7 @@ class FilesAfter:
 
     def __init__(self, now: FilesView, changed: Mapping[str, bytes]) -> None:
         self.stamp, self.changed, self.immutable = now.stamp, now.changed, now.immutable
-        self.entry, self.executable, self.usage = now.entry, now.executable, now.usage
+        self.entry, self.executable, self.usage, self.is_empty = now.entry, now.executable, now.usage, now.is_empty
         self.read_state, self.socket, self.sockets_in = now.read_state, now.socket, now.sockets_in
         self.link, self.follow = now.link, now.follow
         self._now = now

@@ -32,6 +32,7 @@ from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.services import ServicesView
+from nodeupgrade.node.host.systemd.start_obstacles import start_obstacles
 from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -130,6 +131,8 @@ def gather(
     unit = _bound_to_running(node, unit_of(node, runtime), running.unit.name)
     runtime_found, runtime_start = examine_runtime(node, unit, runtime, running.program)
     kubelet_start = _kubelet_start(replace(running, unit=_bound_to_running(node, running.unit)), then)
+    kubelet_start = replace(kubelet_start, obstacles=start_obstacles(node.files, node.services, running.unit))
+    runtime_start = replace(runtime_start, obstacles=start_obstacles(node.files, node.services, unit))
     return NodeFacts(
         node=node_object,
         pods=views,

@@ -8,7 +8,7 @@ from nodeupgrade.kubelet.layout import config_directory, is_drop_in
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.checks.units import paths_in, script_of
 from nodeupgrade.node.host.files.files import FilesView
-from nodeupgrade.node.host.systemd.environment_files import is_pattern, matching_files
+from nodeupgrade.node.host.systemd.environment_files import is_pattern, is_undetermined, matching_files
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.names_beside import is_beside_another
@@ -57,8 +57,18 @@ def run_by(files: FilesView, unit: UnitStatus, exchanged: PurePosixPath | None) 
 
 def environment_files(files: FilesView, unit: UnitStatus) -> tuple[str, ...]:
     """Return a unit's environment files; a pattern stands for those that exist."""
-    found = (_matching(files, name) if is_pattern(name) else (name,) for name, _ in unit.environment_files)
-    return tuple(path for paths in found for path in paths)
+    return tuple(path for name, _ in unit.environment_files for path in _named(files, name))
+
+
+def missing_environment_file(files: FilesView, unit: UnitStatus) -> str | None:
+    """Return an environment file without which a unit does not start, and that does not exist."""
+    needed = (name for name, required in unit.environment_files if required and not is_undetermined(name))
+    there = files.changed
+    return next((n for n in needed if all(there(PurePosixPath(path)) is None for path in _named(files, n))), None)
+
+
+def _named(files: FilesView, environment_file: str) -> tuple[str, ...]:
+    return _matching(files, environment_file) if is_pattern(environment_file) else (environment_file,)
 
 
 def _matching(files: FilesView, pattern: str) -> tuple[str, ...]:

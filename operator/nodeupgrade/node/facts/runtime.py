@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.facts.kubelet_start import environment_files, read_start, run_by
+from nodeupgrade.node.facts.kubelet_start import environment_files, missing_environment_file, read_start, run_by
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
 from nodeupgrade.node.host.systemd.through_env import without_env
@@ -41,6 +41,7 @@ def examine_runtime(
         cgroup_driver=info.cgroup_driver,
         changed=_changed(node, unit, following),
         program=node.files.digest(program) if program.is_absolute() else None,
+        missing=missing_environment_file(node.files, unit),
     )
     more = (*following.files, *run_by(node.files, unit, kubelet))
     how = read_start(node.files, unit, more, following.directories)

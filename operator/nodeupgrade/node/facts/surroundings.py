@@ -48,12 +48,14 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     cgroups = pod_cgroups(files, table, facts)
     devices = device_access(files, host.services, facts.inventory)
     mount = mount_holding(table, PurePosixPath(facts.readiness.layout.root))
+    program = None if facts.kubelet.program is None else mount_holding(table, PurePosixPath(facts.kubelet.program))
     package, assumed = (None, False) if facts.kubelet.program is None else _package(host, facts.kubelet.program)
     return Surroundings(
         ends_all=not unit.spares_others,
         systemd=host.services.version(),
         hostname=trimmed((files.read(HOSTNAME) or b"").decode(errors="replace")),
         filesystem="" if mount is None else mount.kind,
+        remote_program="" if program is None or not program.remote else program.kind,
         bound=tuple(name for name in facts.kubelet_start.bound_by if name.endswith(".service")),
         daemons=tuple(find_daemons(files, unit)),
         package_jobs=tuple(name for name in PACKAGE_JOBS if not status(name).down),

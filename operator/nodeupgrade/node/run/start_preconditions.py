@@ -14,12 +14,13 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.findings.finding import Finding, named
-from nodeupgrade.node.checks.units import is_harmless, nothing_else_stops
+from nodeupgrade.node.checks.units import START_REMEDY, is_harmless, nothing_else_stops
 from nodeupgrade.node.facts.daemons import find_daemons
 from nodeupgrade.node.facts.kubelet_start import read_again
 from nodeupgrade.node.facts.pod_cgroups import find_incomplete
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
+from nodeupgrade.node.host.systemd.start_obstacles import start_obstacles
 from nodeupgrade.node.host.systemd.stops import stopped_with
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, differences
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -201,9 +202,9 @@ def require_starts_as_planned(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: something changed since planning that a start reads, or something is missing that it requires.
     """
-    _require_units(node, plan.swap.unit)
+    _require_no_obstacle(node, plan.swap.unit, plan.kubelet_start)
     if plan.rewrites():
-        _require_units(node, plan.runtime_unit)
+        _require_no_obstacle(node, plan.runtime_unit, plan.runtime_start)
         require_runtime_as_planned(node, plan)
     if (planned := plan.kubelet_start) is not None and (found := _difference(node, _before_exchange(planned, plan))):
         raise _unknown(planned, found)
@@ -245,12 +246,15 @@ def _hazards(node: Node, plan: RunPlan) -> Mapping[tuple[Reason, str], Finding]:
     return {(each.reason, each.subject): each for each in (*found.unit, *found.pods, *found.runtime)}
 
 
-def _require_units(node: Node, name: str) -> None:
-    """Require systemd to know the units that a unit requires: a file may have been removed while the unit ran."""
-    for required in node.services.status(name).requires:
-        if (state := node.services.status(required).load_state) != "loaded":
-            why = f"{name} requires {required}, which is {state}, so systemd would not start it again"
-            raise StepFailed(f"{why}; remove the requirement, or restore that unit", reason=Reason.UNIT_CHANGED)
+def _require_no_obstacle(node: Node, name: str, planned: UnitStart | None) -> None:
+    """Require systemd to start a unit again: what it requires may have gone or failed while it ran.
+
+    What was there when the run was planned, and was accepted then, is no reason.
+    """
+    found = start_obstacles(node.files, node.services, node.services.status(name))
+    known = () if planned is None else planned.obstacles.probable
+    for why in (*found.certain, *(each for each in found.probable if each not in known)):
+        raise StepFailed(f"{why}; {START_REMEDY}", reason=Reason.UNIT_CHANGED)
 
 
 def _before_exchange(planned: UnitStart, plan: RunPlan) -> UnitStart:

@@ -24,6 +24,7 @@ from nodeupgrade.api.limits import shorten
 from nodeupgrade.kubelet import credential_program
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, ProgramCredentials
 from nodeupgrade.kubelet.kubeconfig import Credentials, with_program_credentials
+from nodeupgrade.node.host.files.mounts import REMOTE
 from nodeupgrade.node.host.files.ownership import written_by_others
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.running_kubelet import isolation
@@ -162,6 +163,7 @@ class CredentialPrograms:
             "words": program.arguments,
             "environment": dict(variables),
             "seconds": self._seconds,
+            "absent": sorted(REMOTE),
         }
         try:
             status, output, errors = _communicate(

@@ -6,11 +6,12 @@ to live, and what the program is given, if anything:
 - A dry run of a kubelet is given ``files`` (content in base64, by path) and ``directories``. The program (where this
   process sees it) gets a root directory in memory, with itself, the node's libraries and these files. There is no
   /proc, /sys, /dev or /run, and no interface of its network is up. So there is nothing to write to or to connect to.
-- A program that prints credentials is given nothing. It (its path on the node, and the ``name`` that it is called by)
-  gets the node's root directory, in which everything is mounted read-only, and the node's network. It may write to a
-  /tmp of its own, in memory. Of devices it has those without a memory; /proc shows its own processes. Filesystems of
-  other machines are not there, since a dead server would hold it up. It can connect to no Unix socket: systemd and
-  container runtimes do what any process of the superuser asks for there.
+- A program that prints credentials is given ``absent``, types of filesystems that belong to other machines. It (its
+  path on the node, and the ``name`` that it is called by) gets the node's root directory, in which everything is
+  mounted read-only, and the node's network. It may write to a /tmp of its own, in memory. Of devices it has those
+  without a memory; /proc shows its own processes. Filesystems of other machines, and of FUSE, are not there, since a
+  dead server would hold it up. It can connect to no Unix socket: systemd and container runtimes do what any process of
+  the superuser asks for there.
 
 Either way, processes and IPC are its own, so there is nothing to signal; it has no capability, cannot get any in a user
 namespace, and has a session of its own; and everything goes with the process.
@@ -52,8 +53,6 @@ SIZE = "size=64m,mode=755"
 SCRATCH = 16 * 1024**2
 """Bytes that a program may write to its own /tmp."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
-ABSENT = frozenset({"9p", "afs", "autofs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"})
-"""Filesystems of other machines, besides those that begin with ``fuse``, and what would mount something."""
 ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\", "\\043": "#"}
 """What the kernel escapes in a mount table, all else being written as it is."""
 CANNOT = 125
@@ -94,7 +93,7 @@ def main() -> int:
     if given:
         _furnish(order)
     else:
-        _seal(Path(order["root"]))
+        _seal(Path(order["root"]), order["absent"])
     first = os.fork()  # the first process of its own namespace of processes: all others end with it
     if first == 0:
         try:
@@ -142,7 +141,7 @@ def _furnish(order: dict[str, Any]) -> None:
     _go_to(CELL)
 
 
-def _seal(root: Path) -> None:
+def _seal(root: Path, types: list[str]) -> None:
     """Show the node's root directory elsewhere, all read-only, with other directories /dev and /tmp, and go there.
 
     A process whose root directory is not that of its mount namespace may create no user namespace.
@@ -152,7 +151,7 @@ def _seal(root: Path) -> None:
     devices = {name: os.open(root / "dev" / name, os.O_PATH) for name in DEVICES if (root / "dev" / name).exists()}
     inside = {point: kinds for point, kinds in _mounts().items() if point.is_relative_to(root)}
     for point, kinds in inside.items():
-        absent = [kind in ABSENT or kind.startswith("fuse") for kind in kinds]
+        absent = [kind in types or kind.startswith("fuse") for kind in kinds]
         if point != root and any(absent):
             for _ in kinds[absent.index(True) :]:  # and what is mounted upon it, as systemd does on demand
                 _libc.umount2(os.fsencode(point), DETACH | NO_FOLLOW)  # fails for what another mount hides

@@ -172,6 +172,7 @@ class RuntimeAsFound:
     next: NextStart  # how it would come back
     changed: tuple[str, ...]  # files and directories that a start reads and that were changed after the last start
     program: Digest | None  # digest of the program on disk
+    missing: str | None = None  # an environment file that its unit needs to start and that does not exist
     unproven: str = ""  # why this version is held back as unproven on real nodes; empty if it is not
     cgroup_driver: str | None = None  # reported to kubelets: ``cgroupfs`` or ``systemd``; None if it reports none
     restartable: bool = True  # whether a restart is known to be harmless, so that it can be recommended

@@ -180,6 +180,11 @@ class SimulatedFiles:
         self._calls.read(f"files.sockets_in {directory}")
         return tuple(sorted(path for path in map(PurePosixPath, self.sockets) if path.parent == directory))
 
+    def is_empty(self, directory: PurePosixPath) -> bool:
+        """Whether it is no directory, since there are none that are empty."""
+        self._calls.read(f"files.is_empty {directory}")
+        return not self._is_directory(self._followed(directory))
+
     def usage(self, path: PurePosixPath) -> DiskUsage:
         """Always plenty."""
         self._calls.read(f"files.usage {path}")

@@ -56,6 +56,7 @@ FOUND: dict[str, tuple[dict[str, Any], Reason, str]] = {
     "another configuration": ({"unit": started_by(PROGRAM, "-c", "/etc/c.toml")}, DRIFT, "-c /etc/c.toml"),
     "ours, and a flag less": ({"process": process(PROGRAM, "--config", str(CONFIG), "--root", "/x")}, DRIFT, "--root"),
     "broken": ({"would_be": None, "complaint": "c.toml: bare keys"}, DRIFT, "c.toml: bare keys; correct that first"),
+    "without a variable": ({"missing": "/etc/default/proxy"}, DRIFT, "proxy, which containerd.service needs to start"),
     "too slow": ({"would_be": None, "unknown": "no end"}, UNANSWERED, "is unknown whether"),
     "another root": (
         {"would_be": replace(PLACES, root="/data")},

@@ -12,6 +12,7 @@ from nodeupgrade.node.checks import units
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of, unknown_commands
 from nodeupgrade.node.checks.vendor_commands import KNOWN, SCRIPTS
+from nodeupgrade.node.host.systemd.start_obstacles import StartObstacles
 from nodeupgrade.node.host.systemd.units import UnitCommand
 from tests.builders.sound import command, facts, kubelet, start, unit
 
@@ -164,3 +165,26 @@ def test_a_unit_whose_failure_ends_the_machine_is_refused() -> None:
     assert [each.reason for each in told] == [Reason.KUBELET_STOP_AFFECTS_OTHERS] * 2
     assert ["FailureAction=reboot" in told[0].detail, "OnFailure=emergency.target" in told[1].detail] == [True, True]
     assert all("remove the setting" in each.message for each in told)
+
+
+LOST = StartObstacles(certain=("the kubelet requires gone.service",), probable=("the kubelet requires bad.service",))
+
+
+def test_what_keeps_a_unit_from_being_started_again_refuses_and_what_may_pass_can_be_accepted() -> None:
+    node = facts(kubelet_start=replace(start("kubelet.service"), obstacles=LOST))
+
+    findings = ask(CHECKS, node, {"units_can_be_started", "units_would_start_again"})
+
+    told = [(each.reason, each.detail, each.forbids) for each in findings]
+    assert told == [
+        (Reason.KUBELET_WOULD_NOT_START, *LOST.certain, True),
+        (Reason.KUBELET_WOULD_NOT_START, *LOST.probable, False),
+    ]
+    assert all("reset-failed" in str(each.remedy) for each in findings)
+
+
+def test_a_runtime_that_is_not_restarted_need_not_start_again() -> None:
+    node = facts(runtime_start=replace(start("containerd.service"), obstacles=LOST))
+
+    assert len(ask(CHECKS, node)) == 2
+    assert ask(CHECKS, replace(node, restarts_runtime=False)) == ()

@@ -75,6 +75,29 @@ def test_a_socket_that_is_not_there_is_no_accident(monkeypatch: pytest.MonkeyPat
     assert gathered(seen).socket.obstacle == "too many levels of symbolic links"
 
 
+@pytest.mark.parametrize(
+    ("setting", "there", "missing"),
+    [
+        ("/etc/default/proxy", False, "/etc/default/proxy"),
+        ("/etc/default/proxy", True, None),
+        ("-/etc/default/proxy", False, None),
+        ("/etc/default/p*", False, "/etc/default/p*"),
+        ("/etc/default/p*", True, None),
+        ("/etc/*/proxy", False, None),  # a pattern of directories is not matched
+    ],
+)
+def test_an_environment_file_that_the_runtime_needs_to_start_is_missed(
+    setting: str, there: bool, missing: str | None
+) -> None:
+    seen = node(files={"/etc/default/proxy": b"HTTP_PROXY=http://proxy\n"} if there else {})
+    seen.disk[f"/etc/systemd/system/{RUNTIME_UNIT}.d/10-proxy.conf"] = (
+        f"[Service]\nEnvironmentFile={setting}\n".encode()
+    )
+    seen.services.read_unit_files()
+
+    assert gathered(seen).runtime_found.missing == missing
+
+
 OWNER = "0::/system.slice/my-containerd.service\n"
 
 

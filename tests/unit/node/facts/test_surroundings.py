@@ -13,7 +13,7 @@ from nodeupgrade.node.host.packages.dpkg_database import Package
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from tests.builders.sound import WEB, readiness
-from tests.builders.surrounded_host import FILES, GROUPS, POD, Host, known
+from tests.builders.surrounded_host import FILES, GROUPS, POD, ROOT, Host, known
 
 
 def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
@@ -29,6 +29,35 @@ def test_what_is_found_on_a_sound_node_is_no_finding() -> None:
     )
     assert (seen.around.hostname, seen.around.filesystem) == ("node-a", "ext4")
     assert len(host.node_itself.calls.effects) == effects
+
+
+@pytest.mark.parametrize(
+    ("point", "kind", "remote"),
+    [
+        ("/usr", "nfs4", "nfs4"),
+        ("/usr/bin", "cifs", "cifs"),
+        ("/usr", "fuse.glusterfs", "fuse.glusterfs"),
+        ("/usr", "fuse.fuse-overlayfs", ""),  # the root of a node of rootless kind
+        ("/usr", "overlay", ""),
+        ("/usr", "xfs", ""),
+        ("/var/lib/kubelet/pods/1/volumes/v", "nfs4", ""),
+    ],
+)
+def test_a_program_on_the_filesystem_of_another_machine_is_told(point: str, kind: str, remote: str) -> None:
+    table = f"{ROOT}\n22 21 0:50 / {point} rw - {kind} server:/export rw\n"
+    seen = known()
+
+    found = look_at_surroundings(Host(files={**FILES, "/proc/1/mountinfo": table.encode()}), seen)
+
+    assert found.remote_program == remote
+
+
+def test_a_local_filesystem_upon_what_mounts_it_is_local() -> None:
+    table = f"{ROOT}\n22 21 0:50 / /usr rw - autofs systemd-1 rw\n23 22 253:1 / /usr rw - ext4 /dev/vdb rw\n"
+
+    found = look_at_surroundings(Host(files={**FILES, "/proc/1/mountinfo": table.encode()}), known())
+
+    assert found.remote_program == ""
 
 
 DPKG = "/var/lib/dpkg"

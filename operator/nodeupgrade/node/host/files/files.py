@@ -101,6 +101,9 @@ class FilesView(Protocol):
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         """List the sockets in a directory, sorted; empty if there is no such directory."""
 
+    def is_empty(self, directory: PurePosixPath) -> bool:
+        """Report whether nothing at all is in a directory; true if there is no such directory."""
+
     def usage(self, path: PurePosixPath) -> DiskUsage:
         """Return how full the filesystem is that holds ``path``."""
 

@@ -253,6 +253,9 @@ class HostFiles:
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         return self._below(directory, self._is_socket)
 
+    def is_empty(self, directory: PurePosixPath) -> bool:
+        return not self._below(directory, lambda _path: True)
+
     def _is_socket(self, path: Path) -> bool:
         """Report whether a path itself is a socket; it may be gone by now."""
         try:

@@ -10,6 +10,8 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.text import lines
 
 _ESCAPES = {"040": " ", "011": "\t", "012": "\n", "134": "\\", "043": "#"}
+REMOTE = frozenset({"9p", "afs", "autofs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"})
+"""Types of filesystems of other machines, and of what would mount something."""
 _ESCAPED = re.compile(rf"\\({'|'.join(_ESCAPES)})")
 
 
@@ -23,6 +25,11 @@ class Mount:
     options: frozenset[str]  # those of the mount and of its filesystem
     kind: str  # type of the filesystem, for example ``ext4``
     source: tuple[str, PurePosixPath]  # device and mounted directory of the filesystem: ``("0:24", "/lib")``
+
+    @property
+    def remote(self) -> bool:
+        """Report whether the filesystem is another machine's, and so may be that of several nodes."""
+        return self.kind.removeprefix("fuse.") in REMOTE
 
     @property
     def upper(self) -> PurePosixPath | None:

@@ -25,7 +25,8 @@ RUN = ("ExecCondition", "ExecStartPre", "ExecStartPost", "ExecStop", "ExecStopPo
 NOTHING = UnitCommand(when="ExecStart", program="", line="")
 BINDINGS = ("BoundBy", "RequiredBy", "RequisiteOf", "ConsistsOf", "PropagatesStopTo")
 """Units that stop when this one does; systemd 249 introduced the last."""
-REQUIREMENTS = ("Requires", "BindsTo")
+REQUISITE = ("Requisite",)
+REQUIREMENTS = ("Requires", "BindsTo", *REQUISITE)
 """Units without which this one is not started; where one has no file, or is masked, systemd does not even try."""
 ACTIONS = ("FailureAction", "SuccessAction", "StartLimitAction", "JobTimeoutAction")
 """Actions on the machine when a unit has failed, has stopped, was started too often or takes too long."""
@@ -36,7 +37,8 @@ ENDS_MACHINE = re.compile(
 )
 PROPERTIES = (
     "LoadState", "ActiveState", "SubState", "MainPID", "KillMode", "FragmentPath", "Result",
-    *BINDINGS, *REQUIREMENTS, "NRestarts", "DropInPaths", "ExecStart", "ExecMainStartTimestampMonotonic",
+    *BINDINGS, *REQUIREMENTS, "After", "CanStart", "NRestarts", "DropInPaths", "ExecStart",
+    "ExecMainStartTimestampMonotonic",
     "ControlGroup", "NeedDaemonReload", "Environment", "UnsetEnvironment", "EnvironmentFiles",
     "ExecMainStartTimestamp", "ExecMainStatus",
     "WatchdogUSec", "ExecSearchPath", "StandardOutput", "StandardError", "LogNamespace", "Transient",
@@ -89,7 +91,10 @@ class SystemdManager:
             result=shown.get("Result", ""),
             exit_status=properties.number_of("ExecMainStatus", shown),
             bound_by=_units_of(BINDINGS, shown),
-            requires=_units_of(REQUIREMENTS, shown),
+            requires=(requires := _units_of(REQUIREMENTS, shown)),
+            awaits=tuple(name for name in _units_of(("After",), shown) if name in requires),
+            requisite=_units_of(REQUISITE, shown),
+            startable=shown.get("CanStart") != "no",
             restarts=properties.number_of("NRestarts", shown),
             fenced=self._fence(unit).up() and self._holds_fence(unit, shown),
             program=start.program,

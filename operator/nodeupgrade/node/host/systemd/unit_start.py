@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.systemd.drop_ins import is_own_drop_in
+from nodeupgrade.node.host.systemd.start_obstacles import StartObstacles
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
 
 _GENERATED = "/run/systemd/generator"
@@ -25,6 +26,7 @@ class UnitStart:
     # whether its stop ends no other process of its cgroup, and the units that stop with it
     spares_others: bool = False
     bound_by: tuple[str, ...] = ()
+    obstacles: StartObstacles = StartObstacles()  # what kept it from being started when the run was planned
 
 
 def unit_files(unit: UnitStatus) -> tuple[str, ...]:

@@ -33,7 +33,10 @@ class UnitStatus:
     exit_status: int = 0  # exit status of the last main process that ended (ExecMainStatus); 0 if none has
     # units that stop or restart with this one (BoundBy, RequiredBy, RequisiteOf, …)
     bound_by: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()  # units without which it is not started (Requires, BindsTo)
+    requires: tuple[str, ...] = ()  # units without which it is not started (Requires, BindsTo, Requisite)
+    awaits: tuple[str, ...] = ()  # those of them whose own start its start waits for (After)
+    requisite: tuple[str, ...] = ()  # those of them that must be active by then, as they are not started (Requisite)
+    startable: bool = True  # whether systemd starts it on demand (CanStart), unlike with RefuseManualStart
     restarts: int = 0  # automatic restarts since the unit was last started manually (NRestarts)
     fenced: bool = False  # whether our fence (see ServiceManager.mask) is up
     program: str = ""  # first word of ExecStart, for example ``/usr/bin/kubelet``; empty if there are several or none

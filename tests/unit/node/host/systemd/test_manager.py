@@ -240,14 +240,26 @@ def test_a_log_whose_lines_are_long_fills_no_memory(tmp_path: Path, monkeypatch:
 
 def test_what_stops_with_a_unit_is_told_whatever_binds_it_and_what_it_requires(tmp_path: Path) -> None:
     shown = r"LoadState=loaded\nBoundBy=b.service\nRequiredBy=a.service b.service\nPropagatesStopTo=c.service\n"
-    shown += r"RequisiteOf=d.service\nRequires=sysinit.target e.service\nBindsTo=e.service"
+    shown += r"RequisiteOf=d.service\nRequires=sysinit.target e.service\nBindsTo=e.service\nRequisite=f.service\n"
+    shown += r"After=basic.target f.service sysinit.target\nCanStart=yes"
     status = SystemdManager(prefix=fake(tmp_path, f"printf '{shown}\nControlGroup=/system.slice/x.service\n'")).status(
         "x.service"
     )
 
     assert status.bound_by == ("a.service", "b.service", "c.service", "d.service")
-    assert status.requires == ("e.service", "sysinit.target")
+    assert status.requires == ("e.service", "f.service", "sysinit.target")
+    assert status.awaits == ("f.service", "sysinit.target")
+    assert status.requisite == ("f.service",)
+    assert status.startable
     assert status.control_group == "/system.slice/x.service"
+
+
+@pytest.mark.parametrize(("shown", "startable"), [("CanStart=no", False), ("", True)], ids=["refused", "not shown"])
+def test_a_unit_that_nobody_may_start_by_hand_is_told(shown: str, startable: bool, tmp_path: Path) -> None:
+    """RefuseManualStart=yes, as systemd 252 shows it."""
+    status = SystemdManager(prefix=(stub(tmp_path, f"LoadState=loaded\n{shown}"),)).status("x.service")
+
+    assert status.startable is startable
 
 
 @pytest.mark.parametrize("name", ["EnvironmentFiles", "EnvironmentFile"], ids=["252", "219"])
