@@ -41,7 +41,6 @@ NOT_SHOWN: Mapping[str, str] = {
     "exec_probes_are_timed_already": "needs a kubelet before 1.20",
     "user_namespaces_are_recorded": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
     "user_namespaces_stay_as_they_are": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
-    "labels_tell_the_platform": "such labels are put right again within seconds, often before anybody has looked",
     "host_ports_are_free": "a running kubelet does not admit the second pod either",
     "memory_has_room": "a running kubelet with such a threshold evicts the pods before anybody has looked",
     "nothing_is_updated_in_place": "needs OpenKruise",

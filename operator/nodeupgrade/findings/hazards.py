@@ -62,6 +62,7 @@ class Hazard(StrEnum):
     PROCESS_LIMIT_TOO_SMALL = "a pod has more processes than podPidsLimit would allow"
     PLACEMENT_NOT_MET = "the node no longer meets a pod's node selector or affinity"
     LABELS_READ_TOO_EARLY = "a starting kubelet judges placement by its own labels before it has read the Node"
+    LABELS_PUT_BACK = "a starting kubelet gives a label that a pod asks for the value that it had before"
     TAINT_NOT_TOLERATED = "a pod does not tolerate a NoExecute taint of the node"
     OPERATING_SYSTEM_DIFFERS = "a pod names another operating system or architecture"
     APPARMOR_PROFILE_MISSING = "an AppArmor profile is not loaded"

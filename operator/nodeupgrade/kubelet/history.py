@@ -106,6 +106,22 @@ NODE_STEADY = MinorChange(
 SIDECARS_BY_DEFAULT = MinorChange(
     29, enhancement(753), "Sidecars are admitted unless their feature gate is turned off."
 )
+_LABELS = (
+    (8, 47044, ("kubernetes.io/hostname", "beta.kubernetes.io/os", "beta.kubernetes.io/arch")),
+    (8, 47044, ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")),
+    (8, 47044, ("beta.kubernetes.io/instance-type",)),
+    (14, 73333, ("kubernetes.io/os", "kubernetes.io/arch")),
+    (17, 81431, ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")),
+    (17, 82049, ("node.kubernetes.io/instance-type",)),
+)
+LABELS_PUT_BACK: Mapping[str, MinorChange] = {
+    label: MinorChange(
+        first, pull(number), f"A starting kubelet sets the label `{label}` of its Node again, if it has a value for it."
+    )
+    for first, number, labels in _LABELS
+    for label in labels
+}
+"""Labels of an existing Node that a kubelet changes when it registers, by name."""
 OS_LABEL_COMPARED = MinorChange(
     23, pull(105292), "A pod whose label `kubernetes.io/os` names another system is rejected."
 )

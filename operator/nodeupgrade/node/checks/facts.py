@@ -60,6 +60,7 @@ class Admission:
     current: KubeletVersion | None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion
     host: HostFacts = HostFacts()
+    hostname: str = ""  # as in Surroundings
     # content of the kubelet's state files, by their path below its root directory
     state: Mapping[str, bytes] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)  # of the host now, as in StartingHost
@@ -232,6 +233,7 @@ class NodeFacts:
             current=self.current,
             target=self.target,
             host=self.host,
+            hostname=self.around.hostname,
             state=self.readiness.state,
             capacity=self.readiness.host.capacity,
             alone=self.files is not None,

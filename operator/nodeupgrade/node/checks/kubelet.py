@@ -248,12 +248,8 @@ def kubelet_keeps_its_name(facts: NodeFacts) -> Iterator[Found]:
 
     Under another name it would find no pod of its own, and kill all that run.
     """
-    override = facts.settings.flag("hostname-override") or ""
-    name, registered = (
-        trimmed(override or facts.around.hostname).lower(),
-        (facts.node.get("metadata") or {}).get("name"),
-    )
+    name, registered = facts.settings.hostname(facts.around.hostname), (facts.node.get("metadata") or {}).get("name")
     if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:
         return
-    source = "--hostname-override" if override else "the host"
+    source = "--hostname-override" if facts.settings.flag("hostname-override") else "the host"
     yield f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"
