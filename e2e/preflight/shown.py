@@ -45,6 +45,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "memory_has_room": "a running kubelet with such a threshold evicts the pods before anybody has looked",
     "nothing_is_updated_in_place": "needs OpenKruise",
     "no_pod_restarts_as_a_whole": "needs an API server from 1.36 on",
+    "restart_policies_are_heeded": "needs a kubelet from 1.35 on before the upgrade",
     "events_stay_limited": "needs a target from 1.37 on",
     "memory_is_not_throttled_anew": "needs a target from 1.37 on, on cgroup v2",
     "status_outlasts_a_restart": "needs a target from 1.35 on",

@@ -128,6 +128,9 @@ class Reason(StrEnum):
     POD_MAY_RESTART_AS_A_WHOLE = ("PodMayRestartAsAWhole",
         "a pod has a rule that restarts all of its containers, which the run could not tell from damage",
         "wait until the pod is gone, or accept the check: if the rule applies during the run, the node is rolled back")
+    RESTART_POLICY_IGNORED = ("RestartPolicyIgnored",
+        "a kubelet before 1.35 ignores the restart policies of single containers, and goes by those of their pods",
+        "delete the pod, or choose 1.35 or later")
     POD_CGROUP_WOULD_CHANGE = ("PodCgroupWouldChange", "the new kubelet would move a running pod to another cgroup",
         "keep the node's cgroup settings as they are")
     DEVICES_WOULD_BE_LOST = ("DevicesWouldBeLost",

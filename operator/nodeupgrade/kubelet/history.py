@@ -95,6 +95,14 @@ CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
 ALL_CONTAINERS_RESTART = MinorChange(
     36, enhancement(5532), "The exit of a container may restart all containers of its pod, by a rule of the pod."
 )
+CONTAINER_POLICIES = MinorChange(
+    34,
+    enhancement(5307),
+    "With `ContainerRestartRules`, a container may have a restart policy of its own, and rules for its exit.",
+)
+CONTAINER_POLICIES_BY_DEFAULT = MinorChange(
+    35, enhancement(5307), "Restart policies of containers are heeded unless their feature gate is turned off."
+)
 STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a feature gate.")
 EXEC_PROBES_TIMED = MinorChange(20, pull(94115), "An exec probe that exceeds its timeout fails.")
 PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe results across a restart.")

@@ -11,6 +11,7 @@ from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.kubelet.restart_policies import heeds_containers
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices
 from nodeupgrade.kubelethash import KubeletVersion
@@ -220,6 +221,17 @@ class NodeFacts:
     def gates(self) -> Mapping[str, bool]:
         """Return the feature gates that are set in it."""
         return self.readiness.layout.gates
+
+    @property
+    def gates_before(self) -> Mapping[str, bool]:
+        """Return the feature gates that are set in the configuration of the running kubelet."""
+        return self.gates if self.files is None else self.files.before.gates
+
+    @property
+    def heeding(self) -> tuple[bool, bool]:
+        """Return whether the running and the new kubelet heed the restart policies of single containers."""
+        before = self.current is not None and heeds_containers(self.current, self.gates_before)
+        return before, heeds_containers(self.target, self.gates)
 
     @property
     def admission(self) -> Admission:
