@@ -56,6 +56,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "volumes_keep_their_label": "the kernel of the machine has no SELinux",
     "cordoned_node_keeps_its_traffic": "needs a control plane before 1.19",
     "chains_are_not_missed": "needs a kubelet before 1.27",
+    "extended_resources_are_kept": "needs a target before 1.14.9, for which the node's other pods are refused too",
     "labels_are_read_first": "needs a target before 1.20.3, for which the node's other pods are refused too",
     "init_containers_are_remembered": "needs a target before 1.21, for which the node's other pods are refused too",
     "files_can_be_exchanged": "the NodeUpgrades of the rows exchange no files: e2e/test_files.py, unit tests",
