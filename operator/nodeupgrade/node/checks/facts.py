@@ -224,7 +224,9 @@ class NodeFacts:
 
     @property
     def gates_before(self) -> Mapping[str, bool]:
-        """Return the feature gates that are set in the configuration of the running kubelet."""
+        """Return the feature gates that are set in the running kubelet: as it reports them, else as its files do."""
+        if self.drift.gates is not None:
+            return self.drift.gates
         return self.gates if self.files is None else self.files.before.gates
 
     @property
