@@ -286,6 +286,10 @@ VOLUME_PLUGINS_REMOVED: Mapping[str, MinorChange] = {
 GIT_REPO_OFF = MinorChange(
     33, pull(129923), "Volumes of the type `gitRepo` are not set up unless the gate `GitRepoVolumeDriver` is on."
 )
+IMAGE_VOLUMES = MinorChange(31, enhancement(4639), "With the gate `ImageVolume`, a volume may be an image.")
+IMAGE_VOLUMES_BY_DEFAULT = MinorChange(
+    35, enhancement(4639), "Volumes of the type `image` are set up unless their feature gate is turned off."
+)
 SELINUX_MOUNTED = MinorChange(
     37, pull(139956), "Under SELinux, volumes of every access mode are mounted with the label of their pod."
 )
