@@ -43,6 +43,7 @@ CADVISOR_FLAGS_REMOVED = MinorChange(
     pull(139870),
     "The flags that the kubelet once inherited from cAdvisor are rejected, except `--housekeeping-interval`.",
 )
+CRI_V1 = MinorChange(23, pull(106501), "The kubelet speaks CRI v1; before, it knows v1alpha2 only.")
 CRI_V1_REQUIRED = MinorChange(26, pull(110618), "A runtime that does not serve CRI v1 is refused.")
 RUNTIME_CONFIG_REQUIRED = MinorChange(
     38,

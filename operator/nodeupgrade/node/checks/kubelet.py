@@ -70,6 +70,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
 @check(
     Reason.UNSUPPORTED_RUNTIME,
     Hazard.RUNTIME_API_TOO_OLD,
+    history.CRI_V1,
     history.CRI_V1_REQUIRED,
     history.RUNTIME_CONFIG_REQUIRED,
     BUILT_IN_RUNTIME_REMOVED,
@@ -85,6 +86,11 @@ def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
         return
     elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
         yield f"kubelet {facts.target} needs CRI v1, which {runtime.name} {runtime.version} does not serve; upgrade it"
+    elif not history.CRI_V1.applies_to(facts.target) and "v1alpha2" not in runtime.cri_versions:
+        yield (
+            f"kubelet {facts.target} needs CRI v1alpha2, which {runtime.name} {runtime.version} does not serve; choose "
+            f"{history.CRI_V1.since} or later"
+        )
     elif history.RUNTIME_CONFIG_REQUIRED.applies_to(facts.target) and runtime.cgroup_driver is None:
         yield (
             f"kubelet {facts.target} needs a runtime that reports its cgroup driver (RuntimeConfig, "
