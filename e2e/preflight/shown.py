@@ -38,6 +38,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "edits_of_manifests_count": "needs a kubelet from 1.31 on before the upgrade: e2e/test_static_pods.py",
     "control_plane_is_not_of_kubeadm": "needs a control plane that kubeadm made: `python -m e2e.kubeadm`",
     "ports_are_free": "who takes a port has to do it while no kubelet runs: the faults port/…, scenario tests",
+    "https_probes_keep_their_tls": "needs a kubelet before 1.30",
     "exec_probes_are_timed_already": "needs a kubelet before 1.20",
     "user_namespaces_are_recorded": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
     "user_namespaces_stay_as_they_are": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",

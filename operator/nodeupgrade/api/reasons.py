@@ -255,6 +255,9 @@ class Reason(StrEnum):
     EXEC_PROBE_TIMEOUT_ENFORCED = ("ExecProbeTimeoutEnforced",
         "kubelets from 1.20 on enforce the timeout of exec probes",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds", Severity.WARN)
+    HTTPS_PROBE_MAY_FAIL = ("HTTPSProbeMayFail",
+        "kubelets from 1.23.16 on require TLS 1.2 in HTTPS probes; those from 1.30 on do not offer RSA key exchange",
+        "make sure that what the probes named in the message ask offers TLS 1.2 with ECDHE, or later", Severity.WARN)
 
     CONTAINER_WOULD_NOT_RESTART = ("ContainerWouldNotRestart",
         "a container keeps running, but the new kubelet could not start it again once it ends",

@@ -106,6 +106,9 @@ CONTAINER_POLICIES_BY_DEFAULT = MinorChange(
 )
 STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a feature gate.")
 EXEC_PROBES_TIMED = MinorChange(20, pull(94115), "An exec probe that exceeds its timeout fails.")
+RSA_EXCHANGE_GONE = MinorChange(
+    30, pull(123217), "HTTPS probes do not offer RSA key exchange: the kubelet is built with Go 1.22, and its defaults."
+)
 PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe results across a restart.")
 NODE_STEADY = MinorChange(
     31, pull(124430), "A starting kubelet reports its node only after it has queried its runtime."
