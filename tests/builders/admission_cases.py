@@ -32,6 +32,7 @@ LOCALHOST: Any = {"securityContext": {"appArmorProfile": {"type": "Localhost", "
 SET_ASIDE = {"hugepages-2Mi": 2 * 1024**3}
 PLUGIN = HostFacts(device_plugins=frozenset({"gpu.sock"}))
 DONGLE = {"limits": {"example.com/dongle": "1"}}
+ADVERTISED = {**PLENTY, "example.com/dongle": "1"}
 GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
 RESTARTS, HOST_NETWORKS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 OF_THE_POD: Any = {"spec_resources": {"limits": {"cpu": "1"}}}
@@ -237,7 +238,37 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "kubernetes #138446",
         admission(
             pod(resources=DONGLE, initContainers=[{**INIT, "resources": DONGLE}]),
-            capacity={**PLENTY, "example.com/dongle": "1"},
+            capacity=ADVERTISED,
+        ),
+    ),
+    "a resource of no device plugin, and a kubelet that sets it to 0": (
+        admission(pod(resources=DONGLE), capacity=ADVERTISED, versions=("v1.15.12", "v1.14.8")),
+        "kubelet v1.14.8 sets to 0 when it starts (kubernetes #73948, fixed in 1.14.9)",
+        admission(pod(resources=DONGLE), capacity=ADVERTISED, versions=("v1.15.12", "v1.14.9")),
+    ),
+    "a resource of no device plugin on the way back to such a kubelet": (
+        admission(pod(resources=DONGLE), capacity=ADVERTISED, versions=("v1.10.7", "v1.15.12")),
+        "kubelet v1.10.7 sets to 0",
+        admission(pod(resources=DONGLE), capacity=ADVERTISED, versions=("v1.10.6", "v1.15.12")),
+    ),
+    "resources of which a device plugin provides one": (
+        admission(
+            pod("a", GPU),
+            pod("b", DONGLE),
+            capacity=ADVERTISED,
+            allocatable={**PLENTY, "example.com/gpu": "2"},
+            versions=("v1.13.12", "v1.15.12"),
+        ),
+        "it asks for example.com/dongle",
+        admission(pod("a", GPU), capacity=ADVERTISED, versions=("v1.13.12", "v1.15.12")),
+    ),
+    "a resource that is Kubernetes' own": (
+        admission(pod(resources=DONGLE), capacity=ADVERTISED, versions=("v1.13.12", "v1.15.12")),
+        "OutOfexample.com/dongle",
+        admission(
+            pod(resources={"limits": {"alpha.kubernetes.io/nvidia-gpu": "1"}}),
+            capacity={**CAPACITY, "alpha.kubernetes.io/nvidia-gpu": "1"},
+            versions=("v1.13.12", "v1.15.12"),
         ),
     ),
     "devices and a kubelet that takes them away": (

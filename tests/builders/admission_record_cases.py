@@ -26,6 +26,19 @@ WARNINGS = [check for check in OF_ADMISSION if check.warns]
 USERNS: Any = {"hostUsers": False}
 STATIC_CPUS = b"cpuManagerPolicy: static"
 
+ZONE = {"topology.kubernetes.io/zone": "b"}
+RACK = ("--node-labels=topology.kubernetes.io/zone=a",)
+NAMED = {"kubernetes.io/hostname": "other"}
+NO_ZONE: Any = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "DoesNotExist"}]}
+            ]
+        }
+    }
+}
+
 CASES: dict[str, tuple[Admission, str, Admission]] = {
     "labels that the kubelet does not set": (
         admission(pod(nodeSelector={"disk": "ssd"}), labels={"disk": "ssd"}, versions=("v1.17.17", "v1.18.15")),
@@ -48,8 +61,38 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
     ),
     "a label of another architecture": (
         admission(pod(nodeSelector={"kubernetes.io/arch": "arm64"}), labels={"kubernetes.io/arch": "arm64"}),
-        "corrects the labels of its platform",
+        "sets labels of its Node again (beta.kubernetes.io/arch",
         admission(pod(nodeSelector={"kubernetes.io/arch": "amd64"}), labels={"kubernetes.io/arch": "amd64"}),
+    ),
+    "a zone that --node-labels names otherwise": (
+        admission(pod(nodeSelector=ZONE), labels=ZONE, words=RACK),
+        "requires topology.kubernetes.io/zone=b and the node has topology.kubernetes.io/zone=a",
+        admission(pod(nodeSelector={"rack": "b"}), labels={"rack": "b"}, words=("--node-labels=rack=a",)),
+    ),
+    "a zone that --node-labels names otherwise, which a cloud provider overrides": (
+        admission(pod(nodeSelector=ZONE), labels=ZONE, words=(*RACK, "--cloud-provider=external")),
+        "topology.kubernetes.io/zone",
+        admission(pod(nodeSelector=ZONE), labels=ZONE, words=(*RACK, "--cloud-provider=aws")),
+    ),
+    "a zone of a Node that its kubelet registers": (
+        admission(pod(nodeSelector=ZONE), labels=ZONE, words=RACK, config=b"registerNode: true"),
+        "topology.kubernetes.io/zone",
+        admission(pod(nodeSelector=ZONE), labels=ZONE, words=RACK, config=b"registerNode: false"),
+    ),
+    "a zone that a pod must not find": (
+        admission(pod(affinity=NO_ZONE), words=RACK),
+        "topology.kubernetes.io/zone DoesNotExist",
+        admission(pod(affinity=NO_ZONE), words=("--node-labels=topology.kubernetes.io/zone=",)),
+    ),
+    "a hostname that the host does not have": (
+        admission(pod(nodeSelector=NAMED), labels=NAMED, hostname="node-a"),
+        "requires kubernetes.io/hostname=other and the node has kubernetes.io/hostname=node-a",
+        admission(pod(nodeSelector=NAMED), labels=NAMED, hostname="node-a", words=("--hostname-override=Other",)),
+    ),
+    "a hostname beside the name of the Node": (
+        admission(pod(nodeSelector=NAMED), labels=NAMED, hostname="ip-10-0-0-1", words=("--cloud-provider=aws",)),
+        "kubernetes.io/hostname=ip-10-0-0-1",
+        admission(pod(nodeSelector=NAMED), labels=NAMED, hostname="Other", words=("--cloud-provider=aws",)),
     ),
     "a strict policy of groups": (
         admission(pod(securityContext={"supplementalGroupsPolicy": "Strict"})),

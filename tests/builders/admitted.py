@@ -54,6 +54,7 @@ def admission(
     state: dict[str, bytes] | None = None,
     labels: Json | None = None,
     now: dict[str, int] | None = None,
+    hostname: str = "",
     **status: Any,
 ) -> Admission:
     return Admission(
@@ -72,6 +73,7 @@ def admission(
         current=V(versions[0]),
         target=V(versions[1]),
         host=host or HostFacts(),
+        hostname=hostname,
         state={DEVICE_STATE: DEVICES} if state is None else state,
         capacity=now or {},
     )

@@ -61,6 +61,20 @@ def shown(*, ready: bool, restarts: int) -> dict[str, Any]:
     return pod(status={"containerStatuses": [status], "conditions": conditions})
 
 
+def by_itself(versions: tuple[str, str] = ("v1.35.1", "v1.34.2"), of_pod: str = "Always", **own: Any) -> NodeFacts:
+    """A node with a pod of whose containers one has a restart policy of its own."""
+    once = {"name": "migrate", "image": "i", "restartPolicy": "Never", **own}
+    return facts(pod(containers=[SPEC, once], restartPolicy=of_pod), versions=versions)
+
+
+def initialising(exit_code: int) -> NodeFacts:
+    statuses = [{"name": "wait", "state": {"terminated": {"exitCode": exit_code}}}]
+    once = {"name": "wait", "image": "i", "restartPolicy": "Never"}
+    return facts(
+        pod(initContainers=[once], status={"initContainerStatuses": statuses}), versions=("v1.35.1", "v1.34.2")
+    )
+
+
 def resizing(container: dict[str, Any], reason: str = "Deferred", kind: str = "PodResizePending") -> dict[str, Any]:
     condition = {"type": kind, "status": "True", "reason": reason}
     return pod(containers=[container], status={"conditions": [condition]})
@@ -78,7 +92,33 @@ OLD = ("v1.19.16", "v1.20.15")
 LAST = replace(HELD, name="last", state=ContainerState.EXITED)
 FIRST = replace(HELD, name="first", state=ContainerState.EXITED)
 
+RULES: dict[str, Any] = {"restartPolicy": "Always", "restartPolicyRules": [{"action": "Restart"}]}
+
 OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
+    "a restart policy that a kubelet does not know": (
+        Reason.RESTART_POLICY_IGNORED,
+        by_itself(),
+        "migrate has a restart policy of its own, which kubelet v1.34.2 ignores",
+        by_itself(restartPolicy="Always"),
+    ),
+    "a restart policy, and a kubelet that knows it": (
+        Reason.RESTART_POLICY_IGNORED,
+        by_itself(("v1.35.1", "v1.33.1"), "Never", restartPolicy="Always"),
+        "it goes by that of the pod (Never)",
+        by_itself(("v1.36.1", "v1.35.1")),
+    ),
+    "rules for the exit of a container": (
+        Reason.RESTART_POLICY_IGNORED,
+        by_itself(**RULES),
+        "migrate",
+        by_itself(("v1.34.2", "v1.33.1"), **RULES),
+    ),
+    "a restart policy of an init container": (
+        Reason.RESTART_POLICY_IGNORED,
+        initialising(1),
+        "wait",
+        initialising(0),
+    ),
     "a pod that restarts as a whole": (
         Reason.POD_MAY_RESTART_AS_A_WHOLE,
         facts(pod(containers=[{**SPEC, "restartPolicyRules": [{"action": "RestartAllContainers"}]}])),
@@ -141,6 +181,15 @@ CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
         facts(pod(ended(1))),
         "default/web/nginx",
         facts(pod({"terminated": {**ended(1)["terminated"], "exitCode": 0}})),
+    ),
+    "a crash loop in a pod that does not restart by itself": (
+        Reason.POD_EXPECTED_TO_END,
+        facts(
+            pod(last=ended(9), containers=[{**SPEC, "restartPolicy": "Always"}], restartPolicy="Never"),
+            versions=("v1.35.1", "v1.36.1"),
+        ),
+        "default/web/nginx",
+        facts(pod(last=ended(9), containers=[{**SPEC, "restartPolicy": "Never"}]), versions=("v1.35.1", "v1.36.1")),
     ),
     "a deadline": (
         Reason.POD_EXPECTED_TO_END,

@@ -49,7 +49,7 @@ def guarded(policy: GuardPolicy, *, wanted: bool = True) -> TaskSpec:
 RUNNING = instance(hash_container(SPEC, OLD))
 V = KubeletVersion.parse
 
-CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2")
+CONTAINERD = RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1", "v1alpha2"), binary_version="1.7.2")
 STRIPPED = Arguments(words=("--v=2",), removed=("--foo",))
 EXTENDED = Arguments(words=("--v=2", "--foo"), added=("--foo",))
 LINKED = unit("kubelet.service", program="/usr/local/bin/kubelet")
@@ -62,6 +62,16 @@ VERSION_2_1_3: dict[str, Any] = {"version": "2.1.3", "binary_version": "2.1.3"}
 LENIENT = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
 MEMORY = {"limits": {"memory": "1Gi"}}
 GUARANTEED = {"resources": {"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}
+
+
+def of_yesterday(target: str) -> dict[str, Any]:
+    """A node with containerd 2, on the way back from kubelet 1.24."""
+    current = V("v1.24.17")
+    return {
+        "runtime": replace(CONTAINERD, version="2.1.4", binary_version="2.1.4", cri_versions=("v1",)),
+        "target": V(target), "allow_downgrade": True, "kubelet": kubelet(current=current, staged_version=target),
+        "inventory": inventory(instance(hash_container(SPEC, current))),
+    }  # fmt: skip
 
 
 def pods(**spec: Any) -> tuple[Any, ...]:
@@ -100,6 +110,8 @@ SOUND: dict[str, dict[str, Any]] = {
     "flags go from a command that names it by a link": {"kubelet": kubelet(arguments=STRIPPED, unit=LINKED)},
     "no flag goes, whatever starts the kubelet": {"kubelet": kubelet(unit=unit("k.service", program="/bin/sh"))},
     "no word about the runtime's program": {"runtime": replace(CONTAINERD, binary_version=None)},
+    "new CRI for a kubelet that speaks both": of_yesterday("v1.23.17"),
+    "both for a kubelet that speaks one": {**of_yesterday("v1.22.17"), "runtime": CONTAINERD},
     "old CRI for an old kubelet": {
         "runtime": replace(CONTAINERD, cri_versions=("v1alpha2",)),
         "target": V("v1.25.16"), "allow_downgrade": True, "kubelet": kubelet(staged_version="v1.25.16"),
@@ -219,6 +231,7 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         {"runtime": replace(CONTAINERD, **VERSION_2_1_3), "runtime_found": runtime_found(changed=("/etc/c.toml",))},
     ),
     "a restart that upgrades": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, binary_version="2.0.0")}),
+    "a kubelet of yesterday": (Reason.UNSUPPORTED_RUNTIME, of_yesterday("v1.22.17")),
     "CRI of yesterday": (Reason.UNSUPPORTED_RUNTIME, {"runtime": replace(CONTAINERD, cri_versions=("v1alpha2",))}),
     "another hash stored than served": (
         Reason.STORED_HASH_NOT_REPRODUCED, {"stored": {RUNNING.id: instance("bad").hashes}},

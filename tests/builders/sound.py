@@ -171,7 +171,9 @@ def facts(**fields: Any) -> NodeFacts:
         "pods": (parse_pod(pod()),),
         "spec": replace(task_spec(), **asked),
         "kubelet": kubelet(),
-        "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),
+        "runtime": RuntimeInfo(
+            name="containerd", version="1.7.2", cri_versions=("v1", "v1alpha2"), binary_version="1.7.2"
+        ),
         "runtime_unit": unit("containerd.service"),
         "inventory": held,
         "stored": {container.id: container.hashes for container in held.running()},
@@ -244,7 +246,9 @@ def readiness(**fields: Any) -> Readiness:
         "dry_run": "F1120 12:39:33.000000 1 server.go:253] mkdir /nonexistent: read-only file system",
         "units": (unit("kubelet.service"), unit("containerd.service")),
         "unchangeable": (),
-        "runtime": RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",), binary_version="1.7.2"),
+        "runtime": RuntimeInfo(
+            name="containerd", version="1.7.2", cri_versions=("v1", "v1alpha2"), binary_version="1.7.2"
+        ),
         "cgroup_driver": "systemd",
         "cgroup_v2": True,
         "state": {"cpu_manager_state": b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'},

@@ -9,6 +9,7 @@ from nodeupgrade.node.checks.traffic import Clients, Risk
 V = KubeletVersion.parse
 KEPT = V("v1.35.5")
 HTTP = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 5, "timeoutSeconds": 1}
+HTTPS = {"httpGet": {"path": "/healthz", "port": 8443, "scheme": "HTTPS"}, "periodSeconds": 30}
 TCP = {"tcpSocket": {"port": 8080}, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}
 EXEC = {"exec": {"command": ["true"]}, "periodSeconds": 10, "timeoutSeconds": 1}
 
@@ -77,6 +78,18 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "exec probes get a timeout": (
         Reason.EXEC_PROBE_TIMEOUT_ENFORCED, "1 container with such probes: shop/web/app",
         {"pods": [pod(livenessProbe=EXEC)], "current": V("v1.19.16"), "target": V("v1.20.15")},
+    ),
+    "HTTPS probes need TLS 1.2": (
+        Reason.HTTPS_PROBE_MAY_FAIL, "TLS after 1.1 (kubernetes #113983); 1 container with such probes: shop/web/app",
+        {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.23.15"), "target": V("v1.23.16")},
+    ),
+    "HTTPS probes need another key exchange than RSA": (
+        Reason.HTTPS_PROBE_MAY_FAIL, "where a server offers RSA key exchange only (kubernetes #123217)",
+        {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.29.14"), "target": V("v1.30.14")},
+    ),
+    "HTTPS probes need both": (
+        Reason.HTTPS_PROBE_MAY_FAIL, "no TLS after 1.1 (kubernetes #113983) or RSA key exchange only (kubernetes #",
+        {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.22.17"), "target": V("v1.30.14")},
     ),
     "a Service would be deserted": (
         Reason.ENDPOINTS_WOULD_BE_LOST, "probed its pods",

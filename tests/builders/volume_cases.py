@@ -8,6 +8,7 @@ from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.kubelethash import KubeletVersion
+from nodeupgrade.node.checks.drift import Drift
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings, VolumeClaim
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from tests.builders.sound import facts, kubelet, pod, readiness
@@ -49,6 +50,8 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
     return facts(**{**known, **given})
 
 
+IMAGE = {"name": "model", "image": {"reference": "r/model:1"}}
+
 REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
     "staged by name, crossing 1.24": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "#107065",
@@ -74,6 +77,21 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
     "a git repository": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "#129923",
         volumes("v1.32.13", "v1.33.13", volumes=[{"name": "site", "gitRepo": {"repository": "git://a"}}]),
+    ),
+    "an image, on the way back": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "its volume model is of the type image, which kubelet v1.34.2",
+        volumes("v1.35.1", "v1.34.2", volumes=[IMAGE]),
+    ),
+    "an image, on the way back to a kubelet that knows none": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "enhancements #4639",
+        volumes("v1.35.1", "v1.30.14", volumes=[IMAGE]),
+    ),
+    "an image, and the gate is turned off": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "its volume model",
+        volumes(
+            "v1.34.2", "v1.35.1", volumes=[IMAGE], gates={"ImageVolume": False},
+            drift=Drift(gates={"ImageVolume": True}),
+        ),
     ),
     "a claim that is being deleted": (
         Reason.KUBELET_DEFECT, "default/web", "fixed in 1.32.4",

@@ -34,6 +34,18 @@ def labelled(**labels: str) -> Hazard:
 
 
 @contextlib.contextmanager
+def relabelled(cluster: Cluster) -> Iterator[Object]:
+    """Give the Node another hostname than its host's, and run a pod that asks for it."""
+    label, name = "kubernetes.io/hostname", cluster.node.name
+    cluster.lab.kubectl("label", "node", name, f"{label}=elsewhere", "--overwrite")
+    try:
+        with pods.running(cluster, pods.pod(cluster, "placed", nodeSelector={label: "elsewhere"})):
+            yield {}
+    finally:
+        cluster.lab.kubectl("label", "node", name, f"{label}={name}", "--overwrite")
+
+
+@contextlib.contextmanager
 def sysctl_no_longer_allowed(cluster: Cluster) -> Iterator[Object]:
     """Take a sysctl from the configuration that a pod was admitted with."""
     context = {"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "4096 131072 6291456"}]}
@@ -115,6 +127,7 @@ ROWS = (
         spec=ACCEPT, also=ACCEPTED),
     Row(name="admission/operating-system", shows="operating_system_fits", reason=REJECTED,
         make=labelled(**{"kubernetes.io/os": "windows"})),
+    Row(name="admission/hostname", shows="labels_are_kept", reason=REJECTED, make=relabelled),
     Row(name="admission/sysctl", shows="sysctls_are_allowed", reason=REJECTED, make=sysctl_no_longer_allowed,
         new="1.31.14", spec=ACCEPT, also=ACCEPTED),
     Row(name="admission/sidecar", shows="sidecars_are_known", reason=REJECTED, new="1.28.15",

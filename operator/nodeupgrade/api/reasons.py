@@ -128,6 +128,9 @@ class Reason(StrEnum):
     POD_MAY_RESTART_AS_A_WHOLE = ("PodMayRestartAsAWhole",
         "a pod has a rule that restarts all of its containers, which the run could not tell from damage",
         "wait until the pod is gone, or accept the check: if the rule applies during the run, the node is rolled back")
+    RESTART_POLICY_IGNORED = ("RestartPolicyIgnored",
+        "a kubelet before 1.35 ignores the restart policies of single containers, and goes by those of their pods",
+        "delete the pod, or choose 1.35 or later")
     POD_CGROUP_WOULD_CHANGE = ("PodCgroupWouldChange", "the new kubelet would move a running pod to another cgroup",
         "keep the node's cgroup settings as they are")
     DEVICES_WOULD_BE_LOST = ("DevicesWouldBeLost",
@@ -252,6 +255,9 @@ class Reason(StrEnum):
     EXEC_PROBE_TIMEOUT_ENFORCED = ("ExecProbeTimeoutEnforced",
         "kubelets from 1.20 on enforce the timeout of exec probes",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds", Severity.WARN)
+    HTTPS_PROBE_MAY_FAIL = ("HTTPSProbeMayFail",
+        "kubelets from 1.23.16 on require TLS 1.2 in HTTPS probes; those from 1.30 on do not offer RSA key exchange",
+        "make sure that what the probes named in the message ask offers TLS 1.2 with ECDHE, or later", Severity.WARN)
 
     CONTAINER_WOULD_NOT_RESTART = ("ContainerWouldNotRestart",
         "a container keeps running, but the new kubelet could not start it again once it ends",

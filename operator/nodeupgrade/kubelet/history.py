@@ -43,6 +43,7 @@ CADVISOR_FLAGS_REMOVED = MinorChange(
     pull(139870),
     "The flags that the kubelet once inherited from cAdvisor are rejected, except `--housekeeping-interval`.",
 )
+CRI_V1 = MinorChange(23, pull(106501), "The kubelet speaks CRI v1; before, it knows v1alpha2 only.")
 CRI_V1_REQUIRED = MinorChange(26, pull(110618), "A runtime that does not serve CRI v1 is refused.")
 RUNTIME_CONFIG_REQUIRED = MinorChange(
     38,
@@ -95,8 +96,19 @@ CGROUP_DRIVER_FROM_RUNTIME = MinorChange(
 ALL_CONTAINERS_RESTART = MinorChange(
     36, enhancement(5532), "The exit of a container may restart all containers of its pod, by a rule of the pod."
 )
+CONTAINER_POLICIES = MinorChange(
+    34,
+    enhancement(5307),
+    "With `ContainerRestartRules`, a container may have a restart policy of its own, and rules for its exit.",
+)
+CONTAINER_POLICIES_BY_DEFAULT = MinorChange(
+    35, enhancement(5307), "Restart policies of containers are heeded unless their feature gate is turned off."
+)
 STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a feature gate.")
 EXEC_PROBES_TIMED = MinorChange(20, pull(94115), "An exec probe that exceeds its timeout fails.")
+RSA_EXCHANGE_GONE = MinorChange(
+    30, pull(123217), "HTTPS probes do not offer RSA key exchange: the kubelet is built with Go 1.22, and its defaults."
+)
 PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe results across a restart.")
 NODE_STEADY = MinorChange(
     31, pull(124430), "A starting kubelet reports its node only after it has queried its runtime."
@@ -106,6 +118,22 @@ NODE_STEADY = MinorChange(
 SIDECARS_BY_DEFAULT = MinorChange(
     29, enhancement(753), "Sidecars are admitted unless their feature gate is turned off."
 )
+_LABELS = (
+    (8, 47044, ("kubernetes.io/hostname", "beta.kubernetes.io/os", "beta.kubernetes.io/arch")),
+    (8, 47044, ("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region")),
+    (8, 47044, ("beta.kubernetes.io/instance-type",)),
+    (14, 73333, ("kubernetes.io/os", "kubernetes.io/arch")),
+    (17, 81431, ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")),
+    (17, 82049, ("node.kubernetes.io/instance-type",)),
+)
+LABELS_PUT_BACK: Mapping[str, MinorChange] = {
+    label: MinorChange(
+        first, pull(number), f"A starting kubelet sets the label `{label}` of its Node again, if it has a value for it."
+    )
+    for first, number, labels in _LABELS
+    for label in labels
+}
+"""Labels of an existing Node that a kubelet changes when it registers, by name."""
 OS_LABEL_COMPARED = MinorChange(
     23, pull(105292), "A pod whose label `kubernetes.io/os` names another system is rejected."
 )
@@ -261,6 +289,10 @@ VOLUME_PLUGINS_REMOVED: Mapping[str, MinorChange] = {
 
 GIT_REPO_OFF = MinorChange(
     33, pull(129923), "Volumes of the type `gitRepo` are not set up unless the gate `GitRepoVolumeDriver` is on."
+)
+IMAGE_VOLUMES = MinorChange(31, enhancement(4639), "With the gate `ImageVolume`, a volume may be an image.")
+IMAGE_VOLUMES_BY_DEFAULT = MinorChange(
+    35, enhancement(4639), "Volumes of the type `image` are set up unless their feature gate is turned off."
 )
 SELINUX_MOUNTED = MinorChange(
     37, pull(139956), "Under SELinux, volumes of every access mode are mounted with the label of their pod."

@@ -63,6 +63,17 @@ ENDED_PODS_ADMITTED = ReleaseDefect(
     "Pods that have ended are admitted again; one that is rejected becomes Failed even if it had succeeded.",
     releases=(((22, 0), (28, 13)), ((29, 0), (29, 8)), ((30, 0), (30, 4)), ((31, 0), (31, 0))),
 )
+OLD_TLS_PROBED = ReleaseDefect(
+    pull(113983),
+    "HTTPS probes accept TLS before 1.2: the kubelet is built with a Go before 1.18.",
+    releases=(((5, 0), (23, 15)),),
+)
+EXTENDED_RESOURCES_ZEROED = ReleaseDefect(
+    issue(73948),
+    "A starting kubelet sets the node's extended resources to 0, so that pods with those of no device plugin are"
+    " rejected.",
+    releases=(((10, 7), (14, 8)),),
+)
 DEVICES_FORGOTTEN = ReleaseDefect(
     issue(102880), "The device checkpoint of a kubelet before 1.20 is not read.", releases=(((20, 0), (21, 5)),)
 )

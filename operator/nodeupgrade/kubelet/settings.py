@@ -45,6 +45,10 @@ class Configured:
         value = self.document.get(key) if given is None else given
         return default if value is None or value == "" else str(value)
 
+    def hostname(self, host: str) -> str:
+        """Return the name that the kubelet goes by on a host with this name; empty if it is not known."""
+        return trimmed(self.flag("hostname-override") or host).lower()
+
     @property
     def pins_cpus(self) -> bool:
         """Whether containers may have CPUs of their own."""

@@ -19,6 +19,7 @@ def resize_may_restart(
     *,
     pod_resources: object = None,
     static: bool = False,
+    recorded: bool = True,
 ) -> bool:
     """Report whether a kubelet may restart a running container once, since its minor begins to act on resize policies.
 
@@ -33,6 +34,7 @@ def resize_may_restart(
         to: the kubelet that would run next.
         pod_resources: the resources of the pod itself, whose limits count for containers that have none of their own.
         static: whether the pod is a static pod.
+        recorded: whether ``from_`` has kept the record if it could; it does not with the gate turned off.
 
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
@@ -40,7 +42,7 @@ def resize_may_restart(
     """
     before, after = supported_minor(from_), supported_minor(to)
     acted_on = changes.STATIC_PODS_RESIZED if static else changes.RESIZE_POLICY_ACTED_ON
-    if acted_on.covers(before) or not acted_on.covers(after):
+    if (recorded and acted_on.covers(before)) or not acted_on.covers(after):
         return False
     try:
         policies = [values.mapping(each) for each in values.sequence(container.get("resizePolicy") or ())]

@@ -4,10 +4,11 @@ The evidence, in this order: the configuration that the kubelet reports at ``/co
 environment. For everything else that a start reads, and for what these leave open, modification times decide.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import DriftPolicy
 from nodeupgrade.findings.check import Found, check
@@ -34,6 +35,7 @@ class Drift:
     discrepancies: tuple[Discrepancy, ...] = ()
     # the arguments of the next start, without the program, if they differ; otherwise None
     words: tuple[str, ...] | None = None
+    gates: Mapping[str, bool] | None = None  # the feature gates that are set in the running kubelet; None if unknown
 
 
 NAMED = 3
@@ -53,8 +55,17 @@ def find(start: Start, policy: DriftPolicy) -> Drift:
     )
     differs = expected.words is not None and not start.has_words(expected.words)
     return Drift(
-        policy=policy, discrepancies=discrepancies, words=expected.words[1:] if expected.words and differs else None
+        policy=policy,
+        discrepancies=discrepancies,
+        words=expected.words[1:] if expected.words and differs else None,
+        gates=None if start.running is None else _gates(start.running),
     )
+
+
+def _gates(running: Json) -> Mapping[str, bool]:
+    """Return the feature gates that a kubelet reports as set, in its configuration or by flags."""
+    gates = running.get("featureGates")
+    return {str(name): on is True for name, on in gates.items()} if isinstance(gates, Mapping) else {}
 
 
 @check(

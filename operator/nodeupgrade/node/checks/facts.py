@@ -11,6 +11,7 @@ from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import DEVICE_STATE
+from nodeupgrade.kubelet.restart_policies import heeds_containers
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices
 from nodeupgrade.kubelethash import KubeletVersion
@@ -60,6 +61,7 @@ class Admission:
     current: KubeletVersion | None  # the kubelet that a rollback would start; None if its version is unknown
     target: KubeletVersion
     host: HostFacts = HostFacts()
+    hostname: str = ""  # as in Surroundings
     # content of the kubelet's state files, by their path below its root directory
     state: Mapping[str, bytes] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)  # of the host now, as in StartingHost
@@ -224,6 +226,19 @@ class NodeFacts:
         return self.readiness.layout.gates
 
     @property
+    def gates_before(self) -> Mapping[str, bool]:
+        """Return the feature gates that are set in the running kubelet: as it reports them, else as its files do."""
+        if self.drift.gates is not None:
+            return self.drift.gates
+        return self.gates if self.files is None else self.files.before.gates
+
+    @property
+    def heeding(self) -> tuple[bool, bool]:
+        """Return whether the running and the new kubelet heed the restart policies of single containers."""
+        before = self.current is not None and heeds_containers(self.current, self.gates_before)
+        return before, heeds_containers(self.target, self.gates)
+
+    @property
     def admission(self) -> Admission:
         """Return the facts on which the admission of pods depends."""
         layout = self.readiness.layout
@@ -235,6 +250,7 @@ class NodeFacts:
             current=self.current,
             target=self.target,
             host=self.host,
+            hostname=self.around.hostname,
             state=self.readiness.state,
             capacity=self.readiness.host.capacity,
             alone=self.files is not None,

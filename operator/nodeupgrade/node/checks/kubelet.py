@@ -70,6 +70,7 @@ def versions_are_known(facts: NodeFacts) -> Iterator[Found]:
 @check(
     Reason.UNSUPPORTED_RUNTIME,
     Hazard.RUNTIME_API_TOO_OLD,
+    history.CRI_V1,
     history.CRI_V1_REQUIRED,
     history.RUNTIME_CONFIG_REQUIRED,
     BUILT_IN_RUNTIME_REMOVED,
@@ -85,6 +86,11 @@ def runtime_is_understood(facts: NodeFacts) -> Iterator[Found]:
         return
     elif history.CRI_V1_REQUIRED.applies_to(facts.target) and "v1" not in runtime.cri_versions:
         yield f"kubelet {facts.target} needs CRI v1, which {runtime.name} {runtime.version} does not serve; upgrade it"
+    elif not history.CRI_V1.applies_to(facts.target) and "v1alpha2" not in runtime.cri_versions:
+        yield (
+            f"kubelet {facts.target} needs CRI v1alpha2, which {runtime.name} {runtime.version} does not serve; choose "
+            f"{history.CRI_V1.since} or later"
+        )
     elif history.RUNTIME_CONFIG_REQUIRED.applies_to(facts.target) and runtime.cgroup_driver is None:
         yield (
             f"kubelet {facts.target} needs a runtime that reports its cgroup driver (RuntimeConfig, "
@@ -265,12 +271,8 @@ def kubelet_keeps_its_name(facts: NodeFacts) -> Iterator[Found]:
 
     Under another name it would find no pod of its own, and kill all that run.
     """
-    override = facts.settings.flag("hostname-override") or ""
-    name, registered = (
-        trimmed(override or facts.around.hostname).lower(),
-        (facts.node.get("metadata") or {}).get("name"),
-    )
+    name, registered = facts.settings.hostname(facts.around.hostname), (facts.node.get("metadata") or {}).get("name")
     if (facts.settings.flag("cloud-provider") or "") not in OUTSIDE or not name or name == registered:
         return
-    source = "--hostname-override" if override else "the host"
+    source = "--hostname-override" if facts.settings.flag("hostname-override") else "the host"
     yield f"the kubelet would register as {name}, the name that {source} gives it now, but its Node is {registered}"

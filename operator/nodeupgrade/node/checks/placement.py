@@ -1,20 +1,22 @@
 """Checks of placement: does the node meet what pods ask for by selector, affinity and toleration?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.placement import unmet_placement, untolerated_taint
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
+from nodeupgrade.kubelet.flags import FALSE
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import Admission, NodeFacts
 from nodeupgrade.text import trimmed
 
-_SYSTEM = frozenset({"kubernetes.io/os", "beta.kubernetes.io/os"})
-_ARCHITECTURE = frozenset({"kubernetes.io/arch", "beta.kubernetes.io/arch"})
-_OWN = frozenset({"kubernetes.io/hostname"}) | _SYSTEM | _ARCHITECTURE
+_HOSTNAME = "kubernetes.io/hostname"
+_SYSTEM = ("kubernetes.io/os", "beta.kubernetes.io/os")
+_ARCHITECTURE = ("kubernetes.io/arch", "beta.kubernetes.io/arch")
 _OF_THE_CLOUD = frozenset(
     {
         "beta.kubernetes.io/instance-type",
@@ -37,7 +39,7 @@ def labels_are_read_first(facts: Admission) -> Iterator[Found]:
     if not defect.affects(facts.target):
         return
     node = view_node(dict(facts.node))
-    early = replace(node, labels=_own_labels(facts, node.labels))
+    early = replace(node, labels=_own_labels(facts, node))
     for pod in facts.admitted():
         if unmet_placement(pod, node) is None and (unmet := unmet_placement(pod, early)) is not None:
             detail = (
@@ -47,29 +49,56 @@ def labels_are_read_first(facts: Admission) -> Iterator[Found]:
             yield pod, detail
 
 
-@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.OPERATING_SYSTEM_DIFFERS)
-def labels_tell_the_platform(facts: Admission) -> Iterator[Found]:
-    """The Node's labels of operating system and architecture are true; a kubelet that starts puts them right."""
-    node = view_node(dict(facts.node))
-    _, _, architecture = node.platform.partition("-")
-    true = {**dict.fromkeys(_SYSTEM, "linux"), **(dict.fromkeys(_ARCHITECTURE, architecture) if architecture else {})}
-    wrong = {key: value for key, value in true.items() if node.labels.get(key, value) != value}
-    if not wrong:
+@check(
+    Reason.POD_WOULD_NOT_BE_ADMITTED,
+    Hazard.OPERATING_SYSTEM_DIFFERS,
+    Hazard.LABELS_PUT_BACK,
+    *history.LABELS_PUT_BACK.values(),
+)
+def labels_are_kept(facts: Admission) -> Iterator[Found]:
+    """No pod depends on a label of the Node to which a kubelet that starts gives another value.
+
+    A kubelet that registers its Node sets again, of the labels in ``history.LABELS_PUT_BACK``, those that it knows by
+    itself: by the host, or by --node-labels. Other labels of that flag are set once, when the Node is created.
+    """
+    if facts.settings.text("register-node", "registerNode", "true") in FALSE:
         return
-    corrected = replace(node, labels={**node.labels, **wrong})
+    node = view_node(dict(facts.node))
+    own = {key: value for key, value in _own_labels(facts, node).items() if _is_put_back(key, facts.starting)}
+    changed = sorted(key for key, value in own.items() if node.labels.get(key, "") != value)
+    if not changed:
+        return
+    labels = {key: value for key, value in {**node.labels, **own}.items() if value or key not in own}
     for pod in facts.admitted():
-        if unmet_placement(pod, node) is None and (unmet := unmet_placement(pod, corrected)) is not None:
-            yield pod, f"a kubelet that starts corrects the labels of its platform, and would kill the pod: {unmet}"
+        unmet = unmet_placement(pod, replace(node, labels=labels))
+        if unmet is not None and unmet_placement(pod, node) is None:
+            detail = (
+                f"a kubelet that starts sets labels of its Node again ({', '.join(changed)}), and would kill the pod: "
+                f"{unmet}; have the host or --node-labels say the same as the Node first"
+            )
+            yield pod, detail
 
 
-def _own_labels(facts: Admission, labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels that the kubelet gives to its Node by itself."""
-    asks_the_cloud = facts.settings.flag("cloud-provider") not in {None, "", "external"}
-    known = _OWN | _OF_THE_CLOUD if asks_the_cloud else _OWN
-    own = {key: value for key, value in labels.items() if key in known}
-    for pair in (pair for flag in facts.settings.flags("node-labels") for pair in flag.split(",")):
-        key, _, value = trimmed(pair).partition("=")
-        own[key] = value
+def _is_put_back(label: str, kubelets: Iterable[KubeletVersion]) -> bool:
+    change = history.LABELS_PUT_BACK.get(label)
+    return change is not None and any(map(change.applies_to, kubelets))
+
+
+def _own_labels(facts: Admission, node: NodeView) -> dict[str, str]:
+    """Return the labels that a kubelet gives to its Node by itself.
+
+    What a built-in cloud provider would say is taken from the Node, where the running kubelet has written it.
+    """
+    settings = facts.settings
+    _, _, architecture = node.platform.partition("-")
+    own = {**dict.fromkeys(_SYSTEM, "linux"), **(dict.fromkeys(_ARCHITECTURE, architecture) if architecture else {})}
+    if hostname := settings.hostname(facts.hostname):
+        own[_HOSTNAME] = hostname
+    for pair in (pair for flag in settings.flags("node-labels") for pair in flag.split(",") if pair):
+        key, _, value = pair.partition("=")
+        own[trimmed(key)] = trimmed(value)
+    if settings.flag("cloud-provider") not in {None, "", "external"}:
+        own.update({key: value for key, value in node.labels.items() if key in _OF_THE_CLOUD})
     return own
 
 

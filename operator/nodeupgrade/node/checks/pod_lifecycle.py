@@ -9,11 +9,12 @@ from nodeupgrade.api.run_settings import RejectedPod
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.agent_pods import RUN_LABEL
 from nodeupgrade.cluster.pod_owner import controller_of
-from nodeupgrade.cluster.pods import Pod, Role
+from nodeupgrade.cluster.pods import Pod, PodContainer, Role
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.restart_policies import NEVER, restart_policy
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from nodeupgrade.text import known_time
@@ -43,7 +44,7 @@ def containers_do_not_crash(facts: NodeFacts) -> Iterator[Found]:
         f"{pod.ref}/{name}"
         for pod in active(facts)
         for name, status in pod.states.items()
-        if _crashes(facts, status) and _is_restarted(pod, name)
+        if _crashes(facts, status) and _is_restarted(facts, pod, name)
     ]
     if crashing:
         yield (
@@ -94,9 +95,11 @@ def _crashes(facts: NodeFacts, status: Json) -> bool:
     return ("running" in state or last is now) and ended is not None and facts.now - ended < RECENTLY
 
 
-def _is_restarted(pod: Pod, name: str) -> bool:
-    container = pod.container(name)
-    return container is not None and (container.role is Role.SIDECAR or pod.restart_policy != "Never")
+def _is_restarted(facts: NodeFacts, pod: Pod, name: str) -> bool:
+    if (container := pod.container(name)) is None:
+        return False
+    _, own = facts.heeding
+    return container.role is Role.SIDECAR or restart_policy(container.spec, pod.restart_policy, own=own) != NEVER
 
 
 def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
@@ -197,3 +200,34 @@ def no_pod_restarts_as_a_whole(facts: NodeFacts) -> Iterator[Found]:
         ]
         if ruled:
             yield pod, f"restartPolicyRules of {named(ruled)} restart all of its containers ({RESTART_ALL})"
+
+
+@check(
+    Reason.RESTART_POLICY_IGNORED,
+    Hazard.RESTART_POLICY_IGNORED,
+    history.CONTAINER_POLICIES,
+    history.CONTAINER_POLICIES_BY_DEFAULT,
+)
+def restart_policies_are_heeded(facts: NodeFacts) -> Iterator[Found]:
+    """The new kubelet is not the first to ignore the restart policy of a container that has one of its own.
+
+    It would start one-shot containers again that have ended, or end a pod that another kubelet keeps running.
+    """
+    if facts.heeding != (True, False):
+        return
+    for pod in active(facts):
+        if own := [container.name for container in pod.containers if _has_own_policy(pod, container)]:
+            verb = "has a restart policy of its own" if len(own) == 1 else "have restart policies of their own"
+            detail = (
+                f"{named(own)} {verb}, which kubelet {facts.target} ignores "
+                f"({history.CONTAINER_POLICIES.reference}): it goes by that of the pod ({pod.restart_policy})"
+            )
+            yield pod, detail
+
+
+def _has_own_policy(pod: Pod, container: PodContainer) -> bool:
+    """Report whether the policy of a container still matters, and is not that of its pod."""
+    own, of_pod = (restart_policy(container.spec, pod.restart_policy, own=each) for each in (True, False))
+    ended = (pod.states.get(container.name, {}).get("state") or {}).get("terminated") or {}
+    over = container.role is Role.INIT and ended.get("exitCode") == 0
+    return container.role in {Role.REGULAR, Role.INIT} and own != of_pod and not over

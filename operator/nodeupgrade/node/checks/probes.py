@@ -114,6 +114,31 @@ def exec_probes_are_timed_already(facts: Traffic) -> Iterator[Found]:
         )
 
 
+@check(Reason.HTTPS_PROBE_MAY_FAIL, Hazard.HTTPS_PROBE_REFUSED, known_defects.OLD_TLS_PROBED, history.RSA_EXCHANGE_GONE)
+def https_probes_keep_their_tls(facts: Traffic) -> Iterator[Found]:
+    """The new kubelet is not the first whose HTTPS probes refuse TLS before 1.2, or RSA key exchange.
+
+    Neither a kubelet's settings nor the probe say anything of TLS; the defaults of the Go that it is built with decide.
+    """
+    target, current = facts.target, facts.current
+    tls, exchange = known_defects.OLD_TLS_PROBED, history.RSA_EXCHANGE_GONE
+    refused = []
+    if current is not None and tls.affects(current) and not tls.affects(target):
+        refused.append(f"no TLS after 1.1 ({tls.reference})")
+    if exchange.begins_between(current, target):
+        refused.append(f"RSA key exchange only ({exchange.reference})")
+    probed = [c.label for c in _not_refused(facts) if any(map(_is_https, map(c.spec.get, _KINDS)))] if refused else []
+    if probed:
+        yield (
+            f"kubelet {target} is the first for which HTTPS probes fail where a server offers {' or '.join(refused)}; "
+            f"{counted(len(probed), 'container')} with such probes: {named(probed)}"
+        )
+
+
+def _is_https(probe: Json | None) -> bool:
+    return str(((probe or {}).get("httpGet") or {}).get("scheme")).upper() == "HTTPS"
+
+
 def _not_refused(facts: Traffic) -> list[_Running]:
     """Return the running containers, except those that ``probes_let_containers_live`` refuses."""
     refused = {finding.subject for finding in probes_let_containers_live(facts)}

@@ -17,9 +17,10 @@ from nodeupgrade.node.checks.pod_lifecycle import active
 )
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
     """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
-    current = facts.current
-    if current is None or facts.gates.get("InPlacePodVerticalScaling") is False:
+    current, gate = facts.current, "InPlacePodVerticalScaling"
+    if current is None or facts.gates.get(gate) is False:
         return
+    recorded = facts.gates_before.get(gate) is not False
     for instance, pod, container in facts.running_containers():
         try:
             restarted = resize_may_restart(
@@ -28,6 +29,7 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
                 facts.target,
                 pod_resources=pod.spec.get("resources"),
                 static=pod.static,
+                recorded=recorded,
             )
         except UnsupportedKubelet:  # reported by versions_are_known
             return

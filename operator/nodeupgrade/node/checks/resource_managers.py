@@ -26,8 +26,8 @@ from nodeupgrade.text import integer, number
 def devices(facts: Admission) -> frozenset[str]:
     """Return the extended resources that are devices of plugins; all of them if that is unknown.
 
-    Others were written into the Node's status by other means, and stay there when a kubelet starts: its device manager
-    does not manage them.
+    Others were written into the Node's status by other means, and most kubelets leave them there when they start
+    (``extended_resources_are_kept``): their device manager does not manage them.
     """
     if facts.devices is not None:
         return extended(facts) & (facts.devices.resources | facts.devices.allocated.keys())
@@ -67,6 +67,26 @@ def devices_are_kept(facts: Admission) -> Iterator[Found]:
         if why is not None:
             held = sorted({name for container in holding for name in asked(container) if name in names})
             yield pod, f"it holds devices ({', '.join(held)}) and {why}; delete the pod first"
+
+
+@check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.CAPACITY_TOO_SMALL, known_defects.EXTENDED_RESOURCES_ZEROED)
+def extended_resources_are_kept(facts: Admission) -> Iterator[Found]:
+    """No kubelet that may start sets an extended resource to 0 that a pod asks for and no device plugin provides.
+
+    For devices such a kubelet goes by its checkpoint. Kubernetes' own resources are not extended ones.
+    """
+    defect = known_defects.EXTENDED_RESOURCES_ZEROED
+    zeroing = next(filter(defect.affects, facts.starting), None)
+    if zeroing is None:
+        return
+    others = {name for name in extended(facts) - devices(facts) if "/" in name and "kubernetes.io/" not in name}
+    for pod in facts.admitted():
+        if lost := sorted({name for container in pod.containers for name in asked(container) if name in others}):
+            detail = (
+                f"it asks for {', '.join(lost)}, which kubelet {zeroing} sets to 0 when it starts ({defect.reference}, "
+                f"fixed in {defect.fixed_after(zeroing)}), so it would be killed (OutOf{lost[0]}); delete the pod first"
+            )
+            yield pod, detail
 
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.EXCLUSIVE_RESOURCES_LOST, history.MEMORY_MANAGER)

@@ -4,7 +4,7 @@ Everything is taken from the node's mount table, from the pods and from the Node
 for kubelets that unmount volumes because of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
@@ -79,6 +79,8 @@ def volumes_keep_their_place(facts: NodeFacts) -> Iterator[Found]:
     *history.CSI_MIGRATIONS.values(),
     *history.VOLUME_PLUGINS_REMOVED.values(),
     history.GIT_REPO_OFF,
+    history.IMAGE_VOLUMES,
+    history.IMAGE_VOLUMES_BY_DEFAULT,
 )
 def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
     """The new kubelet handles every mounted volume by the plugin that mounted it."""
@@ -99,16 +101,31 @@ def volumes_keep_their_plugin(facts: NodeFacts) -> Iterator[Found]:
         else:
             continue
         yield pod, detail
-    change = history.GIT_REPO_OFF
-    off = change.begins_between(facts.current, facts.target) and not facts.gates.get("GitRepoVolumeDriver")
-    for pod in _alive(facts) if off else ():
-        for each in volumes_of(pod):
-            if each.get("gitRepo") is not None:
+    for kind, change in _types_gone(facts).items():
+        for pod in _alive(facts):
+            for name in (each.get("name") for each in volumes_of(pod) if each.get(kind) is not None):
                 detail = (
-                    f"its volume {each.get('name')} is a gitRepo, which kubelet {facts.target} does not set up "
+                    f"its volume {name} is of the type {kind}, which kubelet {facts.target} does not set up "
                     f"({change.reference}), so it would not start the pod's containers again"
                 )
                 yield pod, detail
+
+
+def _types_gone(facts: NodeFacts) -> Mapping[str, MinorChange]:
+    """Return the types of volumes that the new kubelet is the first not to set up."""
+    git, image = history.GIT_REPO_OFF, history.IMAGE_VOLUMES
+    gone = {}
+    if git.begins_between(facts.current, facts.target) and not facts.gates.get("GitRepoVolumeDriver"):
+        gone["gitRepo"] = git
+    before = facts.current is not None and _sets_up_images(facts.current, facts.gates_before)
+    if before and not _sets_up_images(facts.target, facts.gates):
+        gone["image"] = image
+    return gone
+
+
+def _sets_up_images(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    by_default = history.IMAGE_VOLUMES_BY_DEFAULT.applies_to(kubelet)
+    return history.IMAGE_VOLUMES.applies_to(kubelet) and gates.get("ImageVolume", by_default)
 
 
 @check(

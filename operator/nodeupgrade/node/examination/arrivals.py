@@ -80,6 +80,7 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
         target=facts.target,
         also_accepted=map(KubeletVersion.parse, facts.spec.hash_also_accepted),
         to_target=to_target,
+        heeding=facts.heeding,
         stopped=True,
     )
 

@@ -16,6 +16,7 @@ from nodeupgrade.cluster.owner_changes import seen_in
 from nodeupgrade.cluster.pods import Pod, PodContainer, Role
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.restart_policies import ALWAYS, NEVER, restart_policy
 from nodeupgrade.kubelethash import (
     HashValue,
     KubeletVersion,
@@ -56,6 +57,7 @@ class _Kubelets:
     current: KubeletVersion
     also: tuple[KubeletVersion, ...]
     target: KubeletVersion
+    heeding: frozenset[bool]  # whether each of the two heeds the restart policies of single containers
 
 
 def plan_rewriting(
@@ -67,6 +69,7 @@ def plan_rewriting(
     also_accepted: Iterable[KubeletVersion] = (),
     to_target: Iterable[Pod] = (),
     stopped: bool = False,
+    heeding: Iterable[bool] = (False,),
 ) -> Rewriting:
     """Plan the rewriting of every running container.
 
@@ -75,6 +78,7 @@ def plan_rewriting(
         also_accepted: further versions whose hashes the running kubelet accepts; the first that fits counts.
         to_target: those that the new kubelet sees in another way, because it reads another configuration.
         stopped: whether no kubelet runs, so that the containers of pods that are being deleted run on until one does.
+        heeding: whether the running and the new kubelet heed the restart policies of single containers.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
@@ -82,7 +86,7 @@ def plan_rewriting(
     by_uid = {pod.ref.uid: pod for pod in pods}
     deleting = frozenset(uid for uid, pod in by_uid.items() if pod.terminating and not stopped)
     after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
-    kubelets = _Kubelets(current, tuple(also_accepted), target)
+    kubelets = _Kubelets(current, tuple(also_accepted), target, frozenset(heeding))
     planned: list[PlannedContainer] = []
     findings: list[Finding] = []
     unproven: list[Unproven] = []
@@ -181,6 +185,8 @@ def _prove(
         if writer is None and (compared or is_compared(spec.role, target)):
             detail = _not_proven(stored, kubelets, own) if compared else _changed(stored, kubelets)
             return _unproven(instance, pod, spec, current, detail)
+    policies = {restart_policy(spec.spec, pod.restart_policy, own=own) for own in kubelets.heeding}
+    regular = spec.role is Role.REGULAR
     return PlannedContainer(
         id=instance.id,
         name=instance.name,
@@ -188,9 +194,8 @@ def _prove(
         before=stored,
         after=stored if writer is None else _after(then, then.container(spec.name) or spec, stored, target),
         compared=compared,
-        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL}
-        or (spec.role is Role.REGULAR and pod.restart_policy != "Always"),
-        restarts_itself=spec.role is Role.SIDECAR or (spec.role is Role.REGULAR and pod.restart_policy != "Never"),
+        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or (regular and not policies & {ALWAYS, None}),
+        restarts_itself=spec.role is Role.SIDECAR or (regular and not policies & {NEVER, None}),
         written_by=None if writer is None else writer.series,
     )
 

@@ -37,8 +37,8 @@ class PlannedContainer:
     before: StoredHashes
     after: StoredHashes
     compared: bool  # whether the kubelet that ran it compares its hash, so that the stored value was proven
-    # whether it may exit with code 0 during the run: init and ephemeral containers, and regular ones of a pod whose
-    # restartPolicy is not Always
+    # whether it may exit with code 0 during the run: init and ephemeral containers, and regular ones whose
+    # restartPolicy, or else that of their pod, is not Always
     may_complete: bool
     # whether its end is ignored: it belongs to the agent's pod, or to a static pod that the new kubelet is to replace
     expendable: bool = False

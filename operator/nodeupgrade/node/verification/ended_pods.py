@@ -6,10 +6,9 @@ Sidecars run for as long as the regular containers do. Then every kubelet (1.28+
 from collections.abc import Iterable
 
 from nodeupgrade.cluster.pods import Pod, Role
+from nodeupgrade.kubelet.restart_policies import ALWAYS, ON_FAILURE, restart_policy
 from nodeupgrade.node.plan.plan import CompletingPod
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
-
-ALWAYS, ON_FAILURE = "Always", "OnFailure"
 
 
 def completing(pod: Pod) -> CompletingPod | None:
@@ -18,8 +17,8 @@ def completing(pod: Pod) -> CompletingPod | None:
     From 1.34 on a container may have a restart policy of its own, and rules for its exit codes, which come first.
     """
     regular = [container for container in pod.containers if container.role is Role.REGULAR]
-    policies = [str(container.spec.get("restartPolicy") or pod.restart_policy) for container in regular]
-    if not regular or ALWAYS in policies or any(each.spec.get("restartPolicyRules") for each in regular):
+    policies = [restart_policy(container.spec, pod.restart_policy, own=True) for container in regular]
+    if not regular or {ALWAYS, None} & set(policies):
         return None
     retried = (each.name for each, policy in zip(regular, policies, strict=True) if policy == ON_FAILURE)
     return CompletingPod(pod=pod.ref.uid, regular=tuple(each.name for each in regular), retried=tuple(retried))

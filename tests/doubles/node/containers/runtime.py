@@ -88,7 +88,7 @@ class SimulatedRuntime:
         return RuntimeInfo(
             name=self.kind.name,
             version="2.1.9",
-            cri_versions=("v1",),
+            cri_versions=("v1", "v1alpha2"),  # so that kubelets of every version can talk to it
             binary_version="2.1.9",
             process=RuntimeProcess(pid=self.troubles.peer or MAIN_PID, words=self.words, program=self._program),
             places=replace(PLACES, root=self.root),

@@ -274,3 +274,16 @@ def test_a_line_as_systemd_expands_it() -> None:
     words = ("/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml", "--a=$ARGS", "--b=$x", "--v=2")
 
     assert find(start(unit=started_unit(start_line=line), words=words), DriftPolicy.REFUSE) == Drift()
+
+
+@pytest.mark.parametrize(
+    ("running", "gates"),
+    [
+        (None, None),
+        (SHOWN, {}),
+        ({**SHOWN, "featureGates": {"A": True, "B": False}}, {"A": True, "B": False}),
+        ({**SHOWN, "featureGates": "none"}, {}),
+    ],
+)
+def test_the_gates_are_those_that_the_kubelet_reports(running: Json | None, gates: dict[str, bool] | None) -> None:
+    assert find(start(running=running), DriftPolicy.REFUSE).gates == gates

@@ -1,11 +1,13 @@
-"""Tests the checks of taints and tolerations."""
+"""Tests the checks of taints and tolerations, and of labels that a kubelet sets."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from nodeupgrade.node.checks.placement import taints_are_tolerated
+from nodeupgrade.node.checks.placement import labels_are_kept, taints_are_tolerated
+from tests.builders.admission_record_cases import RACK, ZONE
+from tests.builders.admitted import admission, pod
 from tests.builders.node_cases import TAINTED, V, pods
 from tests.builders.sound import facts, kubelet
 
@@ -58,3 +60,28 @@ def test_values_are_compared_where_the_gate_is_on(
 )
 def test_a_taint_that_harms_nobody_is_passed_over(fine: dict[str, Any]) -> None:
     assert not list(taints_are_tolerated(facts(node=TAINTED, **fine)))
+
+
+@pytest.mark.parametrize(
+    ("label", "versions", "puts_back"),
+    [
+        ("topology.kubernetes.io/zone", ("v1.15.12", "v1.16.15"), False),
+        ("topology.kubernetes.io/zone", ("v1.17.17", "v1.16.15"), True),
+        ("topology.kubernetes.io/zone", ("v1.16.15", "v1.17.17"), True),
+        ("failure-domain.beta.kubernetes.io/zone", ("v1.6.13", "v1.7.16"), False),
+        ("failure-domain.beta.kubernetes.io/zone", ("v1.7.16", "v1.8.15"), True),
+        ("kubernetes.io/arch", ("v1.12.10", "v1.13.12"), False),
+        ("kubernetes.io/arch", ("v1.13.12", "v1.14.10"), True),
+    ],
+)
+def test_a_label_is_put_back_by_either_kubelet_that_may_start(
+    label: str, versions: tuple[str, str], puts_back: bool
+) -> None:
+    labels, words = {label: "b"}, (f"--node-labels={label}=a",)
+    found = admission(pod(nodeSelector=labels), labels=labels, words=words, versions=versions)
+
+    assert bool(list(labels_are_kept(found))) is puts_back
+
+
+def test_a_label_that_no_pod_asks_for_may_be_put_back() -> None:
+    assert not list(labels_are_kept(admission(pod(), labels=ZONE, words=RACK)))

@@ -14,7 +14,7 @@ from nodeupgrade.node.checks import traffic as traffic_checks
 from nodeupgrade.node.checks.traffic import Risk, Traffic, namespaces, risk_of
 from tests.builders.dependants import API, ELSEWHERE, SERVICE, budget, found, hooks
 from tests.builders.sound import NEW, traffic
-from tests.builders.traffic_cases import CAUTIONS, EXEC, HTTP, KEPT, OBJECTIONS, TCP, V, clients, pod
+from tests.builders.traffic_cases import CAUTIONS, EXEC, HTTP, HTTPS, KEPT, OBJECTIONS, TCP, V, clients, pod
 
 
 @pytest.mark.parametrize(
@@ -94,6 +94,13 @@ SILENT: dict[str, dict[str, Any]] = {
     "a kubelet without startup probes": {"pods": [pod(startupProbe=TCP)], "target": V("v1.17.17")},
     "a sidecar with a kubelet that was mended": {"pods": [pod(sidecar=True, startupProbe=TCP)], "target": V("v1.35.4")},
     "exec probes had a timeout before": {"pods": [pod(livenessProbe=EXEC)]},
+    "HTTPS probes of kubelets that ask the same": {
+        "pods": [pod(livenessProbe=HTTPS)], "current": V("v1.23.16"), "target": V("v1.29.14"),
+    },
+    "HTTPS probes on the way back": {
+        "pods": [pod(livenessProbe=HTTPS)], "current": V("v1.30.14"), "target": V("v1.23.15"),
+    },
+    "probes without TLS": {"pods": [pod(livenessProbe=HTTP)], "current": V("v1.29.14"), "target": V("v1.30.14")},
     "unready as it is": {
         "pods": [pod(readinessProbe=HTTP), {**pod("db", readinessProbe=HTTP), "status": {}}],
         "clients": clients(Risk.REFUSED, db=("shop/db",)),

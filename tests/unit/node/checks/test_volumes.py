@@ -9,7 +9,18 @@ from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.node.checks import volumes as of_volumes
 from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from tests.builders.sound import kubelet
-from tests.builders.volume_cases import BLOCK, CAUTIONS, CONTROLLED, REFUSED, STAGED, STAGED_ANEW, UID, of_pod, volumes
+from tests.builders.volume_cases import (
+    BLOCK,
+    CAUTIONS,
+    CONTROLLED,
+    IMAGE,
+    REFUSED,
+    STAGED,
+    STAGED_ANEW,
+    UID,
+    of_pod,
+    volumes,
+)
 
 CHECKS, WARNINGS = checks_of(of_volumes, warns=False), checks_of(of_volumes, warns=True)
 
@@ -39,6 +50,9 @@ LET_PASS: dict[str, NodeFacts] = {
     "a git repository, with its gate": volumes(
         "v1.32.13", "v1.33.13", volumes=[{"name": "site", "gitRepo": {}}], gates={"GitRepoVolumeDriver": True}
     ),
+    "an image, and both kubelets set it up": volumes("v1.36.1", "v1.35.1", volumes=[IMAGE]),
+    "an image, with its gate": volumes("v1.35.1", "v1.34.2", volumes=[IMAGE], gates={"ImageVolume": True}),
+    "an image that the running kubelet has not set up either": volumes("v1.34.2", "v1.33.13", volumes=[IMAGE]),
     "a claim that is being deleted, and kubelets that keep its volume": volumes(
         "v1.30.12", "v1.32.4", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)
     ),

@@ -8,11 +8,12 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.kubelet.layout import KubeletLayout
-from nodeupgrade.kubelethash import KubeletVersion, default_static_container, hash_manifest_container
+from nodeupgrade.kubelethash import KubeletVersion, default_static_container, hash_container, hash_manifest_container
 from nodeupgrade.node.examination.planning import Examination, examine
 from nodeupgrade.node.examination.preview import preview
 from tests.builders.file_cases import CONFIG, digest_of, given, with_setting
-from tests.builders.sound import facts, instance, inventory, kubelet, readiness, request, sandbox
+from tests.builders.node_cases import pods
+from tests.builders.sound import SPEC, facts, instance, inventory, kubelet, readiness, request, sandbox
 
 FROM, TO = KubeletVersion.parse("v1.29.14"), KubeletVersion.parse("v1.30.14")
 ETCD = PodRef(namespace="default", name="etcd-node-a", uid=PodUid("0" * 32))
@@ -82,3 +83,20 @@ def test_each_kubelet_admits_pods_by_its_own_file(before: str, after: str, versi
 
     assert {finding.reason for finding in refusals} == ({Reason.POD_WOULD_NOT_BE_ADMITTED} if versions else set())
     assert len(refusals) == len(versions)
+
+
+@pytest.mark.parametrize(("after", "restarts_itself"), [(b"{}", True), (b"featureGates: {AllBeta: false}", False)])
+def test_a_container_restarts_itself_if_both_kubelets_heed_its_policy(after: bytes, restarts_itself: bool) -> None:
+    old, new = map(KubeletVersion.parse, ("v1.35.1", "v1.36.1"))
+    spec, then = {**SPEC, "restartPolicy": "Always"}, with_setting(config=after)
+    asked = replace(request(), spec=replace(request().spec, to_version=str(new)))
+    seen = facts(
+        spec=asked.spec,
+        pods=pods(containers=[spec], restartPolicy="Never"),
+        inventory=inventory(instance(hash_container(spec, old))),
+        kubelet=kubelet(current=old, staged_version=str(new)),
+        readiness=readiness(current=old, target=new, layout=then),
+    )
+    [container] = examine(asked, seen, then, {}).rewriting.containers
+
+    assert container.restarts_itself is restarts_itself

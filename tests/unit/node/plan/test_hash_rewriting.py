@@ -180,6 +180,47 @@ def test_a_pod_that_may_end_may_complete() -> None:
     assert only(rewriting(instance(RIGHT), body=pod(restartPolicy="OnFailure"))).may_complete
 
 
+ENDS_ONCE, LASTS = ("Always", "Never"), ("Never", "Always")
+
+
+@pytest.mark.parametrize(
+    ("policies", "heeding", "may_complete", "restarts_itself"),
+    [
+        (ENDS_ONCE, (True, True), True, False),
+        (ENDS_ONCE, (False, False), False, True),
+        (ENDS_ONCE, (False, True), False, False),
+        (LASTS, (True, True), False, True),
+        (LASTS, (False, False), True, False),
+        (LASTS, (True, False), False, False),
+        (("Always", "OnFailure"), (True, True), True, True),
+        (("Always", "Always"), (True, False), False, True),
+    ],
+)
+def test_a_policy_of_a_container_counts_for_the_kubelets_that_heed_it(
+    policies: tuple[str, str], heeding: tuple[bool, bool], may_complete: bool, restarts_itself: bool
+) -> None:
+    of_pod, own = policies
+    planned = by_policy(of_pod, {"restartPolicy": own}, heeding)
+
+    assert (planned.may_complete, planned.restarts_itself) == (may_complete, restarts_itself)
+
+
+@pytest.mark.parametrize("own", ["Always", "OnFailure", "Never"])
+def test_a_container_with_rules_counts_neither_as_completing_nor_as_restarted(own: str) -> None:
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+    planned = by_policy("OnFailure", {"restartPolicy": own, "restartPolicyRules": rules}, (True, True))
+
+    assert not planned.may_complete
+    assert not planned.restarts_itself
+
+
+def by_policy(of_pod: str, own: dict[str, Any], heeding: tuple[bool, bool]) -> PlannedContainer:
+    """The plan of a container with a restart policy of its own, from 1.35 to 1.36."""
+    spec, (old, new) = {**SPEC, **own}, map(KubeletVersion.parse, ("v1.35.1", "v1.36.1"))
+    pods, stored = [parse_pod(pod(containers=[spec], restartPolicy=of_pod))], instance(hash_container(spec, old))
+    return only(plan_rewriting(pods, inventory(stored), current=old, target=new, heeding=heeding))
+
+
 def test_a_sidecar_never_completes_whatever_its_pod_does() -> None:
     """It ends when its pod is over, at the kubelet's request."""
     body = pod(restartPolicy="Never", **ROLES["sidecar"])

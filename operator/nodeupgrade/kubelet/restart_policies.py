@@ -1,0 +1,33 @@
+"""Restart policies of single containers (KEP-5307): which kubelets heed them, and which policy a container has.
+
+Sidecars are another matter: kubelets from 1.28 on restart them whatever the policy of their pod is.
+"""
+
+from collections.abc import Mapping
+
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelethash import KubeletVersion
+
+ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
+_GATE = "ContainerRestartRules"
+
+
+def heeds_containers(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    """Report whether a kubelet with these feature gates heeds the restart policies of single containers."""
+    if history.CONTAINER_POLICIES_BY_DEFAULT.applies_to(kubelet):
+        return gates.get(_GATE, gates.get("AllBeta", True))
+    return history.CONTAINER_POLICIES.applies_to(kubelet) and gates.get(_GATE, gates.get("AllAlpha", False))
+
+
+def restart_policy(container: Mapping[str, object], of_pod: str, *, own: bool) -> str | None:
+    """Return the policy by which a regular or plain init container is restarted; ``None`` if rules decide.
+
+    Args:
+        container: its spec.
+        of_pod: the policy of its pod.
+        own: whether a policy of its own is heeded.
+    """
+    policy = container.get("restartPolicy")
+    if not own or not policy:
+        return of_pod
+    return None if container.get("restartPolicyRules") else str(policy)
