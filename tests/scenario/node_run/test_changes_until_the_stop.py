@@ -360,6 +360,25 @@ def test_without_an_answer_nothing_is_touched() -> None:
     assert untouched(it, told(it))
 
 
+@pytest.mark.parametrize("when", ["services.start nodeupgrade-dead-man.timer", "services.mask kubelet.service"])
+def test_what_had_crashed_before_is_no_damage_of_a_run_that_turns_back(when: str) -> None:
+    it = story()
+    it.node.ports = replace(it.node.ports, planned_arrivals=lambda _asked: None)
+
+    def happen() -> None:
+        it.node.runtime.end(it.container("nginx"), 137)
+        it.node.kubelet.pods.append(LATE)
+
+    it.node.calls.before(when, happen)
+    it.node.calls.durations[when] = 2.0
+
+    it.tell()
+
+    report = summed_up([parse(it.node.journal.data)[0]])
+    assert report is not None
+    assert untouched(it, report)
+
+
 def test_what_cannot_be_proved_is_found_before_the_kubelet_stops() -> None:
     it = story()
     stranger = it.plan.baseline.sandboxes[0]

@@ -1,6 +1,7 @@
 """Find out what changed since planning, with the agent's help for what came."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePosixPath
 
@@ -52,14 +53,15 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         if node.clock.awake() >= began + PENDING_SECONDS:
             break
         node.clock.sleep(LOOK_SECONDS)
-    came, answer = _planned(node, plan, now)
-    if came:
-        now = node.runtime.inventory(full=True)
-        _require_sound(now, came)
-    require_shown(node, _not_begun_again(plan, now), now)
-    found = amendment_of(plan, now, came, answer)
-    if node.runtime.kind.one_monitor_per_pod and amended(plan, found).rewrites():
-        _require_one_monitor(plan, now, found)
+    with _naming_what_ended(plan, now):
+        came, answer = _planned(node, plan, now)
+        if came:
+            now = node.runtime.inventory(full=True)
+            _require_sound(now, came)
+        require_shown(node, _not_begun_again(plan, now), now)
+        found = amendment_of(plan, now, came, answer)
+        if node.runtime.kind.one_monitor_per_pod and amended(plan, found).rewrites():
+            _require_one_monitor(now, found)
     return {} if found == Amendment() else {AMENDMENT: to_json(found, strict=True)}
 
 
@@ -82,7 +84,19 @@ def resized(plan: RunPlan, evidence: Evidence) -> Iterator[PlannedContainer]:
 
 def require_plannable(node: Node, plan: RunPlan) -> None:
     """Look at what runs while the kubelet does, and have planned what came; raises as record_of()."""
-    _planned(node, plan, node.runtime.inventory(full=False))
+    now = node.runtime.inventory(full=False)
+    with _naming_what_ended(plan, now):
+        _planned(node, plan, now)
+
+
+@contextmanager
+def _naming_what_ended(plan: RunPlan, now: Inventory) -> Iterator[None]:
+    """Have a failure name what had ended by itself before: that is no damage of a run that turns back."""
+    try:
+        yield
+    except StepFailed as error:
+        error.changed = error.changed or tuple(c.label for c in changes_since(plan, now).ended)
+        raise
 
 
 def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedContainer, ...], PlannedArrivals | None]:
@@ -139,18 +153,16 @@ def _require_sound(now: Inventory, came: tuple[PlannedContainer, ...]) -> None:
         raise _changed(f"{broken[0]} came since the run was planned, and its sandbox is not ready")
 
 
-def _require_one_monitor(plan: RunPlan, now: Inventory, found: Amendment) -> None:
+def _require_one_monitor(now: Inventory, found: Amendment) -> None:
     """Require all that came to run under the monitor of its pod, since the runtime is to be restarted.
 
     On a busy node, a runtime may start another one for a container. A restart then kills the pod as a whole.
     """
     came = {c.id for c in found.came}
     if split := [container.label for container, _ in now.under_other_monitors() if container.id in came]:
-        raise StepFailed(
+        raise _changed(
             f"{split[0]} came since the run was planned and runs under another monitor than its pod, so a restart of "
-            "the runtime would kill the pod",
-            reason=Reason.INVENTORY_CHANGED,
-            changed=tuple(c.label for c in plan.containers if c.id in found.ended),
+            "the runtime would kill the pod"
         )
 
 
