@@ -15,7 +15,7 @@ from nodeupgrade.node.host.systemd.drop_ins import decisive_settings, is_own_dro
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
 _SETTING = re.compile(r"\[Unit\] ((Condition|Assert)\w+)=(\|?) ?(!?) ?(.*)", re.ASCII)
-_PATH = re.compile(r"/[^%\s]*")
+_PATH = re.compile(r"/[^% ]*")
 """Without specifiers, nor blanks, of which only one of several in a row is left here."""
 
 
