@@ -31,3 +31,23 @@ def restart_policy(container: Mapping[str, object], of_pod: str, *, own: bool) -
     if not own or not policy:
         return of_pod
     return None if container.get("restartPolicyRules") else str(policy)
+
+
+def is_over_at_zero(container: Mapping[str, object], of_pod: str, *, own: bool) -> bool:
+    """Report whether a regular container is not started again once it has exited with code 0, as restart_policy()."""
+    policy = container.get("restartPolicy")
+    if not own or not policy:
+        return of_pod != ALWAYS
+    rules = container.get("restartPolicyRules")
+    return policy != ALWAYS and not any(map(_restarts_at_zero, rules if isinstance(rules, list) else ()))
+
+
+def _restarts_at_zero(rule: Mapping[str, object]) -> bool:
+    codes = rule.get("exitCodes")
+    match codes:
+        case {"operator": "In", "values": list(values)}:
+            return 0 in values
+        case {"operator": "NotIn", "values": list(values)}:
+            return 0 not in values
+        case _:
+            return True

@@ -131,8 +131,8 @@ def preflight(facts: NodeFacts) -> tuple[Finding, ...]:
 
 def crowding(facts: NodeFacts) -> tuple[Finding, ...]:
     """Return the findings of what pods ask for together, with either kubelet."""
-    accepted = facts.spec.preflight.accept
-    return tuple(finding for each in (facts.admission, facts.way_back) for finding in ask(_TOGETHER, each, accepted))
+    kubelets = (facts.admission,) if facts.files is None else (facts.admission, facts.way_back)
+    return tuple(found for each in kubelets for found in ask(_TOGETHER, each, facts.spec.preflight.accept))
 
 
 def refusals(facts: NodeFacts, proven: Proof) -> tuple[Finding, ...]:

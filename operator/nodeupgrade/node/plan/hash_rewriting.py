@@ -16,7 +16,7 @@ from nodeupgrade.cluster.owner_changes import seen_in
 from nodeupgrade.cluster.pods import Pod, PodContainer, Role
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.restart_policies import ALWAYS, NEVER, restart_policy
+from nodeupgrade.kubelet.restart_policies import NEVER, is_over_at_zero, restart_policy
 from nodeupgrade.kubelethash import (
     HashValue,
     KubeletVersion,
@@ -187,6 +187,7 @@ def _prove(
             return _unproven(instance, pod, spec, current, detail)
     policies = {restart_policy(spec.spec, pod.restart_policy, own=own) for own in kubelets.heeding}
     regular = spec.role is Role.REGULAR
+    over = all(is_over_at_zero(spec.spec, pod.restart_policy, own=own) for own in kubelets.heeding)
     return PlannedContainer(
         id=instance.id,
         name=instance.name,
@@ -194,7 +195,7 @@ def _prove(
         before=stored,
         after=stored if writer is None else _after(then, then.container(spec.name) or spec, stored, target),
         compared=compared,
-        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or (regular and not policies & {ALWAYS, None}),
+        may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or (regular and over),
         restarts_itself=spec.role is Role.SIDECAR or (regular and not policies & {NEVER, None}),
         written_by=None if writer is None else writer.series,
     )

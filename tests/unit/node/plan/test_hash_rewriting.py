@@ -205,12 +205,25 @@ def test_a_policy_of_a_container_counts_for_the_kubelets_that_heed_it(
     assert (planned.may_complete, planned.restarts_itself) == (may_complete, restarts_itself)
 
 
+@pytest.mark.parametrize(
+    ("codes", "ends"),
+    [
+        ({"operator": "In", "values": [42]}, True),
+        ({"operator": "In", "values": [0, 42]}, False),
+        ({"operator": "NotIn", "values": [0]}, True),
+        ({"operator": "NotIn", "values": [42]}, False),
+        ({"operator": "In"}, False),
+        (None, False),
+    ],
+)
 @pytest.mark.parametrize("own", ["Always", "OnFailure", "Never"])
-def test_a_container_with_rules_counts_neither_as_completing_nor_as_restarted(own: str) -> None:
-    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+def test_a_container_with_rules_completes_unless_one_restarts_it_at_code_0(
+    own: str, codes: dict[str, Any] | None, ends: bool
+) -> None:
+    rules = [{"action": "Restart", "exitCodes": codes}]
     planned = by_policy("OnFailure", {"restartPolicy": own, "restartPolicyRules": rules}, (True, True))
 
-    assert not planned.may_complete
+    assert planned.may_complete is (ends and own != "Always")
     assert not planned.restarts_itself
 
 

@@ -26,12 +26,13 @@ HARMLESS = frozenset(
 def decisive_settings(content: bytes | None) -> tuple[str, ...]:
     """Return the settings that are not HARMLESS, in order, as ``[Section] Key=value``; none without a drop-in."""
     found, section = list[str](), ""
-    text = (content or b"").decode(errors="surrogateescape").replace("\\\n", " ")
-    for line in map(trimmed, lines(text)):
+    written = lines((content or b"").decode(errors="surrogateescape"))
+    text = "\n".join(line for line in written if trimmed(line)[:1] not in {"#", ";"})  # a comment is not continued
+    for line in map(trimmed, lines(text.replace("\\\n", " "))):
         key, _, value = line.partition("=")
         if line.startswith("["):
             section = line.strip("[]")
-        elif line and line[0] not in "#;" and f"{section}.{trimmed(key)}" not in HARMLESS:
+        elif line and f"{section}.{trimmed(key)}" not in HARMLESS:
             found.append(f"[{section}] {trimmed(key)}={one_line(value)}")
     return tuple(found)
 

@@ -150,3 +150,12 @@ def test_a_path_that_cannot_be_followed_is_not_named(root: Path) -> None:
     (root / "loop").symlink_to("loop")
 
     assert unmet(root, "[Unit]\nConditionPathExists=/loop\n") == []
+
+
+@pytest.mark.parametrize("continued", ["# see C:\\", " ; or \\"])
+def test_a_comment_that_ends_with_a_backslash_hides_no_setting(root: Path, continued: str) -> None:
+    gone = "ConditionPathExists=/nope"
+
+    assert unmet(root, f"[Unit]\n{continued}\n{gone}\n") == [gone]
+    assert unmet(root, f"[Unit]\n{gone}\n", f"[Unit]\n{continued}\nConditionPathExists=\n") == []
+    assert unmet(root, f"[Unit]\nConditionPathExists= \\\n{continued}\n/nope\n") == [gone]
