@@ -87,13 +87,14 @@ def _is_put_back(label: str, kubelets: Iterable[KubeletVersion]) -> bool:
 def _own_labels(facts: Admission, node: NodeView) -> dict[str, str]:
     """Return the labels that a kubelet gives to its Node by itself.
 
-    What a built-in cloud provider would say is taken from the Node, where the running kubelet has written it.
+    What is not known, such as what a built-in cloud provider says, is taken from the Node: the running kubelet has
+    written it there.
     """
     settings = facts.settings
     _, _, architecture = node.platform.partition("-")
-    own = {**dict.fromkeys(_SYSTEM, "linux"), **(dict.fromkeys(_ARCHITECTURE, architecture) if architecture else {})}
-    if hostname := settings.hostname(facts.hostname):
-        own[_HOSTNAME] = hostname
+    known = {_HOSTNAME: settings.hostname(facts.hostname), **dict.fromkeys(_ARCHITECTURE, architecture)}
+    own = dict.fromkeys(_SYSTEM, "linux")
+    own.update({key: value for key in known if (value := known[key] or node.labels.get(key))})
     for pair in (pair for flag in settings.flags("node-labels") for pair in flag.split(",") if pair):
         key, _, value = pair.partition("=")
         own[trimmed(key)] = trimmed(value)

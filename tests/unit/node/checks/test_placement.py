@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.node.checks.placement import labels_are_kept, taints_are_tolerated
-from tests.builders.admission_record_cases import RACK, ZONE
+from nodeupgrade.node.checks.placement import labels_are_kept, labels_are_read_first, taints_are_tolerated
+from tests.builders.admission_record_cases import NAMED, RACK, ZONE
 from tests.builders.admitted import admission, pod
 from tests.builders.node_cases import TAINTED, V, pods
 from tests.builders.sound import facts, kubelet
@@ -81,6 +81,14 @@ def test_a_label_is_put_back_by_either_kubelet_that_may_start(
     found = admission(pod(nodeSelector=labels), labels=labels, words=words, versions=versions)
 
     assert bool(list(labels_are_kept(found))) is puts_back
+
+
+def test_a_hostname_that_is_not_known_is_taken_from_the_node() -> None:
+    found = admission(pod(nodeSelector=NAMED), labels=NAMED, versions=("v1.17.17", "v1.18.15"))
+
+    assert not list(labels_are_read_first(found))
+    assert not list(labels_are_kept(found))
+    assert list(labels_are_read_first(replace(found, hostname="node-a")))
 
 
 def test_a_label_that_no_pod_asks_for_may_be_put_back() -> None:
