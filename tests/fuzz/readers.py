@@ -27,6 +27,7 @@ from nodeupgrade.kubelet.state_files.fields import fields, read_fields
 from nodeupgrade.node.agent.guard_trials import node_trial
 from nodeupgrade.node.bundle.store import read_manifest
 from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of
+from nodeupgrade.node.facts.daemons import find_daemons
 from nodeupgrade.node.facts.device_access import device_access
 from nodeupgrade.node.host.device_rules import (
     DeviceNames,
@@ -89,6 +90,7 @@ from tests.builders.docker_files import content as docker_content
 from tests.builders.gathered import gathered, node
 from tests.builders.journal_records import record
 from tests.builders.lease_server import lease
+from tests.builders.sound import unit as found_unit
 from tests.contract.node.crio_storage import go_json, specification
 
 Read = Callable[[bytes, Path], object]
@@ -186,6 +188,16 @@ def of_systemd(data: bytes, place: Path) -> object:
         except StepFailed:
             continue
     return manager.log("kubelet.service")
+
+
+def daemons_of(data: bytes, place: Path) -> object:
+    listed, stat = place / "sys" / "fs" / "cgroup" / "kubelet" / "cgroup.procs", place / "proc" / "7" / "stat"
+    kubelet = found_unit("kubelet.service", control_group="/kubelet")
+    put(listed, data)
+    found = [*find_daemons(HostFiles(place), kubelet)]
+    put(listed, b"7\n")
+    put(stat, data)
+    return found, [*find_daemons(HostFiles(place), kubelet)]
 
 
 def imports_of(data: bytes, place: Path) -> object:
@@ -721,6 +733,13 @@ READERS = (
             ("runtime", "/proc/100/cgroup", CGROUP),
             ("credentials", "/var/lib/kubelet/kubeconfig", KUBECONFIG),
         )
+    ),
+    Reader(
+        module="node.facts.daemons",
+        what="cgroup.procs, stat",
+        valid=(b"7\n8\n", b"7 (glusterfs) S 1 7"),
+        errors=(NodeUpgradeError,),
+        reads=(daemons_of,),
     ),
     Reader(
         module="node.runtimes.crio.restart_hazards",

@@ -18,15 +18,14 @@ def find_daemons(files: FilesView, unit: UnitStatus) -> Iterator[str]:
         return
     group = unit.control_group.lstrip("/")
     lists = (files.read(hierarchy / group / "cgroup.procs") for hierarchy in (UNIFIED, HIERARCHIES / "systemd"))
-    for pid in words(next((listed for listed in lists if listed), b"").decode(errors="replace")):
-        if number(pid) == unit.main_pid:
-            continue
+    listed = words(next((content for content in lists if content), b"").decode(errors="replace"))
+    for pid in (each for each in map(number, listed) if each is not None and each != unit.main_pid):
         name, parent = _name_and_parent(files, pid)
         if parent == _INIT:
             yield f"{name} ({pid})"
 
 
-def _name_and_parent(files: FilesView, pid: str) -> tuple[str, str]:
+def _name_and_parent(files: FilesView, pid: int) -> tuple[str, str]:
     """Return name and parent of a process, from ``/proc/PID/stat``; both empty if it has ended."""
     try:
         text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
