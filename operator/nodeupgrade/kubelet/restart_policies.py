@@ -35,19 +35,20 @@ def restart_policy(container: Mapping[str, object], of_pod: str, *, own: bool) -
 
 def is_over_at_zero(container: Mapping[str, object], of_pod: str, *, own: bool) -> bool:
     """Report whether a regular container is not started again once it has exited with code 0, as restart_policy()."""
-    policy = container.get("restartPolicy")
-    if not own or not policy:
-        return of_pod != ALWAYS
+    policy = restart_policy(container, of_pod, own=own)
+    if policy is not None:
+        return policy != ALWAYS
     rules = container.get("restartPolicyRules")
-    return policy != ALWAYS and not any(map(_restarts_at_zero, rules if isinstance(rules, list) else ()))
+    ruled = not isinstance(rules, list) or any(map(_restarts_at_zero, rules))
+    return container.get("restartPolicy") != ALWAYS and not ruled
 
 
-def _restarts_at_zero(rule: Mapping[str, object]) -> bool:
-    codes = rule.get("exitCodes")
-    match codes:
-        case {"operator": "In", "values": list(values)}:
+def _restarts_at_zero(rule: object) -> bool:
+    """Report whether a rule applies to exit code 0; one that is not understood does."""
+    match rule:
+        case {"exitCodes": {"operator": "In", "values": list(values)}}:
             return 0 in values
-        case {"operator": "NotIn", "values": list(values)}:
+        case {"exitCodes": {"operator": "NotIn", "values": list(values)}}:
             return 0 not in values
         case _:
             return True

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodeupgrade.kubelet.restart_policies import heeds_containers, restart_policy
+from nodeupgrade.kubelet.restart_policies import heeds_containers, is_over_at_zero, restart_policy
 from nodeupgrade.kubelethash import KubeletVersion
 
 
@@ -39,3 +39,11 @@ def test_a_container_has_its_own_policy_where_it_is_heeded(
     container: dict[str, object], heeded: bool, policy: str | None
 ) -> None:
     assert restart_policy(container, "OnFailure", own=heeded) == policy
+
+
+@pytest.mark.parametrize(
+    "rules", ["Restart", ["Restart"], [None], [{"exitCodes": "0"}], [{"exitCodes": {"values": 1}}]]
+)
+def test_rules_that_are_not_understood_may_restart_a_container(rules: object) -> None:
+    """They come from the manifests of static pods, too."""
+    assert not is_over_at_zero({"restartPolicy": "Never", "restartPolicyRules": rules}, "Never", own=True)
