@@ -35,6 +35,8 @@ CRASHES = ("sleep 0.3; exit 1", "sleep 2; exit 1", "sleep 6; exit 1", "sleep 6; 
 JOB_SECONDS = (2, 5, 8, 12, 16, 20)
 APPLIED_AT = 54
 """The second of a minute at which a node with CronJobs is upgraded: the next one begins as its kubelet is stopped."""
+SIZES = (1, 5)
+"""The sizes of a Deployment that is scaled up and down."""
 OTHER_NAME = "nodeupgrade.test/busybox:2"
 """Another name of the lab's image: containers restart for it, and pull nothing."""
 
@@ -93,9 +95,12 @@ def _delete_with_pods(run: FaultRun, kind: str, *names: str) -> None:
 
 
 def scaled(run: FaultRun) -> Iterator[None]:
-    """Scale a Deployment that names the node up and down, past the scheduler, so that the cordon does not stop it."""
+    """Scale a Deployment that names the node up and down, past the scheduler, so that the cordon does not stop it.
+
+    A node that cannot keep up gets no more than twice as many pods as would be there if it could.
+    """
     run.free.add(f"{NAMESPACE}/scaled-")
-    lab, sizes = run.cluster.lab, itertools.cycle((1, 5))
+    lab, sizes = run.cluster.lab, itertools.cycle(SIZES)
     template = {
         "metadata": {"labels": {"app": "scaled"}},
         "spec": {
@@ -104,11 +109,13 @@ def scaled(run: FaultRun) -> Iterator[None]:
     }  # fmt: skip
     lab.apply({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "scaled", "namespace": NAMESPACE},
-        "spec": {"replicas": 5, "selector": {"matchLabels": {"app": "scaled"}}, "template": template},
+        "spec": {"replicas": max(SIZES), "selector": {"matchLabels": {"app": "scaled"}}, "template": template},
     })  # fmt: skip
 
     def scale() -> None:
         with contextlib.suppress(LabError):  # of an API server that a fault has stopped, too
+            if len(lab.api.list("pods", namespace=NAMESPACE, labels="app=scaled")) > 2 * max(SIZES):
+                return
             lab.api.patch("deployments", "scaled", {"spec": {"replicas": next(sizes)}}, namespace=NAMESPACE)
 
     with again_and_again(scale, seconds=3):
