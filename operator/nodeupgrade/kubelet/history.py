@@ -24,6 +24,7 @@ SIDECARS_COMPARED = changes.SIDECARS_COMPARED
 RESOURCELESS_HASH = changes.RESOURCELESS_HASH
 RESIZE_POLICY_ACTED_ON = changes.RESIZE_POLICY_ACTED_ON
 STATIC_PODS_RESIZED = changes.STATIC_PODS_RESIZED
+POD_RESOURCES_ALLOCATED = changes.POD_RESOURCES_ALLOCATED
 
 
 REQUIRE_KUBECONFIG_REMOVED = MinorChange(10, pull(58367), "The flag `--require-kubeconfig` is rejected.")
@@ -143,6 +144,11 @@ TAINTS_COMPARED = MinorChange(
 )
 POD_RESOURCES_REJECTED = MinorChange(
     34, enhancement(2837), "A pod with resources of its own is rejected while `PodLevelResources` is off."
+)
+POD_RESOURCES_RESIZED = MinorChange(
+    35,
+    enhancement(5419),
+    "With `InPlacePodLevelResourcesVerticalScaling`, resources of the pod itself may be resized.",
 )
 FEATURES_DECLARED = MinorChange(
     36, enhancement(5328), "A pod that needs a feature which the kubelet does not declare is rejected."

@@ -6,6 +6,7 @@ Sidecars are another matter: kubelets from 1.28 on restart them whatever the pol
 from collections.abc import Mapping
 
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import is_on
 from nodeupgrade.kubelethash import KubeletVersion
 
 ALWAYS, ON_FAILURE, NEVER = "Always", "OnFailure", "Never"
@@ -14,9 +15,8 @@ _GATE = "ContainerRestartRules"
 
 def heeds_containers(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     """Report whether a kubelet with these feature gates heeds the restart policies of single containers."""
-    if history.CONTAINER_POLICIES_BY_DEFAULT.applies_to(kubelet):
-        return gates.get(_GATE, gates.get("AllBeta", True))
-    return history.CONTAINER_POLICIES.applies_to(kubelet) and gates.get(_GATE, gates.get("AllAlpha", False))
+    by_default = history.CONTAINER_POLICIES_BY_DEFAULT.applies_to(kubelet)
+    return history.CONTAINER_POLICIES.applies_to(kubelet) and is_on(gates, _GATE, by_default=by_default)
 
 
 def restart_policy(container: Mapping[str, object], of_pod: str, *, own: bool) -> str | None:

@@ -104,6 +104,12 @@ RESIZE_POLICY_ACTED_ON = MinorChange(
     "keep; `resizePolicy: RestartContainer` then restarts it once.",
 )
 STATIC_PODS_RESIZED = MinorChange(36, pull(135856), "The resources of static pods are compared as well.")
+POD_RESOURCES_ALLOCATED = MinorChange(
+    36,
+    enhancement(5419),
+    "By default, resources of the pod itself are taken from a record of the kubelet's own, in which older ones did not "
+    "write them, and their limits are compared for containers that have none.",
+)
 
 
 HUGE_PAGES_COUNT = MinorChange(8, enhancement(275), "Huge pages count for the QoS class.", last=9)

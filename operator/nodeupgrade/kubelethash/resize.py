@@ -1,4 +1,4 @@
-"""Finds containers that a kubelet may restart only because it begins to act on resize policies."""
+"""Finds containers that a kubelet may restart only because their resources differ from those that are recorded."""
 
 from collections.abc import Mapping
 
@@ -20,13 +20,14 @@ def resize_may_restart(
     pod_resources: object = None,
     static: bool = False,
     recorded: bool = True,
+    allocates: tuple[bool, bool] | None = None,
 ) -> bool:
-    """Report whether a kubelet may restart a running container once, since its minor begins to act on resize policies.
+    """Report whether a kubelet may restart a running container once, since it finds other resources than are recorded.
 
     Kubelets from 1.33 on (gate InPlacePodVerticalScaling) compare a container's CPU and memory with a record that older
     ones did not keep; a missing record counts as zero. The container is restarted if one that differs has the policy
     RestartContainer, so a policy for a resource that the container does not use does no harm. Kubelets before 1.36
-    leave static pods out.
+    leave static pods out, and neither record nor expect the limits of the pod for containers that have none.
 
     Args:
         container: as it is in the pod.
@@ -35,6 +36,8 @@ def resize_may_restart(
         pod_resources: the resources of the pod itself, whose limits count for containers that have none of their own.
         static: whether the pod is a static pod.
         recorded: whether ``from_`` has kept the record if it could; it does not with the gate turned off.
+        allocates: whether ``from_`` and ``to`` allocate resources of the pod itself, by the gate
+            InPlacePodLevelResourcesVerticalScaling; ``None`` if it is not set.
 
     Raises:
         UnsupportedKubelet: the tables do not cover one of the kubelets.
@@ -42,18 +45,22 @@ def resize_may_restart(
     """
     before, after = supported_minor(from_), supported_minor(to)
     acted_on = changes.STATIC_PODS_RESIZED if static else changes.RESIZE_POLICY_ACTED_ON
-    if (recorded and acted_on.covers(before)) or not acted_on.covers(after):
+    begins = not (recorded and acted_on.covers(before))
+    handed_down_before, handed_down_after = allocates or map(changes.POD_RESOURCES_ALLOCATED.covers, (before, after))
+    if not acted_on.covers(after) or not (begins or handed_down_before != handed_down_after):
         return False
     try:
         policies = [values.mapping(each) for each in values.sequence(container.get("resizePolicy") or ())]
         resources = values.mapping(container.get("resources") or {})
-        amounts = [values.mapping(resources.get(kind) or {}) for kind in ("limits", "requests")]
-        amounts.append(values.mapping(values.mapping(pod_resources or {}).get("limits") or {}))
+        limits, requests = (values.mapping(resources.get(kind) or {}) for kind in ("limits", "requests"))
+        of_pod = values.mapping(values.mapping(pod_resources or {}).get("limits") or {})
     except Misfit as error:
         name = container.get("name")
         raise UnhashableContainer(name if isinstance(name, str) else "", "resizePolicy", error.reason) from None
     restarting = {each.get("resourceName") for each in policies if each.get("restartPolicy") == "RestartContainer"}
-    return any(name in restarting and _counts(given.get(name)) for given in amounts for name in _RESIZED)
+    handed_down = {name: amount for name, amount in of_pod.items() if not _counts(limits.get(name))}
+    differing = (limits, requests, handed_down) if begins else (handed_down,)
+    return any(name in restarting and _counts(given.get(name)) for given in differing for name in _RESIZED)
 
 
 def _counts(amount: object) -> bool:

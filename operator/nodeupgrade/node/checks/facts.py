@@ -9,6 +9,7 @@ from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.kubelet.feature_gates import allocates_pod_resources
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.restart_policies import heeds_containers
@@ -237,6 +238,12 @@ class NodeFacts:
         """Return whether the running and the new kubelet heed the restart policies of single containers."""
         before = self.current is not None and heeds_containers(self.current, self.gates_before)
         return before, heeds_containers(self.target, self.gates)
+
+    @property
+    def allocating(self) -> tuple[bool, bool]:
+        """Return whether the running and the new kubelet allocate resources of pods themselves."""
+        before = self.current is not None and allocates_pod_resources(self.current, self.gates_before)
+        return before, allocates_pod_resources(self.target, self.gates)
 
     @property
     def admission(self) -> Admission:

@@ -9,6 +9,7 @@ from nodeupgrade.cluster.placement import unmet_placement, untolerated_taint
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
+from nodeupgrade.kubelet.feature_gates import is_on
 from nodeupgrade.kubelet.flags import FALSE
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import Admission, NodeFacts
@@ -119,7 +120,7 @@ def taints_are_tolerated(facts: NodeFacts) -> Iterator[Found]:
     if not any(map(history.TAINTS_CHECKED.applies_to, versions)):
         return
     node, gates = view_node(dict(facts.node)), facts.admission.gates
-    on = gates.get("TaintTolerationComparisonOperators", gates.get("AllAlpha", False))
+    on = is_on(gates, "TaintTolerationComparisonOperators", by_default=False)
     compares = on and all(map(history.TAINTS_COMPARED.applies_to, versions))
     for pod in facts.running_pods():
         exempt = pod.from_manifest or pod.terminating

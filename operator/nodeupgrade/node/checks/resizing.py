@@ -13,10 +13,17 @@ from nodeupgrade.node.checks.pod_lifecycle import active
 
 
 @check(
-    Reason.RESIZE_POLICY_RESTART, Hazard.RESIZE_RESTARTS, changes.RESIZE_POLICY_ACTED_ON, changes.STATIC_PODS_RESIZED
+    Reason.RESIZE_POLICY_RESTART,
+    Hazard.RESIZE_RESTARTS,
+    changes.RESIZE_POLICY_ACTED_ON,
+    changes.STATIC_PODS_RESIZED,
+    changes.POD_RESOURCES_ALLOCATED,
 )
 def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
-    """No running container has a resize policy RestartContainer that the new kubelet is the first to act on."""
+    """No running container has a resize policy RestartContainer by which the new kubelet may restart it.
+
+    It acts on the policy where it compares resources that the old one did not, or leaves some out that are recorded.
+    """
     current, gate = facts.current, "InPlacePodVerticalScaling"
     if current is None or facts.gates.get(gate) is False:
         return
@@ -30,6 +37,7 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
                 pod_resources=pod.spec.get("resources"),
                 static=pod.static,
                 recorded=recorded,
+                allocates=facts.allocating,
             )
         except UnsupportedKubelet:  # reported by versions_are_known
             return

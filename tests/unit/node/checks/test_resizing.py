@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.kubelet.feature_gates import POD_RESOURCES_GATE
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
 from nodeupgrade.kubelethash import hash_container
 from nodeupgrade.node.checks.drift import Drift
@@ -66,3 +67,23 @@ def test_a_gate_that_goes_on_makes_the_new_kubelet_the_first_to_act(found: NodeF
 )
 def test_a_gate_that_stays_as_it_is_does_no_harm(found: NodeFacts) -> None:
     assert not list(nothing_is_resized(found))
+
+
+HANDED = {**RESIZED, "resources": {"requests": {"cpu": "100m"}}}
+OF_POD = pods(containers=[HANDED], resources={"limits": {"cpu": "1"}})
+
+
+@pytest.mark.parametrize("versions", [("v1.34.4", "v1.36.3"), ("v1.35.4", "v1.37.2"), ("v1.36.3", "v1.35.4")])
+def test_a_limit_of_the_pod_that_only_one_kubelet_hands_down_restarts(versions: tuple[str, str]) -> None:
+    found = node(versions=versions, pods=OF_POD)
+
+    assert [finding.subject for finding in nothing_is_resized(found)] == ["default/web/nginx"]
+
+
+def test_a_gate_that_is_off_hands_no_limit_down() -> None:
+    off = read_layout(("--cgroup-driver=systemd", f"--feature-gates={POD_RESOURCES_GATE}=false"))
+    current, target = V("v1.35.4"), V("v1.36.3")
+    prepared = readiness(current=current, target=target, layout=off)
+
+    assert not list(nothing_is_resized(node(versions=("v1.35.4", "v1.36.3"), pods=OF_POD, readiness=prepared)))
+    assert not list(nothing_is_resized(node(versions=("v1.36.3", "v1.37.2"), pods=OF_POD)))
