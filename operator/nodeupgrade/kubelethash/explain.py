@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .changes import BEGAN_WITH, Era, era_of, supported_minor
+from .changes import (
+    BEGAN_WITH,
+    POD_RESOURCES_ALLOCATED,
+    RESIZE_POLICY_ACTED_ON,
+    Era,
+    era_of,
+    supported_minor,
+)
 from .go.digest import HashValue
 from .go.schema import CONTAINER, STRUCTS
 from .hashing import hash_container
@@ -120,7 +127,10 @@ def explain_pod(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str)
 
 def _whole_pod_reasons(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion | str) -> Iterator[str]:
     before, after = KubeletVersion.of(from_), KubeletVersion.of(to)
-    old, new = qos_class(pod, before), qos_class(pod, after)
+    known = {**pod, "status": None} if _is_mirror(pod) else pod  # kubelets see no status of static pods
+    old, new = qos_class(known, before), qos_class(known, after)
+    if old is new and _is_mirror(pod) and _begins_to_allocate(before, after):
+        new = qos_class(known, after, forgets=True)
     if old is not new:
         yield (
             f"kubelet {before.series} counts the pod as {old}, kubelet {after.series} as {new}, "
@@ -128,6 +138,12 @@ def _whole_pod_reasons(pod: Pod, from_: KubeletVersion | str, to: KubeletVersion
         )
     if _is_mirror(pod) and not static_uid_may_stay(before, after):
         yield f"it is a static pod, and kubelet {after.series} gives it a new UID unless its manifest sets one"
+
+
+def _begins_to_allocate(before: KubeletVersion, after: KubeletVersion) -> bool:
+    """Report whether the new kubelet takes resources of pods themselves from a record that the old one kept without."""
+    begins = POD_RESOURCES_ALLOCATED.begins_between(before, after)
+    return begins and RESIZE_POLICY_ACTED_ON.applies_to(before)
 
 
 def _is_mirror(pod: Pod) -> bool:

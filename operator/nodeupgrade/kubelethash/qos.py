@@ -36,7 +36,7 @@ class QosClass(StrEnum):
     BEST_EFFORT = "BestEffort"
 
 
-def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
+def qos_class(pod: Pod, kubelet: KubeletVersion | str, *, forgets: bool = False) -> QosClass:
     """Return the QoS class as a kubelet of that minor computes it.
 
     `changes` says in what the minors differ.
@@ -44,6 +44,7 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
     Args:
         pod: as the API serves it. For a static pod, pass its manifest: kubelets see no status there.
         kubelet: the kubelet's version.
+        forgets: whether it takes the resources of the pod itself from a record in which there are none.
 
     Raises:
         UnsupportedKubelet: the tables do not cover this kubelet.
@@ -52,7 +53,7 @@ def qos_class(pod: Pod, kubelet: KubeletVersion | str) -> QosClass:
     minor = supported_minor(kubelet)
     if changes.STATUS_TRUSTED.covers(minor) and (known := _class_in_status(pod)):
         return known
-    requirements = list(_requirements(pod, minor))
+    requirements = list(_requirements(pod, minor, None if forgets else pod_spec(pod).get("resources")))
     limits = [_amounts(pod, path, resources, ("limits",), minor) for path, resources, _ in requirements]
     requests = [_amounts(pod, path, resources, keys, minor) for path, resources, keys in requirements]
     requested, limited = _sum(requests), _sum(limits)
@@ -70,9 +71,8 @@ def _class_in_status(pod: Pod) -> QosClass | None:
     return QosClass(known) if known in list(QosClass) else None
 
 
-def _requirements(pod: Pod, minor: int) -> Iterator[Requirement]:
+def _requirements(pod: Pod, minor: int, of_pod: object) -> Iterator[Requirement]:
     """Yield the resources that count: those of the pod itself, or those of each container."""
-    of_pod = pod_spec(pod).get("resources")
     counted: Iterable[Container] = regular_containers(pod)
     if changes.INIT_CONTAINERS_COUNT.covers(minor):
         counted = (*counted, *init_containers(pod))

@@ -120,6 +120,29 @@ def test_reasons_that_concern_the_whole_pod_are_told() -> None:
 
 
 @pytest.mark.parametrize(
+    ("from_", "to", "told"),
+    [
+        ("1.33", "1.36", "kubelet 1.33 counts the pod as BestEffort, kubelet 1.36 as Guaranteed"),
+        ("1.34", "1.35", None),
+        ("1.34", "1.36", "kubelet 1.34 counts the pod as Guaranteed, kubelet 1.36 as BestEffort"),
+        ("1.35", "1.37", "kubelet 1.35 counts the pod as Guaranteed, kubelet 1.37 as BestEffort"),
+        ("1.36", "1.37", None),
+        ("1.36", "1.35", None),
+    ],
+)
+def test_resources_of_a_static_pod_itself_are_forgotten_once(from_: str, to: str, told: str | None) -> None:
+    both = {"cpu": "1", "memory": "1Gi"}
+    spec = {"containers": [{"name": "c", "image": "i"}], "resources": {"limits": both, "requests": both}}
+    served = {"spec": spec, "status": {"qosClass": "Guaranteed"}}
+    mirror = {**served, "metadata": {"name": "p", "annotations": {"kubernetes.io/config.mirror": "aa"}}}
+
+    about_class = [each for each in explain_pod(mirror, from_, to).whole_pod if "counts the pod" in each]
+
+    assert about_class == ([] if told is None else [f"{told}, and looks for its cgroup elsewhere"])
+    assert explain_pod(served, from_, to).whole_pod == ()
+
+
+@pytest.mark.parametrize(
     ("from_", "to", "policy", "resources", "resized"),
     [
         ("1.32", "1.33", "RestartContainer", {"requests": {"cpu": "1"}}, True),

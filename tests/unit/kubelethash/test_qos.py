@@ -71,3 +71,8 @@ UNEVEN = [
 )
 def test_qos_class_is_what_the_minor_computes(subject: dict[str, Any], classes: dict[str, str]) -> None:
     assert {kubelet: qos_class(subject, kubelet) for kubelet in classes} == classes
+
+
+def test_resources_of_the_pod_that_a_kubelet_forgets_do_not_count() -> None:
+    assert qos_class(pod([{}], spec={"resources": GUARANTEED}), "1.36", forgets=True) == "BestEffort"
+    assert qos_class(pod([GUARANTEED], spec={"resources": {}}), "1.36", forgets=True) == "Guaranteed"

@@ -7,6 +7,7 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import POD_RESOURCES_GATE
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import UnreadablePod, UnsupportedKubelet, changes, qos_class
 from nodeupgrade.node.checks.facts import NodeFacts
@@ -54,19 +55,23 @@ def cgroups_stay_where_they_are(facts: Readiness) -> Iterator[Found]:
     changes.POD_RESOURCES_COUNT,
     changes.POD_RESOURCES_COUNT_ONLY_IF_SET,
     changes.EACH_CONTAINER_MUST_MATCH,
+    changes.POD_RESOURCES_ALLOCATED,
 )
 def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
     """Every pod has the same QoS class, and so the same cgroup, for both kubelets.
 
     The class is part of the cgroup's path, and a kubelet kills a pod whose cgroup it does not find. From 1.16 on init
-    containers count for the class (kubernetes #75223).
+    containers count for the class (kubernetes #75223). From 1.36 on a kubelet looks for a static pod without resources
+    of the pod itself that an older one admitted; of pods of the API it knows the class by their status.
     """
     current = facts.current
     if current is None:
         return
+    begins = history.RESIZE_POLICY_ACTED_ON.applies_to(current) and facts.allocating == (False, True)
     for pod in facts.running_pods():
         try:
             before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)
+            at_start = qos_class(pod.raw, facts.target, forgets=begins and pod.from_manifest)
         except UnsupportedKubelet:  # reported by versions_are_known
             return
         except UnreadablePod as error:
@@ -76,6 +81,13 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
             detail = (
                 f"its QoS class is {before} for kubelet {current} and {after} for {facts.target}, "
                 "so the new kubelet would not find its cgroup and kill it; delete the pod first"
+            )
+            yield pod, detail
+        elif before != at_start:
+            detail = (
+                f"its QoS class is {before} by spec.resources, which kubelet {facts.target} takes from a record in "
+                f"which {current} wrote none: by {at_start} it would not find its cgroup and kill it; set the "
+                f"resources of its containers instead, or turn the feature gate {POD_RESOURCES_GATE} off"
             )
             yield pod, detail
 
