@@ -49,6 +49,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "no_pod_restarts_as_a_whole": "needs an API server from 1.36 on",
     "restart_policies_are_heeded": "needs a kubelet from 1.35 on before the upgrade",
     "events_stay_limited": "needs a target from 1.37 on",
+    "sidecars_keep_to_their_storage": "needs a target from 1.37 on",
     "memory_is_not_throttled_anew": "needs a target from 1.37 on, on cgroup v2",
     "status_outlasts_a_restart": "needs a target from 1.35 on",
     "resizes_are_over": "needs a kubelet from 1.33 on before the upgrade",

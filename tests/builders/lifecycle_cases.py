@@ -75,6 +75,14 @@ def initialising(exit_code: int) -> NodeFacts:
     )
 
 
+def with_sidecar(limit: str = "10Mi", versions: tuple[str, str] = ("v1.36.3", "v1.37.2"), **fields: Any) -> NodeFacts:
+    """A node with a pod whose sidecar may use only so much ephemeral storage."""
+    limits = {"resources": {"limits": {"ephemeral-storage": limit}}}
+    statuses = [{"name": "logs", "state": fields.pop("state", {"running": {}})}]
+    sidecar = {"name": "logs", "image": "i", "restartPolicy": "Always", **limits, **fields.pop("sidecar", {})}
+    return facts(pod(initContainers=[sidecar], status={"initContainerStatuses": statuses}, **fields), versions=versions)
+
+
 def resizing(container: dict[str, Any], reason: str = "Deferred", kind: str = "PodResizePending") -> dict[str, Any]:
     condition = {"type": kind, "status": "True", "reason": reason}
     return pod(containers=[container], status={"conditions": [condition]})
@@ -196,6 +204,18 @@ CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
         facts(pod(activeDeadlineSeconds=600, status=began(510))),
         "activeDeadlineSeconds ends 1 pod within 90 s",
         facts(pod(activeDeadlineSeconds=600, status=began(509))),
+    ),
+    "a sidecar's limit of storage": (
+        Reason.POD_EXPECTED_TO_END,
+        with_sidecar(),
+        "(kubernetes #138462); 1 sidecar with such a limit: default/web/logs (10Mi)",
+        with_sidecar("0"),
+    ),
+    "a sidecar's limit of storage, several minors on": (
+        Reason.POD_EXPECTED_TO_END,
+        with_sidecar(versions=("v1.34.4", "v1.37.2")),
+        "kubelet v1.37.2 is the first to evict a pod for a sidecar",
+        with_sidecar(versions=("v1.37.2", "v1.36.3")),
     ),
     "a bare pod": (
         Reason.POD_WITHOUT_CONTROLLER,

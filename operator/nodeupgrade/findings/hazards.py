@@ -87,6 +87,7 @@ class Hazard(StrEnum):
     CRASH_LOOP = "a container crashes and is restarted without its back-off"
     WHOLE_POD_RESTARTS = "a rule of a pod restarts all of its containers while the new kubelet is watched"
     RESTART_POLICY_IGNORED = "a kubelet goes by the restart policy of a pod where a container has one of its own"
+    SIDECAR_STORAGE_LIMITED = "a pod is evicted because the limit of a sidecar's storage is enforced for the first time"
     DEADLINE_EXPIRES = "a pod's activeDeadlineSeconds ends it during the run"
     LOSS_NOT_HEALED = "a pod that nothing creates again would be lost for good"
     STATIC_POD_UID_CHANGES = "a static pod gets another UID"

@@ -116,6 +116,9 @@ NODE_STEADY = MinorChange(
 )
 
 
+SIDECAR_STORAGE_LIMITED = MinorChange(
+    37, pull(138462), "A pod is evicted if one of its sidecars exceeds its limit of ephemeral storage."
+)
 SIDECARS_BY_DEFAULT = MinorChange(
     29, enhancement(753), "Sidecars are admitted unless their feature gate is turned off."
 )

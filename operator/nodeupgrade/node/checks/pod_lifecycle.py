@@ -16,6 +16,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.restart_policies import NEVER, restart_policy
 from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.resources import STORAGE, is_critical, units
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
 from nodeupgrade.text import known_time
 
@@ -62,6 +63,43 @@ def deadlines_are_far(facts: NodeFacts) -> Iterator[Found]:
             f"activeDeadlineSeconds ends {counted(len(ending), 'pod')} within {facts.lasts // timedelta(seconds=1)} s, "
             f"while the run still watches: {named(ending)}"
         )
+
+
+@check(
+    Reason.POD_EXPECTED_TO_END,
+    Hazard.SIDECAR_STORAGE_LIMITED,
+    history.SIDECAR_STORAGE_LIMITED,
+    remedy="make sure that the sidecars named in the message use less than that, or raise their limits",
+)
+def sidecars_keep_to_their_storage(facts: NodeFacts) -> Iterator[Found]:
+    """The new kubelet is not the first to evict a pod whose sidecar exceeds its limit of ephemeral storage.
+
+    How much a sidecar uses is not known from the API. Kubelets evict no critical pod for that.
+    """
+    change = history.SIDECAR_STORAGE_LIMITED
+    isolated = facts.settings.document.get("localStorageCapacityIsolation") is not False
+    if not isolated or not change.begins_between(facts.current, facts.target):
+        return
+    limited = [
+        f"{pod.ref}/{container.name} ({limit})"
+        for pod in active(facts)
+        for container in pod.containers
+        if (limit := _storage_limit(container)) and container.name in dict(pod.running) and not is_critical(pod)
+    ]
+    if limited:
+        yield (
+            f"kubelet {facts.target} is the first to evict a pod for a sidecar that exceeds its limit of "
+            f"{STORAGE} ({change.reference}); {counted(len(limited), 'sidecar')} with such a limit: {named(limited)}"
+        )
+
+
+def _storage_limit(container: PodContainer) -> str | None:
+    """Return the limit of a sidecar's ephemeral storage; ``None`` if it has none, which 0 means as well."""
+    limits = (container.spec.get("resources") or {}).get("limits") or {}
+    if container.role is not Role.SIDECAR or STORAGE not in limits:
+        return None
+    limit = str(limits[STORAGE])
+    return limit if units(STORAGE, limit) else None
 
 
 @check(Reason.POD_WITHOUT_CONTROLLER, Hazard.LOSS_NOT_HEALED)

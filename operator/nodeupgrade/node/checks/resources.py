@@ -66,7 +66,7 @@ def pods_fit(facts: Admission) -> Iterator[Found]:
     if not {CPU, MEMORY} <= capacity.keys():
         yield "the node does not report its capacity (status.capacity), so it is unknown whether all pods fit again"
         return
-    critical = any(map(_is_critical, facts.admitted()))
+    critical = any(map(is_critical, facts.admitted()))
     changed = sorted(name for name, amount in facts.capacity.items() if amount != capacity[name])
     since = f", since {' and '.join(changed)} of the host changed after the kubelet's start" if changed else ""
     for name in sorted(requested):
@@ -122,7 +122,8 @@ def shown(name: str, amount: int) -> str:
     return f"{amount / 1024**2:.0f}Mi" if name in {MEMORY, STORAGE} or name.startswith(HUGE_PAGES) else str(amount)
 
 
-def _is_critical(pod: Pod) -> bool:
+def is_critical(pod: Pod) -> bool:
+    """Report whether a kubelet makes room for a pod by ending others, and does not evict it."""
     priority = pod.spec.get("priority")
     return pod.static or (isinstance(priority, int) and priority >= _CRITICAL)
 
