@@ -65,6 +65,9 @@ def provider(**fields: Any) -> dict[str, Any]:
     return {**given, **fields}
 
 
+TOKENS = {"serviceAccountTokenAudience": "a", "cacheType": "Token", "requireServiceAccount": True}
+
+
 def providers(*listed: Mapping[str, Any], executable: str = "ecr", **fields: Any) -> StartingHost:
     document = {"kind": "CredentialProviderConfig", "apiVersion": "v1", "providers": list(listed), **fields}
     return given(str(document).encode(), executable)
@@ -121,6 +124,40 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any], str]] = {
         START,
         {"host": providers(provider(matchimages=1), more=1), "target": V("v1.32.0")},
         "fields that are unknown (kubernetes #128062): matchimages, more",
+    ),
+    "tokens for credential providers that 1.32 does not know": (
+        START,
+        {"host": providers(provider(tokenAttributes=TOKENS)), "current": V("v1.34.4"), "target": V("v1.32.13")},
+        "fields that are unknown (kubernetes #128062): tokenAttributes",
+    ),
+    "tokens for credential providers whose gate is off by default": (
+        START,
+        {"host": providers(provider(tokenAttributes={})), "current": V("v1.34.4"), "target": V("v1.33.6")},
+        "provider ecr has tokenAttributes, which needs the feature gate KubeletServiceAccountTokenForCredential",
+    ),
+    "tokens for credential providers whose gate is turned off": (
+        START,
+        {
+            "host": providers(provider(tokenAttributes=TOKENS)), "current": V("v1.34.4"), "target": V("v1.35.4"),
+            "layout": layout("--feature-gates=KubeletServiceAccountTokenForCredentialProviders=false"),
+        },
+        "which needs the feature gate",
+    ),
+    "tokens for credential providers that are cached as 1.33 does not know": (
+        START,
+        {
+            "host": providers(provider(tokenAttributes=TOKENS)), "current": V("v1.34.4"), "target": V("v1.33.6"),
+            "layout": layout("--feature-gates=KubeletServiceAccountTokenForCredentialProviders=true"),
+        },
+        "has tokenAttributes with cacheType, which only kubelets from 1.34 on know",
+    ),
+    "tokens for credential providers that are not cached": (
+        START,
+        {
+            "host": providers(provider(tokenAttributes={**TOKENS, "cacheType": ""})), "current": V("v1.33.6"),
+            "target": V("v1.34.4"),
+        },
+        "has tokenAttributes without cacheType",
     ),
     "a directory without configuration": (
         START,

@@ -69,6 +69,15 @@ CREDENTIAL_PROVIDERS = MinorChange(24, pull(108847), "Credential providers for i
 CREDENTIAL_PROVIDERS_STRICT = MinorChange(
     32, pull(128062), "The configuration of credential providers may not have unknown fields."
 )
+CREDENTIAL_PROVIDERS_TOKENS = MinorChange(
+    33,
+    enhancement(4412),
+    "With `KubeletServiceAccountTokenForCredentialProviders`, the configuration of credential providers may have "
+    "`tokenAttributes`.",
+)
+CREDENTIAL_PROVIDERS_TOKENS_BY_DEFAULT = MinorChange(
+    34, enhancement(4412), "`tokenAttributes` may be used by default, and have to have `cacheType`."
+)
 WATCHDOG = MinorChange(32, pull(127566), "The kubelet reports to systemd's watchdog.")
 IMAGE_PULLS_VERIFIED = MinorChange(
     35,

@@ -3,14 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .changes import (
-    BEGAN_WITH,
-    POD_RESOURCES_ALLOCATED,
-    RESIZE_POLICY_ACTED_ON,
-    Era,
-    era_of,
-    supported_minor,
-)
+from .changes import BEGAN_WITH, POD_RESOURCES_ALLOCATED, RESIZE_POLICY_ACTED_ON, Era, era_of, supported_minor
 from .go.digest import HashValue
 from .go.schema import CONTAINER, STRUCTS
 from .hashing import hash_container

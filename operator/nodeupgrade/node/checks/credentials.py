@@ -14,15 +14,16 @@ from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.certificate_validity import validity
+from nodeupgrade.kubelet.feature_gates import is_on
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import CredentialProviders, Identity, Readiness
 from nodeupgrade.text import one_line
 
 FIELDS = frozenset({"apiVersion", "kind", "providers"})
-OF_A_PROVIDER = frozenset(
-    {"name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes"}
-)
+OF_A_PROVIDER = frozenset({"name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env"})
+TOKENS, CACHE_TYPE = "tokenAttributes", "cacheType"
+TOKENS_GATE = "KubeletServiceAccountTokenForCredentialProviders"
 REQUIRED = ("name", "matchImages", "defaultCacheDuration", "apiVersion")
 
 
@@ -31,17 +32,19 @@ REQUIRED = ("name", "matchImages", "defaultCacheDuration", "apiVersion")
     Hazard.CREDENTIAL_PROVIDER_UNUSABLE,
     history.CREDENTIAL_PROVIDERS,
     history.CREDENTIAL_PROVIDERS_STRICT,
+    history.CREDENTIAL_PROVIDERS_TOKENS,
+    history.CREDENTIAL_PROVIDERS_TOKENS_BY_DEFAULT,
 )
 def credential_providers_are_usable(facts: Readiness) -> Iterator[Found]:
     """The configuration of credential providers can be read, and each of their programs is there."""
     configured = facts.host.credential_providers
     used = facts.layout.gates.get("KubeletCredentialProviders", history.CREDENTIAL_PROVIDERS.applies_to(facts.target))
     if configured is not None and used:
-        for problem in _problems(configured, strict=history.CREDENTIAL_PROVIDERS_STRICT.applies_to(facts.target)):
+        for problem in _problems(configured, facts):
             yield f"kubelet {facts.target} does not start with its credential providers: {problem}"
 
 
-def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]:
+def _problems(configured: CredentialProviders, facts: Readiness) -> Iterator[str]:
     if not configured.files:
         yield "the directory that --image-credential-provider-config names has no configuration file; put it there"
     for path, data in configured.files.items():
@@ -53,12 +56,12 @@ def _problems(configured: CredentialProviders, *, strict: bool) -> Iterator[str]
         except (yaml.YAMLError, UnicodeError) as error:
             yield f"{path} cannot be read ({shorten(one_line(str(error)), 120)}); correct it"
             continue
-        yield from (f"{path}: {problem}; correct it" for problem in _in_document(document, strict=strict))
+        yield from (f"{path}: {problem}; correct it" for problem in _in_document(document, facts))
         for name in sorted(_names(document) - configured.executable):
             yield f"{path} names {name}, which is not a program in {configured.directory}; put it there"
 
 
-def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
+def _in_document(document: Any, facts: Readiness) -> Iterator[str]:
     if not isinstance(document, Mapping) or document.get("kind") != "CredentialProviderConfig":
         yield "it is not a CredentialProviderConfig"
         return
@@ -69,11 +72,28 @@ def _in_document(document: Any, *, strict: bool) -> Iterator[str]:
     for provider in providers:
         if missing := [name for name in REQUIRED if provider.get(name) in (None, "", [])]:
             yield f"provider {provider.get('name')} has no {', '.join(missing)}"
-    if strict:
-        strange = {*document} - FIELDS | {name for provider in providers for name in provider} - OF_A_PROVIDER
+        if provider.get(TOKENS) is not None and history.CREDENTIAL_PROVIDERS_TOKENS.applies_to(facts.target):
+            problems = _in_tokens(provider[TOKENS], facts)
+            yield from (f"provider {provider.get('name')} has {TOKENS}{problem}" for problem in problems)
+    if history.CREDENTIAL_PROVIDERS_STRICT.applies_to(facts.target):
+        known = OF_A_PROVIDER | ({TOKENS} if history.CREDENTIAL_PROVIDERS_TOKENS.applies_to(facts.target) else set())
+        strange = {*document} - FIELDS | {name for provider in providers for name in provider} - known
         if strange:
             named = ", ".join(sorted(map(str, strange)))
             yield f"it has fields that are unknown ({history.CREDENTIAL_PROVIDERS_STRICT.reference}): {named}"
+
+
+def _in_tokens(attributes: object, facts: Readiness) -> Iterator[str]:
+    """Yield why a kubelet that knows them refuses the attributes of tokens that a provider is to get."""
+    by_default = history.CREDENTIAL_PROVIDERS_TOKENS_BY_DEFAULT
+    stable = by_default.applies_to(facts.target)
+    if not is_on(facts.layout.gates, TOKENS_GATE, by_default=stable):
+        yield f", which needs the feature gate {TOKENS_GATE}"
+    given = attributes if isinstance(attributes, Mapping) else {}
+    if stable and not given.get(CACHE_TYPE):
+        yield f" without {CACHE_TYPE}, which kubelets from {by_default.since} on need"
+    elif not stable and CACHE_TYPE in given:
+        yield f" with {CACHE_TYPE}, which only kubelets from {by_default.since} on know"
 
 
 def named_in(data: bytes | None) -> set[str]:

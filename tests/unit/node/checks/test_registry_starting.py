@@ -24,6 +24,7 @@ from tests.builders.starting_cases import (
     START_WARNINGS,
     SWAPPING,
     SWAPS,
+    TOKENS,
     V,
     disks,
     given,
@@ -47,7 +48,17 @@ LEFT = {
     "a cloud that is still there": {
         "layout": layout("--cloud-provider=gce"), "current": V("v1.26.15"), "target": V("v1.28.15")
     },
-    "a usable credential provider": {"host": providers(provider(args=["x"], env=[], tokenAttributes={}))},
+    "a usable credential provider": {"host": providers(provider(args=["x"], env=[]))},
+    "a credential provider that gets tokens": {
+        "host": providers(provider(tokenAttributes=TOKENS)), "current": V("v1.34.4"), "target": V("v1.36.3"),
+    },
+    "tokens for credential providers before unknown fields were refused": {
+        "host": providers(provider(tokenAttributes=TOKENS)), **OLDER,
+    },
+    "tokens for credential providers by a gate that is turned on": {
+        "host": providers(provider(tokenAttributes={"serviceAccountTokenAudience": "a", "requireServiceAccount": True})),
+        "layout": layout("--feature-gates=KubeletServiceAccountTokenForCredentialProviders=true"),
+    },
     "a misspelt field before 1.32": {"host": providers(provider(more=1)), **OLDER},
     "credential providers that are not used yet": {
         "host": given(b"]"), "current": V("v1.20.15"), "target": V("v1.22.0"),
