@@ -137,6 +137,15 @@ def checkpoint(content: Json) -> bytes:
 DEVICES = checkpoint(REGISTERED)
 
 
+def resized_itself(cpu: str, status: Json | None = None) -> dict[str, Any]:
+    """A pod whose own resources somebody has resized to more than the kubelet has agreed to."""
+    body = pod(spec_resources={"requests": {"cpu": cpu}})
+    return {
+        **body,
+        "status": {"phase": "Running", **({"allocatedResources": {"cpu": "1"}} if status is None else status)},
+    }
+
+
 def resized(cpu: str) -> dict[str, Any]:
     body = pod(resources={"requests": {"cpu": cpu}})
     statuses = [{"name": "app", "allocatedResources": {"cpu": "1"}}]

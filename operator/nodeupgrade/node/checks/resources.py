@@ -13,6 +13,7 @@ from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import allocates_pod_resources
 from nodeupgrade.kubelet.settings import Configured, cpus_in, threshold
 from nodeupgrade.kubelethash import resource_amount
 from nodeupgrade.node.checks.facts import Admission
@@ -97,9 +98,10 @@ def requests(facts: Admission, *others: Pod) -> Amounts:
     """
     off = facts.gates.get("InPlacePodVerticalScaling") is False
     as_allocated = not off and all(map(history.RESIZE_POLICY_ACTED_ON.applies_to, facts.starting))
+    of_pods = all(allocates_pod_resources(version, facts.gates) for version in facts.starting)
     requested = Amounts()
     for pod in chain(facts.admitted(), others):
-        requested += demand(pod, as_allocated=as_allocated)
+        requested += demand(pod, as_allocated=as_allocated, of_pod_as_allocated=of_pods)
         requested[PODS] += 1
     return requested
 
@@ -137,12 +139,13 @@ def amounts(listed: Mapping[str, Any] | None) -> Amounts:
     return Amounts({name: units(name, str(value)) for name, value in (listed or {}).items()})
 
 
-def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
+def demand(pod: Pod, *, as_allocated: bool = False, of_pod_as_allocated: bool = False) -> Amounts:
     """Return the effective request of a pod, as a kubelet computes it.
 
     Init containers run one after another, next to the sidecars that were started before them. Pod-level resources
     count if they are more than the sum of the containers', and the overhead of the runtime class is added. Of a resize
-    the larger amount counts; if ``as_allocated``, what the kubelet has agreed to.
+    the larger amount counts; if ``as_allocated``, what the kubelet has agreed to. So it is with a resize of pod-level
+    resources; what the status says of these is the pod's effective request.
 
     Raises:
         ValueError: an amount cannot be parsed.
@@ -163,8 +166,10 @@ def demand(pod: Pod, *, as_allocated: bool = False) -> Amounts:
                 at_start |= sidecars + requested
             case Role.EPHEMERAL:
                 pass
-    total = (running + sidecars) | at_start | _requested(spec)
-    return total + amounts(spec.get("overhead"))
+    of_pod = _requested(spec)
+    total = ((running + sidecars) | at_start | of_pod) + amounts(spec.get("overhead"))
+    agreed = amounts(pod.status.get("allocatedResources")) if of_pod_as_allocated else {}
+    return Amounts({**total, **{name: amount for name, amount in agreed.items() if name in of_pod}})
 
 
 def allocatable(settings: Configured, capacity: Amounts) -> Amounts:

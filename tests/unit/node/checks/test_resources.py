@@ -63,3 +63,12 @@ def test_thresholds_of_eviction_may_be_left_out_of_the_reckoning() -> None:
     ignoring = configured(("--experimental-allocatable-ignore-eviction", "--v=2"), b"")
 
     assert allocatable(ignoring, amounts(CAPACITY))["memory"] == (8192 - 1024) * 1024**2
+
+
+def test_of_a_resize_of_the_pod_itself_counts_what_the_kubelet_has_agreed_to() -> None:
+    spec = {"containers": [{"name": "a", **asks(cpu="1", memory="1")}], **asks(cpu="64"), "overhead": {"cpu": "250m"}}
+    status = {"allocatedResources": {"cpu": "2250m", "memory": "9"}}
+    pod = parse_pod({"metadata": {"name": "p", "uid": "u"}, "spec": spec, "status": status})
+
+    assert demand(pod, as_allocated=True) == {"cpu": 64250, "memory": 1}
+    assert demand(pod, as_allocated=True, of_pod_as_allocated=True) == {"cpu": 2250, "memory": 1}
