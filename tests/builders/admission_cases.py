@@ -22,6 +22,7 @@ from tests.builders.admitted import (
     pod,
     port,
     resized,
+    resized_itself,
     restarted,
     sysctl,
 )
@@ -133,6 +134,16 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "its pods ask for 5 of cpu",
         admission(resized("2"), versions=("v1.33.1", "v1.34.2"), gates={"InPlacePodVerticalScaling": False}),
     ),
+    "a resize of a pod itself, and a kubelet that does not heed to what another one has agreed": (
+        admission(resized_itself("5"), versions=("v1.36.3", "v1.35.4")),
+        "its pods ask for 5 of cpu",
+        admission(resized_itself("5"), versions=("v1.36.3", "v1.37.2")),
+    ),
+    "a resize of a pod itself to which no kubelet has agreed": (
+        admission(resized_itself("5", {}), versions=("v1.36.3", "v1.37.2")),
+        "its pods ask for 5 of cpu",
+        admission(resized_itself("2", {}), versions=("v1.36.3", "v1.37.2")),
+    ),
     "a port of the host": (
         admission(port("a"), port("b", hostIP="10.0.0.1")),
         "it claims port 80/TCP of the host, as default/a does",
@@ -205,6 +216,16 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(pod(**HOST_NETWORK), versions=("v1.36.1", "v1.37.2"), gates={HOST_NETWORKS: False}),
         "it has hostNetwork with hostUsers: false",
         admission(pod(hostNetwork=True), versions=("v1.36.1", "v1.37.2"), gates={HOST_NETWORKS: False}),
+    ),
+    "a user namespace on the host's network and a gate that is off by default": (
+        admission(pod(**HOST_NETWORK), versions=("v1.35.4", "v1.36.3")),
+        "UserNamespacesHostNetworkSupport is off, so it would be killed (PodFeatureUnsupported)",
+        admission(pod(**HOST_NETWORK), versions=("v1.35.4", "v1.36.3"), gates={HOST_NETWORKS: True}),
+    ),
+    "a user namespace on the host's network and features that a kubelet declares": (
+        admission(pod(**HOST_NETWORK), versions=("v1.35.4", "v1.36.3"), gates={"AllBeta": True}),
+        "it has hostNetwork with hostUsers: false",
+        admission(pod(**HOST_NETWORK), versions=("v1.35.4", "v1.36.3"), gates={"NodeDeclaredFeatures": False}),
     ),
     "sidecars on the way to 1.28": (
         admission(pod(initContainers=[SIDECAR]), versions=("v1.33.13", "v1.28.15")),

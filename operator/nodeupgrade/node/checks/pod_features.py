@@ -7,6 +7,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import is_on
 from nodeupgrade.kubelethash import MinorChange
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.pod_lifecycle import RESTART_ALL
@@ -22,11 +23,13 @@ def features_of_pods_are_on(facts: Admission) -> Iterator[Found]:
 
     What a runtime has to support as well, such as options of bind mounts, is not known before the kubelet has started.
     """
+    declares = facts.gates.get("NodeDeclaredFeatures") is not False
     for pod in facts.admitted():
         if _is_off(facts, _POD_RESOURCES, history.POD_RESOURCES_REJECTED) and _has_resources(pod):
             yield pod, _detail("resources of its own", _POD_RESOURCES, "PodLevelResourcesNotSupported")
-        for gate, (what, needs) in _DECLARED.items():
-            if _is_off(facts, gate, history.FEATURES_DECLARED) and needs(pod):
+        for gate, (what, needs, by_default) in _DECLARED.items():
+            off = declares and _is_off(facts, gate, history.FEATURES_DECLARED, by_default=by_default)
+            if off and needs(pod):
                 yield pod, _detail(what, gate, "PodFeatureUnsupported")
 
 
@@ -41,8 +44,9 @@ def pods_are_not_validated(facts: Admission) -> Iterator[Found]:
             )
 
 
-def _is_off(facts: Admission, gate: str, rejected: MinorChange) -> bool:
-    return not facts.gates.get(gate, facts.gates.get("AllBeta", True)) and any(map(rejected.applies_to, facts.starting))
+def _is_off(facts: Admission, gate: str, rejected: MinorChange, *, by_default: bool = True) -> bool:
+    off = not is_on(facts.gates, gate, by_default=by_default)
+    return off and any(map(rejected.applies_to, facts.starting))
 
 
 def _detail(what: str, gate: str, reason: str) -> str:
@@ -63,8 +67,10 @@ def _has_user_namespace_on_host_network(pod: Pod) -> bool:
     return pod.spec.get("hostUsers") is False and pod.spec.get("hostNetwork") is True
 
 
-_DECLARED: Mapping[str, tuple[str, Callable[[Pod], bool]]] = {
-    "RestartAllContainersOnContainerExits": (f"a rule with the action {RESTART_ALL}", _restarts_as_a_whole),
-    "UserNamespacesHostNetworkSupport": ("hostNetwork with hostUsers: false", _has_user_namespace_on_host_network),
-}
-"""By feature gate: what a pod needs it for. Inferred from the spec, as by k8s.io/component-helpers."""
+_DECLARED: Mapping[str, tuple[str, Callable[[Pod], bool], bool]] = {
+    "RestartAllContainersOnContainerExits": (f"a rule with the action {RESTART_ALL}", _restarts_as_a_whole, True),
+    "UserNamespacesHostNetworkSupport": (
+        "hostNetwork with hostUsers: false", _has_user_namespace_on_host_network, False,
+    ),
+}  # fmt: skip
+"""By feature gate: what a pod needs it for, as k8s.io/component-helpers infers it, and whether it is on by default."""

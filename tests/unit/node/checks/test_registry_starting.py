@@ -56,7 +56,7 @@ LEFT = {
         "host": providers(provider(tokenAttributes=TOKENS)), **OLDER,
     },
     "tokens for credential providers by a gate that is turned on": {
-        "host": providers(provider(tokenAttributes={"serviceAccountTokenAudience": "a", "requireServiceAccount": True})),
+        "host": providers(provider(tokenAttributes={"serviceAccountTokenAudience": "a"})),
         "layout": layout("--feature-gates=KubeletServiceAccountTokenForCredentialProviders=true"),
     },
     "a misspelt field before 1.32": {"host": providers(provider(more=1)), **OLDER},
