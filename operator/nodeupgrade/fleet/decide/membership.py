@@ -121,11 +121,11 @@ def _unassigned(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode, slot: Slot
 def _is_member(spec: UpgradeSpec, node: KnownNode) -> bool:
     """Report whether a node without a slot belongs to the rollout.
 
-    It does if it has a verdict, failed, matches now, or is named although it does not exist. A Node that cannot be read
-    may match.
+    It does if its upgrade has a verdict, failed, matches now, or is named although it does not exist. A Node that cannot
+    be read may match.
     """
     selection = spec.nodes
-    if node.own is not None and node.own.verdict is not None:
+    if node.own is not None and node.own.verdict is not None and node.own.kind is RunKind.UPGRADE:
         return node.view is not None or node.own.verdict.outcome in failures.RECORDED
     if node.view is not None:
         return selection.selects(node.name, node.view.labels) or node.record is not None
@@ -137,12 +137,14 @@ def _is_member(spec: UpgradeSpec, node: KnownNode) -> bool:
 def _came_too_late(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode) -> bool:
     """Report whether a node to claim joined after the plan was made: only nodes that were claimed for it take part.
 
-    A node that is selected by name always takes part, and so does one that replaces a failed node of the same name.
+    A node that is selected by name always takes part, and so does one that replaces a failed node of the same name, and
+    one that left, and has returned before another rollout claimed it.
     """
     status, earlier = upgrade.status, node.task
     if status.planned_at is None or spec.nodes.membership is not Membership.SNAPSHOT or node.name in spec.nodes.names:
         return False
-    if earlier is not None and earlier.spec.upgrade_ref.uid == upgrade.uid and not earlier.released:
+    ours = earlier is not None and earlier.spec.upgrade_ref.uid == upgrade.uid and not earlier.released
+    if ours or node.own is not None:
         return False
     return all(each.node != node.name or each.outcome is None for each in status.failures)
 

@@ -11,7 +11,15 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.budgets import decide_start
-from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, limit_to_prepared, prepare
+from nodeupgrade.fleet.decide.claims import (
+    admissions,
+    clear_stale,
+    ignore_retry,
+    leave,
+    limit_to_prepared,
+    prepare,
+    release_strays,
+)
 from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import add_pods, view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
@@ -57,7 +65,7 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
 
     rollout = view_rollout(fleet, spec, now, freed) if seen is None else add_pods(seen, fleet.pods)
     decision = decide_start(rollout)
-    due, stale = prepare(rollout, decision), clear_stale(rollout)
+    due, stale = prepare(rollout, decision), (*clear_stale(rollout), *release_strays(rollout, decision))
     preparations, blanks = (fleet.not_held_back(each, now) for each in (due, stale))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
