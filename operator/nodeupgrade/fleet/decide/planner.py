@@ -24,7 +24,7 @@ from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import add_pods, view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
+from nodeupgrade.fleet.decide.upgrade_status import new_events, observed, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READ_AHEAD = 64
@@ -51,7 +51,7 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     if upgrade.deleting and (not slots or upgrade.abandoned):
         return Plan(actions=leave(upgrade, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
-        return Plan()
+        return Plan(actions=reported(upgrade.status, observed(upgrade)))
     if upgrade.finished and upgrade.retry_requested and upgrade.status.aborted:
         return Plan(actions=ignore_retry(upgrade))
     done = fleet.done
