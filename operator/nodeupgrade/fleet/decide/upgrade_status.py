@@ -19,7 +19,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
 from nodeupgrade.fleet.decide.budgets import QUEUED, StartDecision
@@ -152,7 +152,7 @@ def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus
         *_refusals(rollout, before, after),
         *_skips(rollout, before, after),
         *(_waves(before, after) if rollout.spec.waves else ()),
-        *_unknown(rollout),
+        *_unknown(rollout, before, after),
         *_news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE),
         *_retries(before, after),
     )
@@ -232,9 +232,9 @@ def _completed(wave: WaveStatus) -> str:
     return f"wave {wave.name} is over: {counts}"
 
 
-def _unknown(rollout: RolloutView) -> Iterator[Report]:
-    accepted = rollout.upgrade.status.condition(ConditionType.ACCEPTED).message
-    for name in rollout.unknown_waves:
-        if name not in accepted:
-            message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
-            yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)
+def _unknown(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report the approved waves that do not exist, in one event, whenever the condition about them changes."""
+    now, known = (each.condition(ConditionType.ACCEPTED) for each in (after, before))
+    if not rollout.unknown_waves or now.message == known.message:
+        return ()
+    return (Report(reason=Reason.UNKNOWN_WAVE, message=now.message, warning=True),)
