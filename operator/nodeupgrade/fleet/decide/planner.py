@@ -65,8 +65,9 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
 
     rollout = view_rollout(fleet, spec, now, freed) if seen is None else add_pods(seen, fleet.pods)
     decision = decide_start(rollout)
-    due, stale = prepare(rollout, decision), (*clear_stale(rollout), *release_strays(rollout, decision))
-    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, stale))
+    due = prepare(rollout, decision)
+    others: tuple[NodeAction, ...] = (*clear_stale(rollout), *release_strays(rollout, decision))
+    preparations, cleared = (fleet.not_held_back(each, now) for each in (due, others))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
 
@@ -82,7 +83,7 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
     status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
-    actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade.status, status, events))
+    actions = (*freed, *preparations, *cleared, *admitted, *events, *reported(upgrade.status, status, events))
     unread = _unread(fleet.pods, rollout, [member.node for member in chosen])
     return Plan(actions=actions, unread=unread, rollout=rollout)
 
