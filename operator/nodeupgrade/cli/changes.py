@@ -73,16 +73,18 @@ def approve(upgrade: Upgrade, wave: str) -> Change:
         raise CannotError(f"cannot approve wave {wave} because {upgrade.name} has only: {', '.join(names)}")
     if already := _needs_no_approval(upgrade, wave):
         return Change(says=already)
+    says = f"wave {wave} of {upgrade.name} begins as soon as the waves before it are over"
+    automatic = _is_automatic(upgrade, wave)
     return Change(
-        says=f"wave {wave} of {upgrade.name} begins as soon as the waves before it are over",
+        says=f"{says}, even if no node of the last of them is upgraded" if automatic else says,
         patch=_annotate(APPROVE_ANNOTATION, ",".join([*upgrade.approvals, wave])),
-        done=lambda later: _wave(later, wave).state in _BEGUN or _wave(later, wave).approved_by is not None,
+        done=lambda later: _has_approval(_wave(later, wave), automatic=automatic),
         waits_for="the operator has seen the approval",
     )
 
 
 def retry(upgrade: Upgrade, token: str) -> Change:
-    """Retry all nodes that failed or were refused."""
+    """Retry all nodes that failed or were refused, and those that were repaired after a failed rollback."""
     if _aborted(upgrade):
         raise CannotError(f"cannot retry {upgrade.name} because it is aborted; create a new NodeUpgrade instead")
     if upgrade.deleting:
@@ -95,14 +97,14 @@ def retry(upgrade: Upgrade, token: str) -> Change:
         )
     counts = upgrade.status.counts
     again = counts.failed + counts.rolled_back + counts.refused
-    lost = counted(counts.rollback_failed, "node")
-    but = f"{lost} could not be rolled back and must be repaired by hand" if counts.rollback_failed else ""
-    if not again:
-        return Change(says=f"no node of {upgrade.name} failed or was refused", but=but)
+    if not again and not counts.rollback_failed:
+        return Change(says=f"no node of {upgrade.name} failed or was refused")
+    says = f"{counted(again, 'node')} of {upgrade.name} that failed, were rolled back or refused are retried"
+    lost = f"{counted(counts.rollback_failed, 'node')} could not be rolled back; such a node is retried only if it was"
     return Change(
-        says=f"{counted(again, 'node')} of {upgrade.name} that failed, were rolled back or refused are retried",
+        says=says if again else f"nodes of {upgrade.name} that were repaired are retried",
         patch=_annotate(RETRY_ANNOTATION, token),
-        but=but,
+        but=f"{lost} repaired and uncordoned, and its NodeUpgradeTask deleted" if counts.rollback_failed else "",
         done=_retried(token),
         waits_for=_RETRIED,
     )
@@ -154,17 +156,35 @@ def _require_active(upgrade: Upgrade, verb: str) -> None:
 
 
 def _needs_no_approval(upgrade: Upgrade, name: str) -> str:
-    """Explain why an approval would change nothing; empty if it would change something."""
-    spec = upgrade.spec
-    written = None if spec is None else next((wave for wave in spec.waves if wave.name == name), None)
-    if spec is not None and (written is None or written.approval is ApprovalPolicy.AUTO):
-        return f"wave {name} of {upgrade.name} begins without approval"
+    """Explain why an approval would change nothing; empty if it would change something.
+
+    Any wave but the first may need one: after a wave of which no node was upgraded.
+    """
+    spec, wave = upgrade.spec, _wave(upgrade, name)
+    if spec is not None and _is_automatic(upgrade, name):
+        if name == (spec.waves[0].name if spec.waves else REMAINDER):
+            return f"wave {name} of {upgrade.name} begins without approval"
+        if wave.state in _BEGUN:
+            return f"wave {name} of {upgrade.name} needs no approval, since it is {wave.state.value}"
     if spec is not None and name in spec.approved_waves:
         return f"wave {name} of {upgrade.name} is already approved by spec.approvedWaves"
     if name in upgrade.approvals:
         by = upgrade.approvals[name]
         return f"wave {name} of {upgrade.name} is already approved{f', by {by}' if by else ''}"
     return ""
+
+
+def _is_automatic(upgrade: Upgrade, name: str) -> bool:
+    """Report whether a wave needs no approval by its policy."""
+    written = () if upgrade.spec is None else upgrade.spec.waves
+    manual = any(wave.name == name and wave.approval is ApprovalPolicy.MANUAL for wave in written)
+    return upgrade.spec is not None and not manual
+
+
+def _has_approval(wave: WaveStatus, *, automatic: bool) -> bool:
+    """Report whether the status shows that a wave is approved; before its turn, that of an automatic one does not."""
+    early = automatic and wave.state is WaveState.PENDING
+    return early or wave.state in _BEGUN or wave.approved_by is not None
 
 
 def _wave(upgrade: Upgrade, name: str) -> WaveStatus:

@@ -56,6 +56,7 @@ class NodeView:
     platform: str  # operating system and architecture, such as ``linux-amd64``, as in spec.artifact
     # name and version of the operating system's distribution; empty if the node does not report them
     os_image: str = ""
+    created_at: datetime | None = None  # when the Node was created; None if it does not say
     ready_changed: datetime | None = None  # when its Ready condition last changed; None if it does not say
     pressures: tuple[str, ...] = ()  # the conditions among PRESSURES that are True
     maintenance: tuple[str, ...] = ()  # the conditions among MAINTENANCE that are True, and not ours
@@ -105,6 +106,7 @@ def view_node(body: Json) -> NodeView:
         runtime=info.get("containerRuntimeVersion", ""),
         platform=f"{info.get('operatingSystem', '')}-{info.get('architecture', '')}",
         os_image=info.get("osImage", ""),
+        created_at=known_time(metadata.get("creationTimestamp")),
         ready_changed=known_time(ready.get("lastTransitionTime")),
         pressures=tuple(pressure for pressure in PRESSURES if pressure in present),
         maintenance=tuple(condition for condition in MAINTENANCE if condition in present),

@@ -65,7 +65,8 @@ async def test_a_node_that_another_rollout_has_by_now_is_waited_for() -> None:
     fleet = await scene.operator.gather(NAME)
     task = fleet.tasks[NodeName("node-0")]
     other = UpgradeRef(name="other", uid="uid-other", generation=1)
-    spec = replace(task.spec, upgrade_ref=other, action=TaskAction.UPGRADE, verdict=None, run_id=RunId("other-1"))
+    claimed = replace(task.spec, upgrade_ref=other, verdict=None, history=task.past_runs(""))
+    spec = replace(claimed, action=TaskAction.UPGRADE, run_id=RunId("other-1"))
     held = replace(
         fleet,
         tasks={task.name: replace(task, spec=spec)},
@@ -77,6 +78,26 @@ async def test_a_node_that_another_rollout_has_by_now_is_waited_for() -> None:
 
     assert [action for action in actions if isinstance(action, Claim | Reopen | Admit)] == []
     assert [action.reason for action in actions if isinstance(action, Refuse)] == [Reason.OVERLAP_CONFLICT]
+
+
+async def test_it_is_upgraded_once_the_other_rollout_has_ended() -> None:
+    scene = Scene(parts={"node-0": Part.ROLL_BACK})
+    await scene.fleet.add_node("node-0")
+    await scene.apply()
+    await scene.finish()
+    scene.parts.clear()
+    await scene.apply("other", waves=[{"name": "all", "size": "100%", "approval": "Manual"}])
+    for _ in range(5):
+        await scene.step("other")
+    await retry(scene, "again")
+    status = (await scene.upgrade()).status
+    assert (status.phase, status.last_handled_retry) == ("Stalled", "again")
+
+    await scene.kube.merge(UPGRADES, "other", {"spec": {"action": "Abort"}})
+    await scene.finish("other")
+    await scene.finish()
+    assert (await scene.upgrade()).status.progress == "1/1"
+    assert (await scene.node("node-0"))["status"]["nodeInfo"]["kubeletVersion"] == "v1.33.13"
 
 
 async def test_a_failure_stays_on_record_if_its_slot_is_freed_as_a_retry_is_handled() -> None:

@@ -178,6 +178,10 @@ MUTATIONS: dict[str, tuple[Mutation, str]] = {
         with_function(phase, "_late", lambda _rollout, _decision, _done: None),
         "timeout_passes_with_a_node_in_flight",
     ),
+    "claims on nodes that left": (
+        with_function(planner, "release_strays", lambda _rollout, _decision: ()),
+        "node_that_leaves_is_free_for_another_rollout",
+    ),
     "failures of Nodes that are gone": (
         with_function(failures, "failures_of", lambda _status, _tasks, _retry: ()),
         "failed_node_is_deleted_and_still_counts",

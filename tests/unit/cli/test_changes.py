@@ -80,7 +80,7 @@ def test_once_is_enough(name: str) -> None:
         assert again is not None
         assert again.patch is None
         assert parse_upgrade(after).approvals.keys() >= parse_upgrade(body).approvals.keys()
-    assert made or name in {"approve first", "approve remainder"}
+    assert made or name == "approve first"
 
 
 def test_a_rollout_that_its_threshold_aborted_is_not_retried() -> None:
@@ -89,3 +89,41 @@ def test_a_rollout_that_its_threshold_aborted_is_not_retried() -> None:
     body["status"]["conditions"] = [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     with pytest.raises(CannotError, match="it is aborted"):
         changes.retry(parse_upgrade(body), "token")
+
+
+AWAITING = {"waves": [{"name": "remainder", "state": "AwaitingApproval"}]}
+RUNNING = {"waves": [{"name": "remainder", "state": "Running"}]}
+PENDING = {"waves": [{"name": "remainder", "state": "Pending"}]}
+
+
+@pytest.mark.parametrize(("status", "writes"), [(AWAITING, True), (PENDING, True), ({}, True), (RUNNING, False)])
+def test_a_wave_may_need_an_approval_whatever_its_policy(status: Json, writes: bool) -> None:
+    """After a wave of which no node was upgraded; also before its turn, like any other approval."""
+    change = changes.approve(parse_upgrade(state("Run", {}, status, deleting=False)), "remainder")
+    assert (change.patch is not None) == writes
+    if writes:
+        assert change.says.endswith("even if no node of the last of them is upgraded")
+    else:
+        assert change.says == "wave remainder of it needs no approval, since it is Running"
+
+
+def test_the_first_wave_needs_none_by_its_policy() -> None:
+    change = changes.approve(parse_upgrade(state("Run", {}, {}, deleting=False)), "first")
+    assert (change.patch, change.says) == (None, "wave first of it begins without approval")
+
+
+@pytest.mark.parametrize(("status", "done"), [(AWAITING, False), (PENDING, True), (RUNNING, True)])
+def test_it_is_waited_for_until_the_status_shows_the_approval(status: Json, done: bool) -> None:
+    change = changes.approve(parse_upgrade(state("Run", {}, AWAITING, deleting=False)), "remainder")
+    assert change.done(parse_upgrade(state("Run", {}, status, deleting=False))) == done
+
+
+@pytest.mark.parametrize(
+    ("failed", "retried"), [(0, "nodes of it that were repaired"), (2, "2 nodes of it that failed")]
+)
+def test_a_node_that_was_repaired_after_a_failed_rollback_is_retried(failed: int, retried: str) -> None:
+    counts = {"counts": {"failed": failed, "rollbackFailed": 1}}
+    change = changes.retry(parse_upgrade(state("Run", {}, counts, deleting=False)), "token")
+    assert change.patch == {"metadata": {"annotations": {"nodeupgrade.dev/retry": "token"}}}
+    assert change.says.startswith(retried)
+    assert change.but.startswith("1 node could not be rolled back; such a node is retried only if it was repaired")

@@ -60,8 +60,9 @@ class Task:
 
     @property
     def released(self) -> bool:
-        """Whether the node was given back before a run began, or because a person believes it over."""
-        return self.spec.action is TaskAction.RELEASE and self.verdict is None
+        """Whether the node was given back before an upgrade began, or because a person believes it over."""
+        upgraded = self.verdict is not None and self.kind is RunKind.UPGRADE
+        return self.spec.action is TaskAction.RELEASE and not upgraded
 
     @property
     def has_reported(self) -> bool:

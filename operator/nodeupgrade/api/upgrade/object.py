@@ -57,7 +57,7 @@ class Upgrade:
 
     @property
     def finished(self) -> bool:
-        """Whether the rollout is over; its status no longer changes then."""
+        """Whether the rollout is over; its status then only takes note of edits, which have no effect."""
         return self.status.completed_at is not None
 
     @property

@@ -166,9 +166,9 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     """Retry nodes that failed, were rolled back or refused.
 
     Writes a fresh token into the annotation nodeupgrade.dev/retry. Remove the cause first: `nodeupgrade failures`
-    names it. A rollout that ended with failures is opened again; nodes that could not be rolled back stay as
-    they are, and have to be repaired by hand. To retry one node alone, first annotate the others with
-    nodeupgrade.dev/skip.
+    names it. A rollout that ended with failures is opened again. A node that could not be rolled back is retried
+    only if it was repaired by hand and uncordoned, and its NodeUpgradeTask deleted. To retry one node alone, first
+    annotate the others with nodeupgrade.dev/skip.
     """
     token = timestamp(world.now().replace(microsecond=0))
     return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))

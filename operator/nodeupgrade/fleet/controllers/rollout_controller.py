@@ -136,4 +136,6 @@ class RolloutController:
 
 def _needs_work(upgrade: Upgrade | None) -> bool:
     """Report whether there may be something to do; an unreadable NodeUpgrade counts, so that this is reported."""
-    return upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_requested
+    if upgrade is None or upgrade.active or upgrade.deleting or upgrade.retry_requested:
+        return True
+    return upgrade.status.observed_generation != upgrade.generation

@@ -75,6 +75,16 @@ def _drops(rollout: RolloutView) -> Iterable[DropTask]:
             yield DropTask(task=task, reason=Reason.NODE_NOT_FOUND, message=message)
 
 
+def release_strays(rollout: RolloutView, decision: StartDecision) -> tuple[ReleaseTask, ...]:
+    """Return the releases of idle claims on nodes that were excluded, or have left the selector.
+
+    Another rollout may claim these nodes at once; nothing else waits for that.
+    """
+    if rollout.upgrade.finished or decision.behind:
+        return ()
+    return tuple(map(_release, rollout.strays[:WRITES_AT_ONCE]))
+
+
 def _release(task: Task) -> ReleaseTask:
     return ReleaseTask(task=task, reason=Reason.CLAIMED, message=f"the claim on node {task.name} is released")
 

@@ -26,6 +26,9 @@ from nodeupgrade.fleet.health.checks import HealthState, status_of
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
+WAVES_NAMED = 5
+"""How many approved waves that do not exist are named."""
+
 _UNHEALTHY = {
     HealthState.FAILING: (ConditionStatus.FALSE, Reason.HEALTH_CHECK_FAILED),
     HealthState.BROKEN: (ConditionStatus.UNKNOWN, Reason.HEALTH_CHECK_ERROR),
@@ -98,7 +101,10 @@ def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Mapping[ConditionT
 def _accepted(at: ConditionInput) -> UndatedCondition:
     if not (unknown := at.rollout.unknown_waves):
         return _true(Reason.VALID, "the spec is valid")
-    because = f"the spec is valid, but approves waves that it does not have: {', '.join(unknown)}"
+    more = f" and {len(unknown) - WAVES_NAMED} more" if len(unknown) > WAVES_NAMED else ""
+    because = (
+        f"the spec is valid, but waves are approved that it does not have: {', '.join(unknown[:WAVES_NAMED])}{more}"
+    )
     return _true(Reason.VALID, sentence(Reason.UNKNOWN_WAVE, because))
 
 

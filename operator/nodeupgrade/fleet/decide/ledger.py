@@ -50,6 +50,7 @@ class Ledger:
     tasks: tuple[Task, ...]  # all tasks of the rollout, whatever has become of their Nodes
     lost_tasks: tuple[Task, ...]  # those whose Nodes are gone or were replaced, as far as both can be read
     idle_claims: tuple[Task, ...]  # those by which the rollout holds nodes and whose runs never began, sorted by name
+    unreadable: frozenset[NodeName]  # nodes of which it is unknown what they are, see ``FleetSnapshot.unreadable``
     flying_tasks: tuple[Task, ...]  # those of the nodes in flight, sorted by name
     failures: tuple[NodeFailure, ...]  # all that count until a retry, see ``failures_of``
     last_judged: datetime | None  # see ``failures.last_judged``
@@ -80,6 +81,7 @@ def ledger_of(fleet: FleetSnapshot, now: datetime) -> Ledger:
         tasks=own,
         lost_tasks=tuple(lost),
         idle_claims=tuple(sorted(idle, key=lambda task: task.name)),
+        unreadable=frozenset(fleet.unreadable),
         flying_tasks=flying,
         failures=failures.failures_of(upgrade.status, own, retry),
         last_judged=failures.last_judged(own),

@@ -108,7 +108,7 @@ def _unassigned(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode, slot: Slot
     if slot is not None:
         return Unassigned(node=node.name, labels={}, wave=slot.wave or REMAINDER)
     needs = needs_claim(spec, node)
-    late = needs and _came_too_late(upgrade, spec, node)
+    late = (needs or _was_created_later(upgrade, node)) and _came_too_late(upgrade, spec, node)
     return Unassigned(
         node=node.name,
         labels={} if node.view is None else node.view.labels,
@@ -121,11 +121,11 @@ def _unassigned(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode, slot: Slot
 def _is_member(spec: UpgradeSpec, node: KnownNode) -> bool:
     """Report whether a node without a slot belongs to the rollout.
 
-    It does if it has a verdict, failed, matches now, or is named although it does not exist. A Node that cannot be read
-    may match.
+    It does if its upgrade has a verdict, failed, matches now, or is named although it does not exist. A Node that
+    cannot be read may match.
     """
     selection = spec.nodes
-    if node.own is not None and node.own.verdict is not None:
+    if node.own is not None and node.own.verdict is not None and node.own.kind is RunKind.UPGRADE:
         return node.view is not None or node.own.verdict.outcome in failures.RECORDED
     if node.view is not None:
         return selection.selects(node.name, node.view.labels) or node.record is not None
@@ -135,16 +135,25 @@ def _is_member(spec: UpgradeSpec, node: KnownNode) -> bool:
 
 
 def _came_too_late(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode) -> bool:
-    """Report whether a node to claim joined after the plan was made: only nodes that were claimed for it take part.
+    """Report whether a node joined after the plan was made: only nodes that were claimed for it take part.
 
-    A node that is selected by name always takes part, and so does one that replaces a failed node of the same name.
+    A node that is selected by name always takes part, and so does one that has had a run of the rollout, one that
+    replaces a failed node of the same name, and one that left and has returned before another rollout claimed it.
     """
     status, earlier = upgrade.status, node.task
     if status.planned_at is None or spec.nodes.membership is not Membership.SNAPSHOT or node.name in spec.nodes.names:
         return False
-    if earlier is not None and earlier.spec.upgrade_ref.uid == upgrade.uid and not earlier.released:
+    ours = earlier is not None and earlier.spec.upgrade_ref.uid == upgrade.uid and not earlier.released
+    had_a_run = earlier is not None and any(run.upgrade_uid == upgrade.uid for run in earlier.spec.history)
+    if ours or had_a_run or node.own is not None:
         return False
     return all(each.node != node.name or each.outcome is None for each in status.failures)
+
+
+def _was_created_later(upgrade: Upgrade, node: KnownNode) -> bool:
+    """Report whether a Node was created after the plan was made, so that it is late although no plan would claim it."""
+    created, planned = None if node.view is None else node.view.created_at, upgrade.status.planned_at
+    return node.problem is None and created is not None and planned is not None and created > planned
 
 
 def needs_claim(spec: UpgradeSpec, node: KnownNode) -> bool:
@@ -184,7 +193,7 @@ def node_state(
         reason = known_reason(record.reason) or Reason.FAILED
         return member(place=Place.FINISHED, reason=reason, message=record.message)
     checked = after_checks(member(place=Place.PENDING))
-    if late and checked.place is Place.PENDING:
+    if late and checked.place is not Place.SKIPPED:
         message = sentence(Reason.NOT_IN_PLAN, f"node {name} holds no claim, and the plan was made without it")
         return member(place=Place.SKIPPED, reason=Reason.NOT_IN_PLAN, message=message)
     return checked

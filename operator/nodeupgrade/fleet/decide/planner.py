@@ -11,12 +11,20 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.budgets import decide_start
-from nodeupgrade.fleet.decide.claims import admissions, clear_stale, ignore_retry, leave, limit_to_prepared, prepare
+from nodeupgrade.fleet.decide.claims import (
+    admissions,
+    clear_stale,
+    ignore_retry,
+    leave,
+    limit_to_prepared,
+    prepare,
+    release_strays,
+)
 from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import add_pods, view_rollout
 from nodeupgrade.fleet.decide.node_state import Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
-from nodeupgrade.fleet.decide.upgrade_status import new_events, reject, reported, summarise
+from nodeupgrade.fleet.decide.upgrade_status import new_events, observed, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 READ_AHEAD = 64
@@ -43,7 +51,7 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     if upgrade.deleting and (not slots or upgrade.abandoned):
         return Plan(actions=leave(upgrade, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
-        return Plan()
+        return Plan(actions=reported(upgrade.status, observed(upgrade)))
     if upgrade.finished and upgrade.retry_requested and upgrade.status.aborted:
         return Plan(actions=ignore_retry(upgrade))
     done = fleet.done
@@ -57,8 +65,9 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
 
     rollout = view_rollout(fleet, spec, now, freed) if seen is None else add_pods(seen, fleet.pods)
     decision = decide_start(rollout)
-    due, stale = prepare(rollout, decision), clear_stale(rollout)
-    preparations, blanks = (fleet.not_held_back(each, now) for each in (due, stale))
+    due = prepare(rollout, decision)
+    others: tuple[NodeAction, ...] = (*clear_stale(rollout), *release_strays(rollout, decision))
+    preparations, cleared = (fleet.not_held_back(each, now) for each in (due, others))
     if upgrade.finished and (preparations or not upgrade.retry_requested):
         return Plan(actions=(*freed, *preparations, *reported(upgrade.status, rollout.upgrade.status)))
 
@@ -74,7 +83,7 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
     status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
-    actions = (*freed, *preparations, *blanks, *admitted, *events, *reported(upgrade.status, status, events))
+    actions = (*freed, *preparations, *cleared, *admitted, *events, *reported(upgrade.status, status, events))
     unread = _unread(fleet.pods, rollout, [member.node for member in chosen])
     return Plan(actions=actions, unread=unread, rollout=rollout)
 

@@ -51,6 +51,7 @@ class RolloutView:
     held: tuple[NodeState, ...]  # the members that another rollout holds
     unclaimed: tuple[NodeState, ...]  # the members that must be claimed before the plan is made
     stale: tuple[Task, ...]  # of nodes not in flight whose Nodes are gone, and which no claim is about to take over
+    strays: tuple[Task, ...]  # the idle claims on nodes that do not belong to the rollout any more
     reopenings: tuple[Reopening, ...]  # the waiting members to reopen
     planned: bool  # whether every member that needs a claim has one
     may_claim: bool  # whether nodes may be claimed now: not while the rollout is paused or aborted
@@ -85,6 +86,7 @@ class RolloutView:
         claimed = not unclaimed and (upgrade.status.planned_at is not None or not held)
         kept = {*flying, *(member.node for member in unclaimed)}
         stale = tuple(task for task in ledger.lost_tasks if task.name not in kept)
+        ours = {*members, *freed, *ledger.unreadable, *(task.name for task in ledger.lost_tasks)}
         found = (_reopening(member, upgrade, spec, now) for member in waiting)
         reopenings = tuple(each for each in found if each is not None)
         called_off = upgrade.deleting or spec.action is RolloutAction.ABORT
@@ -105,6 +107,7 @@ class RolloutView:
             held=held,
             unclaimed=unclaimed,
             stale=stale,
+            strays=tuple(task for task in ledger.idle_claims if task.name not in ours),
             reopenings=reopenings,
             planned=bool(states or departed) and claimed,
             may_claim=spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not upgrade.paused_by_annotation,

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.run_id import new_run_id
+from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import (
     ConditionStatus,
@@ -18,7 +19,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.api.wording import counted, sentence
+from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
 from nodeupgrade.fleet.decide.budgets import QUEUED, StartDecision
@@ -40,7 +41,7 @@ def reject(before: UpgradeStatus, ledger: Ledger, objection: Finding) -> tuple[N
         status = _rejected(ledger, objection)
         news = _news(before, status, ConditionType.IMPEDED, ConditionStatus.TRUE)
     else:
-        status = _retry_refused(ledger, objection) if upgrade.retry_requested else upgrade.status
+        status = _retry_refused(ledger, objection) if upgrade.retry_requested else observed(upgrade)
         news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
     return (*news, *reported(before, status))
 
@@ -63,11 +64,19 @@ def _rejected(ledger: Ledger, objection: Finding) -> UpgradeStatus:
 
 def _retry_refused(ledger: Ledger, objection: Finding) -> UpgradeStatus:
     """Return the status of a rollout that has ended, and whose retry waits until its spec is accepted again."""
-    upgrade = ledger.upgrade
+    upgrade, status = ledger.upgrade, observed(ledger.upgrade)
     waiting = of_refused_retry(upgrade, objection)
-    renewed = dated(replace(upgrade, generation=upgrade.status.observed_generation), waiting, ledger.now)
-    others = tuple(each for each in upgrade.status.conditions if each.type not in waiting)
-    return replace(upgrade.status, conditions=(*renewed, *others))
+    others = tuple(each for each in status.conditions if each.type not in waiting)
+    return replace(status, conditions=(*dated(upgrade, waiting, ledger.now), *others))
+
+
+def observed(upgrade: Upgrade) -> UpgradeStatus:
+    """Return the status of a rollout that has ended, whose spec was edited since: the edit is seen, and has no effect.
+
+    To kstatus, and so to Flux and Argo CD, an object is in progress as long as its latest generation is not observed.
+    """
+    conditions = (replace(each, observed_generation=upgrade.generation) for each in upgrade.status.conditions)
+    return replace(upgrade.status, observed_generation=upgrade.generation, conditions=tuple(conditions))
 
 
 def summarise(
@@ -143,7 +152,7 @@ def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus
         *_refusals(rollout, before, after),
         *_skips(rollout, before, after),
         *(_waves(before, after) if rollout.spec.waves else ()),
-        *_unknown(rollout),
+        *_unknown(rollout, before, after),
         *_news(before, after, ConditionType.IMPEDED, ConditionStatus.TRUE),
         *_retries(before, after),
     )
@@ -223,9 +232,9 @@ def _completed(wave: WaveStatus) -> str:
     return f"wave {wave.name} is over: {counts}"
 
 
-def _unknown(rollout: RolloutView) -> Iterator[Report]:
-    accepted = rollout.upgrade.status.condition(ConditionType.ACCEPTED).message
-    for name in rollout.unknown_waves:
-        if name not in accepted:
-            message = sentence(Reason.UNKNOWN_WAVE, f"{name!r} is approved and not a wave of this rollout")
-            yield Report(reason=Reason.UNKNOWN_WAVE, message=message, warning=True)
+def _unknown(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[Report, ...]:
+    """Report the approved waves that do not exist, in one event, whenever the condition about them changes."""
+    now, known = (each.condition(ConditionType.ACCEPTED) for each in (after, before))
+    if not rollout.unknown_waves or now.message == known.message:
+        return ()
+    return (Report(reason=Reason.UNKNOWN_WAVE, message=now.message, warning=True),)
