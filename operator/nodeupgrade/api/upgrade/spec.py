@@ -16,6 +16,7 @@ from nodeupgrade.api.run_settings import (
     VerifySettings,
 )
 from nodeupgrade.api.schema.derive import frozen, schema_of
+from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
 from nodeupgrade.api.upgrade.hooks import Hooks
@@ -53,6 +54,11 @@ class RolloutAction(StrEnum):
     RUN = "Run"
     PAUSE = "Pause"
     ABORT = "Abort"
+
+    @property
+    def run_kind(self) -> RunKind:
+        """What nodes take slots for under this action."""
+        return RunKind.PRECHECK if self is RolloutAction.PLAN else RunKind.UPGRADE
 
 
 ACTION_STEPS = {

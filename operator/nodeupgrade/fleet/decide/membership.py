@@ -161,7 +161,7 @@ def node_state(
     name, node, task, record = known.name, known.view, known.claim, known.record
     member = partial(NodeState, node=name, wave=wave, task=task, view=node, record=record)
     if name in ledger.slots:
-        return member(place=Place.IN_FLIGHT)
+        return member(place=Place.IN_FLIGHT, kind=ledger.slots[name].kind)
     if task is not None and (verdict := task.verdict) is not None:
         planning = spec.action is RolloutAction.PLAN
         member = partial(member, lingers=failures.lingers(task))

@@ -46,6 +46,7 @@ class NodeState:
     node: NodeName
     place: Place
     wave: str = REMAINDER  # name of its wave
+    kind: RunKind | None = None  # what its slot was taken for; None if that is unknown, or it holds none
     # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
     reason: Reason = Reason.PROGRESSING
     message: str = ""
@@ -62,14 +63,25 @@ class NodeState:
 
     def __post_init__(self) -> None:
         """Derive the verdict once: every plan asks each member for it, and few members have changed."""
-        precheck = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
-        upgrade = not precheck and self.place in {Place.FINISHED, Place.IN_FLIGHT}
+        upgrade = not self.prechecked and self.place in {Place.FINISHED, Place.IN_FLIGHT}
         object.__setattr__(self, "judged", self._known if upgrade else None)
 
     @property
     def begun(self) -> bool:
         """Whether an agent works on it or has worked on it."""
         return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
+
+    @property
+    def upgrade_begun(self) -> bool:
+        """Whether its upgrade was started: an agent that examines it for a plan begins nothing."""
+        if self.place is Place.IN_FLIGHT:
+            return self.kind is RunKind.UPGRADE
+        return self.begun and not self.prechecked
+
+    @property
+    def prechecked(self) -> bool:
+        """Whether its last run only examined it."""
+        return self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
 
     @property
     def failure_uid(self) -> str:

@@ -69,7 +69,8 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     ready = [member for member in chosen if member.node in fleet.pods]
     admitted = () if wave_ends else admissions(rollout, ready, decision)
 
-    flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
+    kind = spec.action.run_kind
+    flying = {member.node: replace(member, place=Place.IN_FLIGHT, kind=kind) for member in ready}
     later = rollout.with_members({**rollout.members, **flying}) if flying else rollout
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
     status = summarise(upgrade.status, later, decision, reopened=reopened)

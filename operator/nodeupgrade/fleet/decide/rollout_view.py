@@ -110,7 +110,7 @@ class RolloutView:
             may_claim=spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not upgrade.paused_by_annotation,
             is_called_off=called_off,
             is_retried=reopened and not any(map(records_failure, stale)) and not called_off,
-            completes_wave=bool(freed)
+            completes_wave=any(name not in members or not members[name].prechecked for name in freed)
             and not planning
             and not any(wave.name in begun for wave in waves[position.index :]),
             unknown_waves=tuple(sorted({*spec.approved_waves, *upgrade.approvals} - {REMAINDER, *names})),
