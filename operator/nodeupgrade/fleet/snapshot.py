@@ -18,6 +18,7 @@ from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import FreeSlot, GuardParameters, NodeAction, Wait
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
 from nodeupgrade.fleet.guard.requirement import obstacle
@@ -56,6 +57,9 @@ class FleetSnapshot:
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     # by node, only for those that ``planner.plan`` or ``flight.needs_pods`` requested
     pods: Mapping[NodeName, tuple[Pod, ...]] = field(default_factory=dict)
+    # what the pods of nodes objected to when they were read last, and the nodes whose pods are to be read again
+    objections: Mapping[NodeName, Finding] = field(default_factory=dict)
+    objections_due: tuple[NodeName, ...] = ()
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     # the pods that take kubelets out of images
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)

@@ -54,14 +54,35 @@ def view_rollout(
 
 
 def add_pods(rollout: RolloutView, pods: Mapping[NodeName, tuple[Pod, ...]]) -> RolloutView:
-    """Return the rollout once the pods of more nodes are known: only these nodes are judged again."""
-    pending = ((m, m.candidate) for name in pods if (m := rollout.members.get(name)) and m.place is Place.PENDING)
-    judged = {
-        member.node: after_checks(replace(member, candidate=replace(candidate, pods=pods[member.node])))
-        for member, candidate in pending
-        if candidate is not None and candidate.pods is None
-    }
+    """Return the rollout once the pods of more nodes are known: only these nodes are judged again.
+
+    Where pods object, what they object to is kept, and not the pods: there may be many such nodes.
+    """
+    judged = dict[NodeName, NodeState]()
+    for name, read in pods.items():
+        member = rollout.members.get(name)
+        if member is None or (candidate := member.candidate) is None or candidate.pods is not None:
+            continue
+        if member.place is Place.PENDING or member.is_objected_to:
+            known = replace(member, place=Place.PENDING, reason=Reason.PROGRESSING, message="", check="")
+            judged[name] = after_checks(replace(known, candidate=_with_pods(candidate, read)))
     return rollout.with_members({**rollout.members, **judged})
+
+
+def without_objecting_pods(fleet: FleetSnapshot, rollout: RolloutView) -> FleetSnapshot:
+    """Return a snapshot with what pods object to in the place of the pods themselves."""
+    known = {name: member.candidate for name, member in rollout.members.items() if member.candidate is not None}
+    return replace(
+        fleet,
+        objections={name: each.objection for name, each in known.items() if each.objection is not None},
+        pods={name: pods for name, pods in fleet.pods.items() if name in known and known[name].pods is not None},
+    )
+
+
+def _with_pods(candidate: Candidate, pods: tuple[Pod, ...]) -> Candidate:
+    known = replace(candidate, pods=pods, objection=None)
+    objection = judge(known)
+    return known if objection is None else replace(known, pods=None, objection=objection)
 
 
 def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
