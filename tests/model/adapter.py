@@ -175,8 +175,8 @@ def _reduced(memory: RolloutMemory, rollout: str, bodies: Mapping[Key, Json]) ->
     """Return a copy without what can decide nothing.
 
     This is what is remembered of nodes that are not in flight any more, what pods of nodes in flight objected to, and
-    words about progress. That a node in flight was examined matters only as long as the rollout is impeded; where it is forgotten
-    although the rollout becomes so later, the operator does what one does that was started anew.
+    words about progress. That a node in flight was examined matters only as long as the rollout is impeded; where it is
+    forgotten although the rollout becomes so later, the operator does what one does that was started anew.
     """
     clean, upgrade = _copied(memory), bodies.get((UPGRADE, None, rollout))
     granted = slots(upgrade)

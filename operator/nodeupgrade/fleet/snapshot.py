@@ -7,13 +7,13 @@ from functools import cached_property
 
 from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind, began_at
+from nodeupgrade.api.task.run_id import began_at
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import NodeFailure, Slot, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView

@@ -84,7 +84,8 @@ def _few(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_plan_reads_the_pods_of_few_nodes_and_keeps_none_of_those_that_object() -> None:
     scene, kube = await stage()
     gc.collect()
-    before, again = alive(), 0.0
+    before = alive()
+    again: float | None = 0.0
     while len(set(kube.names)) < NODES_OF_FLEET:
         assert again == 0.0, "nodes are left, and the next plan is not due at once"
         kube.read.clear()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.api.task.run_id import RunKind
+from nodeupgrade.api.values import RunKind
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
 from nodeupgrade.fleet.actions import Admit, FreeSlot
 from tests.doubles.kube_fleet import Part

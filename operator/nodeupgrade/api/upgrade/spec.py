@@ -16,7 +16,6 @@ from nodeupgrade.api.run_settings import (
     VerifySettings,
 )
 from nodeupgrade.api.schema.derive import frozen, schema_of
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.artifact import Artifact
 from nodeupgrade.api.upgrade.health import HEALTH_CHECKS, HealthCheck
 from nodeupgrade.api.upgrade.hooks import Hooks
@@ -24,6 +23,7 @@ from nodeupgrade.api.upgrade.nodes import NodeSelection
 from nodeupgrade.api.upgrade.strategy import Strategy, Timeouts
 from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
 from nodeupgrade.api.upgrade.windows import Blackout, Window
+from nodeupgrade.api.values import RunKind
 
 
 class SkewPolicy(StrEnum):

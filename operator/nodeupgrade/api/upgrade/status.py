@@ -9,9 +9,8 @@ from typing import Annotated
 from nodeupgrade.api import limits
 from nodeupgrade.api.field import Count, Field, NameOfNode, declared
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

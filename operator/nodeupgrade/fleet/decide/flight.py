@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind, new_run_id, of_kind
+from nodeupgrade.api.task.run_id import new_run_id, of_kind
 from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
-from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.values import NodeName, RunId, RunKind
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding

@@ -12,13 +12,12 @@ from functools import partial
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, known_reason
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.nodes import Membership
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.upgrade.waves import REMAINDER, Wave
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet import failures

@@ -7,10 +7,9 @@ from enum import StrEnum
 from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.fleet.decide.candidate import Candidate
 

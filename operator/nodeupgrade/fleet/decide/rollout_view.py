@@ -7,12 +7,11 @@ from typing import Self
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.run_id import RunKind, new_run_id
+from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.upgrade.status import (
     ConditionStatus,
     ConditionType,
@@ -17,6 +17,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.values import RunKind
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
