@@ -13,10 +13,10 @@ from nodeupgrade.api.json import Json, timestamp, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.task.object import Task, parse_task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState, Preview, StepResult, StepStatus, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import RunKind
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS, RUN_LABEL, PodRole
 from nodeupgrade.cluster.kube_api import JOBS, NODES, PODS, TASKS, NotFoundError
 from nodeupgrade.cluster.typed_objects import TypedKube

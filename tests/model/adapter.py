@@ -174,9 +174,9 @@ def _copied(memory: RolloutMemory) -> RolloutMemory:
 def _reduced(memory: RolloutMemory, rollout: str, bodies: Mapping[Key, Json]) -> RolloutMemory:
     """Return a copy without what can decide nothing.
 
-    This is what is remembered of nodes that are not in flight any more, pods that would be read again, and words about
-    progress. That a node in flight was examined matters only as long as the rollout is impeded; where it is forgotten
-    although the rollout becomes so later, the operator does what one does that was started anew.
+    This is what is remembered of nodes that are not in flight any more, what pods of nodes in flight objected to, and
+    words about progress. That a node in flight was examined matters only as long as the rollout is impeded; where it is
+    forgotten although the rollout becomes so later, the operator does what one does that was started anew.
     """
     clean, upgrade = _copied(memory), bodies.get((UPGRADE, None, rollout))
     granted = slots(upgrade)
@@ -185,10 +185,10 @@ def _reduced(memory: RolloutMemory, rollout: str, bodies: Mapping[Key, Json]) ->
     lost = {node: each for node, each in clean.failures.agents_lost.items() if node in granted}
     writes = {key: dataclasses.replace(each, count=min(each.count, 6)) for key, each in clean.failures.writes.items()}
     clean.failures = dataclasses.replace(clean.failures, agents_lost=lost, writes=writes)
-    clean.pods = {
-        node: (read_at, pods)
-        for node, (read_at, pods) in clean.pods.items()
-        if node not in granted and PRESENT - read_at < PODS_RECENT
+    clean.objections = {
+        node: dataclasses.replace(each, read_at=max(each.read_at, PRESENT - PODS_RECENT))
+        for node, each in clean.objections.items()
+        if node not in granted
     }
     clean.waiting, impeded = (
         {node: each for node, each in clean.waiting.items() if node in flying},

@@ -17,7 +17,7 @@ from tests.model import switches
 from tests.model.search import NEVER_ENDS, Bounds, Found, Search
 from tests.model.steps import Model
 from tests.model.story import tell
-from tests.model.worlds import ONE, SINGLE, TWO, World
+from tests.model.worlds import ONE, PLANNED, SINGLE, TWO, World
 
 Switch = Callable[[pytest.MonkeyPatch], None]
 
@@ -83,6 +83,21 @@ DEFECTS: Mapping[str, Defect] = {
         "a claim that is refused for ever is told of and untold, again and again", ONE, "version", NEVER_ENDS
     ),
     "M3": _defect("gates are not asked again at the start", ONE, "pause", "P4 no gate is passed", switch=switches.m3),
+    "waves": _defect(
+        "a node that is examined begins its wave",
+        PLANNED,
+        "run",
+        "no wave begins without its approval",
+        "no wave begins before the one before has soaked",
+        switch=switches.begun_by_a_plan,
+    ),
+    "slots": _defect(
+        "a slot that was taken to examine a node becomes an upgrade",
+        PLANNED,
+        "run",
+        "no slot of a plan becomes an upgrade",
+        switch=switches.any_slot,
+    ),
     "versions": _defect(
         "a write of a former leader changes an object that its successor has written meanwhile",
         SINGLE,

@@ -128,6 +128,9 @@ def _on_upgrade(world: World, state: State, name: str, upgrade: Json) -> Iterato
     if spec.get("action", "Run") == "Run" and "completedAt" not in status:
         words = f"somebody sets action to Abort{of}"
         yield _merge(UPGRADES, name, {"spec": {"action": "Abort"}}, words, 1, "abort")
+    if spec.get("action") == "Plan":
+        words, due = f"somebody sets action to Run{of}", status.get("phase") == "Planned"
+        yield _merge(UPGRADES, name, {"spec": {"action": "Run"}}, words, 0 if due else 1, "" if due else "run")
     yield from _edits(name, spec, of, slots(upgrade))
 
 

@@ -65,8 +65,14 @@ def taken(look: Look) -> frozenset[str]:
     return adapter.slots(look.after) - adapter.slots(look.before)
 
 
+def taken_to_upgrade(look: Look) -> frozenset[str]:
+    """Return those of these nodes that are to be upgraded: a plan, which changes nothing, waits for little."""
+    records = adapter.records(look.after)
+    return frozenset(node for node in taken(look) if records[node]["kind"] == "Upgrade")
+
+
 def budget(look: Look) -> Iterator[str]:
-    if not (new := taken(look)):
+    if not (new := taken_to_upgrade(look)):
         return
     strategy = look.before["spec"].get("strategy") or {}
     flying, most = adapter.slots(look.after), strategy.get("maxConcurrent", 1)
@@ -104,13 +110,13 @@ def record_stays(look: Look) -> Iterator[str]:
     after = adapter.records(look.after)
     for node, slot in adapter.records(look.before).items():
         now = after.get(node, slot)
-        if changed := [each for each in ("uid", "wave", "run") if slot.get(each) != now.get(each)]:
+        if changed := [each for each in ("uid", "wave", "run", "kind") if slot.get(each) != now.get(each)]:
             yield f"the slot of {node} has another {', '.join(changed)}"
 
 
 def begun_waves(look: Look) -> Iterator[tuple[str, int, list[Json]]]:
     """Yield the nodes whose slots begin a wave, with its index and all waves."""
-    for node in sorted(taken(look)):
+    for node in sorted(taken_to_upgrade(look)):
         wave = _wave(look, node)
         if wave is None or wave in look.ghost["opened"].get(_uid(look), {}):
             continue
@@ -149,8 +155,8 @@ def soaking(look: Look, wave: Json) -> str:
 def failures_count(look: Look) -> Iterator[str]:
     failed = look.ghost["failed"].get(_uid(look), {})
     limit = (look.before.get("spec", {}).get("strategy") or {}).get("failureThreshold", 1)
-    if taken(look) and len(failed) >= limit:
-        yield f"{', '.join(sorted(taken(look)))} gets a slot although {len(failed)} failed, which nobody has retried"
+    if (new := taken_to_upgrade(look)) and len(failed) >= limit:
+        yield f"{', '.join(sorted(new))} gets a slot although {len(failed)} failed, which nobody has retried"
     if look.write.key[0] == "nodeupgrades" and look.write.after and succeeded(look.after) and failed:
         yield f"it has succeeded, and {len(failed)} failed"
     if look.write.key[0] == "nodeupgrades" and look.write.call["verb"] == "status":
@@ -165,6 +171,14 @@ def slot_before_touch(look: Look) -> Iterator[str]:
         return
     if node not in adapter.slots(upgrade):
         yield f"{node} is touched for {upgrade['metadata']['name']} and has no slot on record"
+
+
+def slot_for_upgrade(look: Look) -> Iterator[str]:
+    uid, node = _touches(look)
+    if not uid or (upgrade := look.upgrade_of(uid)) is None:
+        return
+    if adapter.records(upgrade).get(node, {}).get("kind") == "Precheck":
+        yield f"{node} is touched for {upgrade['metadata']['name']}, and took its slot to be examined"
 
 
 def run_keeps_slot(look: Look) -> Iterator[str]:
@@ -273,6 +287,7 @@ RULES: Mapping[str, Callable[[Look], Iterator[str]]] = {
     "P3 never more in flight than the budget": budget,
     "P3 no node is touched before its slot is on record": slot_before_touch,
     "P3 a run keeps its slot": run_keeps_slot,
+    "no slot of a plan becomes an upgrade": slot_for_upgrade,
     "P4 no gate is passed": gates_asked,
     "P6 only our cordons are undone, and after the run": own_cordon,
     "one holder": one_holder,
@@ -290,7 +305,7 @@ RULES: Mapping[str, Callable[[Look], Iterator[str]]] = {
 def remembered(look: Look) -> Json:
     """Return what is kept in mind after a write."""
     ghost, uid = look.ghost, _uid(look)
-    if look.write.key[0] == "nodeupgrades" and (new := taken(look)):
+    if look.write.key[0] == "nodeupgrades" and (new := taken_to_upgrade(look)):
         waves = {wave: 1 for node in new if (wave := _wave(look, node)) is not None}
         ghost = {**ghost, "opened": {**ghost["opened"], uid: {**ghost["opened"].get(uid, {}), **waves}}}
     for failure in _new_failures(look):
@@ -298,7 +313,7 @@ def remembered(look: Look) -> Json:
         failed = {**ghost["failed"].get(uid, {}), failure["uid"]: failure.get("wave", "")}
         ended = {**ghost["ended"].get(uid, {}), failure.get("wave") or "remainder": timestamp(PRESENT)}
         ghost = {**ghost, "failed": {**ghost["failed"], uid: failed}, "ended": {**ghost["ended"], uid: ended}}
-    if look.write.key[0] == "nodeupgradetasks" and (verdict := _new_verdict(look)):
+    if look.write.key[0] == "nodeupgradetasks" and (verdict := _new_verdict(look)) not in {"", "Prechecked"}:
         task = look.after["spec"]
         uid, wave = task["upgradeRef"]["uid"], task.get("wave") or "remainder"
         ended = {**ghost["ended"].get(uid, {}), wave: timestamp(PRESENT)}

@@ -58,7 +58,9 @@ def _of_agent(state: State, pod: Json) -> Iterator[Deed]:
 def _at_work(state: State, node: str, task: Json, own: str) -> Iterator[Deed]:
     aborted = task["spec"]["action"] == "Abort"
     if own == "Pending":
-        if state.ghost["host"].get(node):  # an earlier run goes on, and is this one's from now on
+        if (
+            state.ghost["host"].get(node) and task["spec"]["action"] != "Precheck"
+        ):  # an earlier run goes on, and is this one's from now on
             yield Deed(f"the agent on {node} finds a run", lambda store, ghost: _begin(store, ghost, task))
             return
         yield Deed(f"the agent on {node} reports Staging", lambda store, _: report(store, node, phase="Staging"))
@@ -70,6 +72,8 @@ def _at_work(state: State, node: str, task: Json, own: str) -> Iterator[Deed]:
     elif own == "Staging":
         if aborted:
             yield Deed(f"the agent on {node} stops", lambda store, _: _end(store, node, "Failed", "Aborted"))
+        elif task["spec"]["action"] == "Precheck":
+            yield Deed(f"the agent on {node} reports Prechecked", lambda store, _: _end(store, node, "Prechecked", ""))
         else:
             yield Deed(f"the agent on {node} hands over", lambda store, ghost: _begin(store, ghost, task))
             yield Deed(f"the agent on {node} refuses for now", lambda store, _: _refuse(store, node), 1, "refuse")
@@ -132,7 +136,7 @@ def _end(store: Store, node: str, phase: str, reason: str) -> None:
     undone = "Done" if phase == "Succeeded" else "Undone"
     now = timestamp(store.utcnow())
     steps = [{"name": step, "result": undone, "startedAt": now, "finishedAt": now} for step in ("stop-kubelet",)]
-    touched = {} if phase == "Failed" else {"steps": steps}
+    touched = {} if phase in {"Failed", "Prechecked"} else {"steps": steps}
     report(store, node, phase=phase, reason=reason, finishedAt=now, **touched)
 
 

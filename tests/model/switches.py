@@ -22,6 +22,7 @@ from nodeupgrade.fleet.decide import holder as holders
 from nodeupgrade.fleet.decide.holder import Holder, holder
 from nodeupgrade.fleet.decide.in_flight import InFlight
 from nodeupgrade.fleet.decide.membership import Unassigned
+from nodeupgrade.fleet.decide.node_state import NodeState
 from nodeupgrade.fleet.snapshot import FleetSnapshot, KnownNode
 from tests.model import adapter, steps
 
@@ -99,6 +100,22 @@ def m3(patch: Patch) -> None:
     asked = SimpleNamespace(GATES=(), PRECHECK_GATES=(), of_slot=gates.of_slot, closed=gates.closed)
     patch.setattr(flight, "gates", asked)
     patch.setattr(flight, "_is_selected", lambda _candidate: True)
+
+
+def begun_by_a_plan(patch: Patch) -> None:
+    """A node that is examined begins its wave."""
+    patch.setattr(NodeState, "upgrade_begun", property(lambda state: state.begun))
+
+
+def any_slot(patch: Patch) -> None:
+    """A slot is used for what the action asks for, whatever it was taken for."""
+    read = InFlight.of
+
+    def taken_for_it(fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec | None, now: datetime) -> InFlight:
+        kind = slot.kind if spec is None else spec.action.run_kind
+        return read(fleet, replace(slot, kind=kind), spec, now)
+
+    patch.setattr(InFlight, "of", staticmethod(taken_for_it))
 
 
 def no_versions(patch: Patch) -> None:

@@ -13,7 +13,7 @@ from tests.model.search import Bounds, Search
 from tests.model.steps import Model
 from tests.model.story import narrated, tell
 from tests.model.walks import walk
-from tests.model.worlds import ONE, THREE, TWO, WORLDS, World
+from tests.model.worlds import ONE, PLANNED, THREE, TWO, WORLDS, World
 
 
 @lru_cache
@@ -23,7 +23,9 @@ def shared(world: str) -> Model:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("world", "states"), [(ONE, 1_500), (TWO, 2_000)], ids=lambda each: getattr(each, "name", ""))
+@pytest.mark.parametrize(
+    ("world", "states"), [(ONE, 1_500), (TWO, 2_000), (PLANNED, 1_500)], ids=lambda each: getattr(each, "name", "")
+)
 def test_no_order_of_steps_and_events_breaks_a_rule(world: World, states: int) -> None:
     search = Search(shared(world.name), Bounds(disturbances=1, states=states))
     search.run()

@@ -83,6 +83,11 @@ ONE = World(
         }
     },
 )
+PLANNED = World(
+    "planned",
+    labels=ONE.labels,
+    specs={"first-1": {**ONE.specs["first-1"], "action": "Plan", "strategy": {"maxConcurrent": 3}}},
+)
 TWO = World(
     "two",
     labels={"node-0": WEB, "node-1": WEB},
@@ -102,4 +107,4 @@ THREE = World(
                     "failureThreshold": 2}},
     },
 )  # fmt: skip
-WORLDS = {world.name: world for world in (SINGLE, ONE, TWO, THREE)}
+WORLDS = {world.name: world for world in (SINGLE, ONE, PLANNED, TWO, THREE)}

@@ -67,3 +67,11 @@ class Verdict(StrEnum):
     FAILED = "Failed"
     ROLLED_BACK = "RolledBack"
     ROLLBACK_FAILED = "RollbackFailed"
+
+
+class RunKind(StrEnum):
+    """The purpose of a run. Encoded in its ID, so that it stays the same when the task's action changes."""
+
+    UPGRADE = "Upgrade"
+    PRECHECK = "Precheck"
+    """Only checks the node, for ``action: Plan``."""

@@ -9,11 +9,10 @@ from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import RunVerdict
 from nodeupgrade.api.upgrade.object import RETRY_ANNOTATION, Upgrade
 from nodeupgrade.api.upgrade.status import ConditionType
-from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.values import RunKind, Verdict
 from nodeupgrade.capi.answers import Done, Failed, Waiting
 from nodeupgrade.capi.rollouts import NODE_LABEL, is_for
 from nodeupgrade.cluster.nodes import NodeView

@@ -171,6 +171,22 @@ def container_statuses(status: Json) -> list[Json]:
     return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
 
 
+def for_admission(pod: Json) -> Json:
+    """Return of a pod as served what tells whether it objects to the upgrade of its node, a small part of it."""
+    metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+    annotations, affinity = metadata.get("annotations") or {}, spec.get("affinity") or {}
+    kept = {name: annotations[name] for name in (HOLD_ANNOTATION, CONFIG_HASH, CONFIG_MIRROR) if name in annotations}
+    named = ("namespace", "name", "uid", "labels", "deletionTimestamp")
+    placed = {name: spec[name] for name in ("nodeSelector", "tolerations") if name in spec}
+    if "nodeAffinity" in affinity:
+        placed["affinity"] = {"nodeAffinity": affinity["nodeAffinity"]}
+    return {
+        "metadata": {**{name: metadata[name] for name in named if name in metadata}, "annotations": kept},
+        "spec": placed,
+        "status": {"phase": status.get("phase")},
+    }
+
+
 def parse_pod(pod: Json) -> Pod:
     """Return the view of a pod as the API serves it."""
     metadata = pod.get("metadata") or {}

@@ -12,10 +12,9 @@ from itertools import takewhile
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, FAILURE_WORD_LENGTH, shorten, stored_uid
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import PastRun, RunVerdict
 from nodeupgrade.api.upgrade.status import NodeFailure, UpgradeStatus
-from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.values import RunKind, Verdict
 from nodeupgrade.findings.finding import PASSING
 
 FAILURES = frozenset({Verdict.FAILED, Verdict.ROLLED_BACK, Verdict.ROLLBACK_FAILED})

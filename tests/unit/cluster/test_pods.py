@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from nodeupgrade.cluster.pods import Role, parse_pod
+from nodeupgrade.cluster.pods import Role, for_admission, parse_pod
+from tests.doubles.kube_fleet import pod_object
 
 MIRROR: dict[str, Any] = {
     "metadata": {
@@ -74,3 +75,13 @@ def test_running_containers_of_every_kind_by_their_bare_id() -> None:
     )
 
     assert seen.running == (("mesh", "id-mesh"), ("main", "id-main"), ("debug", "id-debug"))
+
+
+def test_admission_keeps_little_of_a_pod() -> None:
+    pod = pod_object("web", "node-0")
+    pod["metadata"] |= {"managedFields": [{"manager": "kubelet"}], "annotations": {"note": "x" * 1000}}
+    kept = for_admission(pod)
+    assert set(kept["metadata"]) <= {"namespace", "name", "uid", "labels", "deletionTimestamp", "annotations"}
+    assert kept["metadata"]["annotations"] == {}
+    assert set(kept["spec"]) <= {"nodeSelector", "affinity", "tolerations"}
+    assert set(kept["status"]) == {"phase"}

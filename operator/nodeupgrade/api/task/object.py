@@ -8,10 +8,10 @@ from datetime import datetime
 
 from nodeupgrade.api.json import Json, from_json
 from nodeupgrade.api.limits import PAST_RUNS_LISTED
-from nodeupgrade.api.task.run_id import RunKind, kind_of
+from nodeupgrade.api.task.run_id import kind_of
 from nodeupgrade.api.task.spec import PastRun, RunVerdict, TaskAction, TaskSpec
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, RunKind
 from nodeupgrade.text import known_time
 
 EPOCH_MARK = "nodeupgrade.dev/epoch"

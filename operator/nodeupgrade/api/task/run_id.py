@@ -1,20 +1,11 @@
 """IDs of runs, which encode the kind of a run and the attempt. No other module parses them."""
 
 from datetime import UTC, datetime
-from enum import StrEnum
 
-from nodeupgrade.api.values import RunId
+from nodeupgrade.api.values import RunId, RunKind
 from nodeupgrade.text import number
 
 _PRECHECK = "-plan"
-
-
-class RunKind(StrEnum):
-    """The purpose of a run. Encoded in its ID, so that it stays the same when the task's action changes."""
-
-    UPGRADE = "Upgrade"
-    PRECHECK = "Precheck"
-    """Only checks the node, for ``action: Plan``."""
 
 
 def new_run_id(upgrade_uid: str, now: datetime) -> RunId:

@@ -23,6 +23,7 @@ from nodeupgrade.api.upgrade.nodes import NodeSelection
 from nodeupgrade.api.upgrade.strategy import Strategy, Timeouts
 from nodeupgrade.api.upgrade.waves import APPROVALS_NAME_WAVES, MOST_WAVES, WAVES_STAY, Wave
 from nodeupgrade.api.upgrade.windows import Blackout, Window
+from nodeupgrade.api.values import RunKind
 
 
 class SkewPolicy(StrEnum):
@@ -53,6 +54,11 @@ class RolloutAction(StrEnum):
     RUN = "Run"
     PAUSE = "Pause"
     ABORT = "Abort"
+
+    @property
+    def run_kind(self) -> RunKind:
+        """What nodes take slots for under this action."""
+        return RunKind.PRECHECK if self is RolloutAction.PLAN else RunKind.UPGRADE
 
 
 ACTION_STEPS = {

@@ -20,9 +20,14 @@ from nodeupgrade.fleet.controllers.result import Result
 from nodeupgrade.fleet.controllers.rollout_memory import RolloutMemory
 from nodeupgrade.fleet.controllers.snapshots import Snapshots
 from nodeupgrade.fleet.decide.conditions import of_internal_error
+from nodeupgrade.fleet.decide.membership import without_objecting_pods
 from nodeupgrade.fleet.decide.planner import plan
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.setbacks import FailureHistory
 from nodeupgrade.fleet.snapshot import FleetSnapshot
+
+MOST_READ = 128
+"""Nodes whose pods one plan reads at most; the next one goes on with others."""
 
 
 @dataclass(slots=True)
@@ -70,19 +75,22 @@ class RolloutController:
             return Result(conflicted=True, upgrade=upgrade, in_flight=upgrade.status.flying)
         # Whatever becomes of the plan, they go on.
         self.on_slots(upgrade, upgrade.status.flying)
-        cost, now, seen = 0.0, kube.utcnow(), None
+        cost, now, read = 0.0, kube.utcnow(), 0
+        seen: RolloutView | None = None
         while True:
             began = time.thread_time()
             planned = plan(fleet, now, seen)
             cost += time.thread_time() - began
-            if not planned.unread:
+            if (seen := planned.rollout) is None or not (due := planned.unread[: MOST_READ - read]):
                 break
-            fleet, seen = await self.snapshots.with_pods(fleet, planned.unread), planned.rollout
-        memory.remember_pods(fleet, now)
+            fleet = await self.snapshots.with_pods(without_objecting_pods(fleet, seen), due, whole=False)
+            read += len(due)
+        if seen is not None:
+            memory.remember_objections(seen, now)
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
         slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), tuple(fleet.slots))
-        return Result(
+        result = Result(
             actions=planned.actions,
             applied=tuple(applied),
             conflicted=not complete,
@@ -91,6 +99,7 @@ class RolloutController:
             in_flight=slots,
             cost=cost,
         ).waiting_at(now)
+        return replace(result, wait_over_in=0.0) if planned.unread else result
 
     async def crashed(self, name: str, problem: str) -> None:
         """Forget the recent failures of a rollout, as a restart would, and report an unexpected error.

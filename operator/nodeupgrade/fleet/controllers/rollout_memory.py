@@ -1,17 +1,45 @@
 """What the controllers keep of a rollout in memory; a new operator does without."""
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import NodeName
-from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.cluster.nodes import Taint
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import FreeSlot, Wait
+from nodeupgrade.fleet.decide.rollout_view import RolloutView
+from nodeupgrade.fleet.decide.state_checks import held_until
 from nodeupgrade.fleet.setbacks import FailureHistory
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 PODS_RECENT = timedelta(minutes=1)
-"""How old the pods may be for which a node is not admitted."""
+"""How long pods that object are not read again."""
+
+READ_AGAIN = 32
+"""Nodes whose pods a plan reads again at most, those first that were read the longest ago."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objection:
+    """What the pods of a node object to, and what that depends on besides the pods."""
+
+    finding: Finding
+    read_at: datetime
+    generation: int  # of the NodeUpgrade
+    labels: Mapping[str, str]  # of the Node, as the next
+    taints: tuple[Taint, ...]
+
+    def applies_to(self, fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
+        """Report whether it would be found again if the pods were the same."""
+        node, spec = fleet.nodes.get(name), fleet.upgrade.spec
+        if node is None or spec is None or self.generation != fleet.upgrade.generation:
+            return False
+        if self.finding.reason is Reason.HELD_BY_POD and now >= held_until(spec, fleet.tasks.get(name), now):
+            return False
+        return (self.labels, self.taints) == (node.labels, node.taints)
 
 
 @dataclass(slots=True)
@@ -25,21 +53,34 @@ class RolloutMemory:
     waiting: dict[NodeName, Wait | FreeSlot] = field(default_factory=dict)
     # nodes whose start was not answered: it may have taken effect, or may yet, until their task is written
     starts_unanswered: set[NodeName] = field(default_factory=set)
-    # pods of nodes that were not admitted, with when they were read: they are not read again at once
-    pods: dict[NodeName, tuple[datetime, tuple[Pod, ...]]] = field(default_factory=dict)
+    # what pods objected to on nodes that were not admitted; the pods themselves would take too much
+    objections: dict[NodeName, Objection] = field(default_factory=dict)
     # counts the beginnings and ends of writes of the status; what was read across one is not recent
     status_writes: int = 0
     recent: FleetSnapshot | None = None  # what was read last
     read_at: float = 0.0  # when that was begun, on the monotonic clock
     reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
 
-    def remember_pods(self, fleet: FleetSnapshot, now: datetime) -> None:
-        """Keep the pods of a plan's nodes, with when they were read."""
-        known = {name: each for name, each in self.pods.items() if fleet.pods.get(name) is each[1]}
-        self.pods = {name: known.get(name, (now, pods)) for name, pods in fleet.pods.items()}
+    def remember_objections(self, rollout: RolloutView, now: datetime) -> None:
+        """Keep what pods object to, with when they were read."""
+        found, generation = dict[NodeName, Objection](), rollout.upgrade.generation
+        for name, member in rollout.members.items():
+            if (candidate := member.candidate) is None or (finding := candidate.objection) is None:
+                continue
+            known, node = self.objections.get(name), candidate.node
+            found[name] = (
+                known
+                if known is not None and known.finding is finding
+                else Objection(
+                    finding=finding, read_at=now, generation=generation, labels=node.labels, taints=node.taints
+                )
+            )
+        self.objections = found
 
-    def recent_pods(self, fleet: FleetSnapshot, now: datetime) -> dict[NodeName, tuple[Pod, ...]]:
-        """Return the pods that are kept and not older than ``PODS_RECENT``, except those of nodes in flight."""
+    def recalled(self, fleet: FleetSnapshot, now: datetime) -> FleetSnapshot:
+        """Return a snapshot with what pods object to on nodes that are not in flight, as far as that still applies."""
         slots = fleet.slots
-        kept = ((name, each) for name, each in self.pods.items() if name not in slots)
-        return {name: pods for name, (read_at, pods) in kept if now - read_at < PODS_RECENT}
+        kept = {n: each for n, each in self.objections.items() if n not in slots and each.applies_to(fleet, n, now)}
+        old = (name for name, each in kept.items() if now - each.read_at >= PODS_RECENT)
+        due = sorted(old, key=lambda name: kept[name].read_at)[:READ_AGAIN]
+        return replace(fleet, objections={name: each.finding for name, each in kept.items()}, objections_due=tuple(due))

@@ -13,7 +13,7 @@ from nodeupgrade.cluster.api_servers import read_api_servers
 from nodeupgrade.cluster.deschedulers import KnownDeschedulers
 from nodeupgrade.cluster.kube_api import UPGRADES, KubeApi, NotFoundError, NotLeadingError
 from nodeupgrade.cluster.nodes import NodeView, view_node
-from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.cluster.pods import Pod, for_admission, parse_pod
 from nodeupgrade.cluster.typed_objects import TypedKube
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import FleetSource
@@ -109,7 +109,7 @@ class Snapshots:
         self._require_term(fleet)
         if writes == memory.status_writes:
             memory.recent, memory.read_at = fleet, began
-        return replace(self._as_remembered(fleet, memory), pods=memory.recent_pods(fleet, self.kube.utcnow()))
+        return memory.recalled(self._as_remembered(fleet, memory), self.kube.utcnow())
 
     async def of_node(self, rollout: str, name: NodeName) -> FleetSnapshot:
         """Return a recent snapshot with the objects of all nodes as they are now, and the Jobs of this node's hooks.
@@ -163,13 +163,14 @@ class Snapshots:
             self.term.step_down(max(map(term_of, later)))
             raise NotLeadingError(f"the NodeUpgrade or one of its tasks bears the mark {later[0]} of another leader")
 
-    async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName]) -> FleetSnapshot:
+    async def with_pods(self, fleet: FleetSnapshot, names: Iterable[NodeName], *, whole: bool = True) -> FleetSnapshot:
         """Add the pods of nodes, at most ``READS_AT_ONCE`` at a time; of ended runs, also the Node as it is now.
 
-        A verdict must not miss a version that the watch has not delivered yet.
+        A verdict must not miss a version that the watch has not delivered yet. Pods that are not ``whole`` have what
+        admission asks of them: a whole one takes tens of KB.
         """
         names = tuple(names)
-        looks = [asyncio.ensure_future(self._look_at(fleet, name)) for name in names]
+        looks = [asyncio.ensure_future(self._look_at(fleet, name, whole)) for name in names]
         try:
             found = dict(zip(names, await asyncio.gather(*looks), strict=True))
         finally:
@@ -179,9 +180,13 @@ class Snapshots:
         fresh = {name: node for name, (_, node) in found.items() if node is not None}
         return replace(fleet, pods=pods, nodes={**fleet.nodes, **fresh} if fresh else fleet.nodes)
 
-    async def _look_at(self, fleet: FleetSnapshot, name: NodeName) -> tuple[tuple[Pod, ...], NodeView | None]:
+    async def _look_at(
+        self, fleet: FleetSnapshot, name: NodeName, whole: bool
+    ) -> tuple[tuple[Pod, ...], NodeView | None]:
         async with self._looks:
-            pods = tuple(map(parse_pod, await self.kube.list_pods_on_node(name)))
+            served = await self.kube.list_pods_on_node(name)
+            pods = tuple(map(parse_pod, served if whole else map(for_admission, served)))
+            del served
             if (task := fleet.own_task(name)) is not None and task.reported.phase.terminal:
                 with contextlib.suppress(NotFoundError):
                     return pods, view_node(await self.kube.get_node(name))

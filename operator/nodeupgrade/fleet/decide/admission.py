@@ -100,7 +100,9 @@ def findings(candidate: Candidate) -> list[Finding]:
         if found := check(candidate, accepted):
             all_found.extend(found)
             if any(finding.forbids for finding in found):
-                break
+                return all_found
+    if candidate.pods is None and candidate.objection is not None:
+        all_found.append(candidate.objection)
     return all_found
 
 

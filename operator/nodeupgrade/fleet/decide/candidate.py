@@ -12,6 +12,7 @@ from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.holder import Holder, holder
 from nodeupgrade.fleet.setbacks import Setbacks
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -28,7 +29,8 @@ class Candidate:
     now: datetime  # wall-clock time, UTC
     task: Task | None  # the node's task, whoever has claimed it
     problem: str | None  # why this version cannot parse the task
-    pods: tuple[Pod, ...] | None  # the node's pods; None if they have not been read
+    pods: tuple[Pod, ...] | None  # the node's pods; None if they have not been read, or are not kept
+    objection: Finding | None = None  # what its pods objected to when they were read last; None if to nothing
     holder: Holder | None  # which other rollout holds the node; None if none does
     setbacks: Setbacks  # writes that failed lately
     server: KubeletVersion  # version of the API server
@@ -48,6 +50,7 @@ class Candidate:
             task=fleet.tasks.get(node.name),
             problem=fleet.unreadable.get(node.name),
             pods=fleet.pods.get(node.name),
+            objection=None if node.name in fleet.pods else fleet.objections.get(node.name),
             holder=holder(fleet, node.name),
             setbacks=fleet.setbacks,
             server=fleet.server,

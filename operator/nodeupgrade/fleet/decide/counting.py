@@ -208,7 +208,6 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
     manual = before.approved_at is not None or roster.needs_approval
     approver = roster.approved_by if manual else None
     over = state in {WaveState.COMPLETED, WaveState.SOAKING}
-    begun = roster.begun and rollout.spec.action is not RolloutAction.PLAN
     wave = WaveStatus(
         name=roster.name,
         state=state,
@@ -218,8 +217,8 @@ def _wave(rollout: RolloutView, index: int, before: WaveStatus) -> WaveStatus:
         refused=counts.refused,
         failed=counts.all_failed,
         in_progress=counts.in_progress,
-        started_at=before.started_at or (now if begun else None),
-        last_verdict_at=roster.last_touched if begun else None,
+        started_at=before.started_at or (now if roster.begun else None),
+        last_verdict_at=roster.last_touched if roster.begun else None,
         completed_at=(before.completed_at or roster.last_verdict or now) if over else None,
     )
     if approver is None and not (manual and wave.started_at is not None):

@@ -9,11 +9,11 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind, new_run_id, of_kind
+from nodeupgrade.api.task.run_id import new_run_id, of_kind
 from nodeupgrade.api.task.spec import CordonRecord, GuardGrant, TaskAction, TaskSpec
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import DeletionPolicy, RolloutAction, UpgradeSpec
-from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.values import NodeName, RunId, RunKind
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding
@@ -40,12 +40,12 @@ def advance(fleet: FleetSnapshot, name: NodeName, now: datetime) -> tuple[NodeAc
     backs off is replaced by a Wait.
     """
     upgrade = fleet.upgrade
-    if (slot := upgrade.status.slot(name)) is None or name in fleet.done or (upgrade.deleting and upgrade.abandoned):
+    if upgrade.status.slot(name) is None or name in fleet.done or (upgrade.deleting and upgrade.abandoned):
         return ()
     spec = accept(upgrade, now, fleet.allowed)
     if isinstance(spec, UpgradeSpec) and not upgrade.has_finalizer:
         return ()
-    flight = InFlight.of(fleet, slot, None if isinstance(spec, Finding) else spec, now)
+    flight = InFlight.of(fleet, fleet.slots[name], None if isinstance(spec, Finding) else spec, now)
     due = _marked(flight, _remaining(fleet, flight))
     for index, action in enumerate(due):
         if (setback := fleet.setback_of(action)) is not None and now < setback.again:
@@ -149,7 +149,7 @@ def _begin(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -
     if flight.pods is None:
         return (Wait(node=name, reason=Reason.PROGRESSING, message="its pods have not been read yet"),)
     version = candidate.spec.version
-    if candidate.spec.action is RolloutAction.PLAN:  # a precheck neither cordons the node nor needs a baseline
+    if flight.slot.kind is RunKind.PRECHECK:  # a precheck neither cordons the node nor needs a baseline
         run = _run(flight, candidate, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable))
         return (_start(flight, run, "", f"node {name} is examined for {version}"),)
     if candidate.spec.nodes.cordon and not node.unschedulable and not ours:
@@ -176,12 +176,13 @@ def _resume(flight: InFlight, node: NodeView) -> NodeAction:
     """Take up the run of a node whose task was deleted, or whose Node registered anew.
 
     Only an agent on the node sees whether the run continues. The baseline is lost with the task, so that the control
-    plane cannot detect earlier restarts.
+    plane cannot detect earlier restarts. What only examined the node is not taken up: it would become an upgrade. Where
+    that is unknown, the rollout's cordon tells; the next run's agent attends to what continues all the same.
     """
     name, ours, candidate = node.name, flight.cordoned_by_us, flight.candidate
     if flight.known.record is not None:
         return end_without_task(flight, node, flight.known.record)
-    if candidate is not None and candidate.spec.action is RolloutAction.PLAN and not ours:
+    if flight.slot.kind is RunKind.PRECHECK or (flight.slot.kind is None and not ours):
         return clear_away(flight, f"node {name} is not claimed any more, and untouched")
     what = "its task is gone" if flight.known.task is None else "it registered anew"
     if candidate is None or not candidate.spec.artifact.serves(node.platform):
@@ -222,6 +223,9 @@ def _obstacle(fleet: FleetSnapshot, flight: InFlight, candidate: Candidate) -> F
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
     if not _is_selected(candidate):
         return Finding(reason=Reason.NOT_SELECTED, detail=f"node {name} is not selected any more", remedy="")
+    if flight.slot.kind is not action.run_kind:
+        detail = f"the slot of node {name} was not taken for what spec.action asks for now"
+        return Finding(reason=Reason.REOPENED, detail=detail, remedy="")
     due = gates.PRECHECK_GATES if action is RolloutAction.PLAN else gates.GATES
     return gates.closed(due, gates.of_slot(fleet, candidate.spec, flight.slot, flight.now)) or judge(candidate)
 

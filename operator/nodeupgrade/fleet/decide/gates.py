@@ -9,13 +9,12 @@ from nodeupgrade.api.duration import render_duration
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure, Slot
 from nodeupgrade.api.upgrade.waves import Wave
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
-from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.values import RunKind, Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet import failures

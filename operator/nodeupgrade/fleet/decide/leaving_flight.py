@@ -9,11 +9,10 @@ from datetime import datetime
 from nodeupgrade.api.limits import FAILURE_MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import RunVerdict, TaskAction
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.strategy import Timeouts
-from nodeupgrade.api.values import Verdict
+from nodeupgrade.api.values import RunKind, Verdict
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.fleet.actions import DeleteAgent, FreeSlot, Judge, NodeAction, ReleaseTask, RestoreCordon, Wait

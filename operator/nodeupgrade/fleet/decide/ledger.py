@@ -10,11 +10,10 @@ from datetime import datetime, timedelta
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, NodeFailure, Slot
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, RunKind
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet import failures

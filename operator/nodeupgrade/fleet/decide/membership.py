@@ -12,13 +12,12 @@ from functools import partial
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, known_reason
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.nodes import Membership
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import Slot
 from nodeupgrade.api.upgrade.waves import REMAINDER, Wave
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.api.wording import sentence
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet import failures
@@ -54,14 +53,35 @@ def view_rollout(
 
 
 def add_pods(rollout: RolloutView, pods: Mapping[NodeName, tuple[Pod, ...]]) -> RolloutView:
-    """Return the rollout once the pods of more nodes are known: only these nodes are judged again."""
-    pending = ((m, m.candidate) for name in pods if (m := rollout.members.get(name)) and m.place is Place.PENDING)
-    judged = {
-        member.node: after_checks(replace(member, candidate=replace(candidate, pods=pods[member.node])))
-        for member, candidate in pending
-        if candidate is not None and candidate.pods is None
-    }
+    """Return the rollout once the pods of more nodes are known: only these nodes are judged again.
+
+    Where pods object, what they object to is kept, and not the pods: there may be many such nodes.
+    """
+    judged = dict[NodeName, NodeState]()
+    for name, read in pods.items():
+        member = rollout.members.get(name)
+        if member is None or (candidate := member.candidate) is None or candidate.pods is not None:
+            continue
+        if member.place is Place.PENDING or member.is_objected_to:
+            known = replace(member, place=Place.PENDING, reason=Reason.PROGRESSING, message="", check="")
+            judged[name] = after_checks(replace(known, candidate=_with_pods(candidate, read)))
     return rollout.with_members({**rollout.members, **judged})
+
+
+def without_objecting_pods(fleet: FleetSnapshot, rollout: RolloutView) -> FleetSnapshot:
+    """Return a snapshot with what pods object to in the place of the pods themselves."""
+    known = {name: member.candidate for name, member in rollout.members.items() if member.candidate is not None}
+    return replace(
+        fleet,
+        objections={name: each.objection for name, each in known.items() if each.objection is not None},
+        pods={name: pods for name, pods in fleet.pods.items() if name in known and known[name].pods is not None},
+    )
+
+
+def _with_pods(candidate: Candidate, pods: tuple[Pod, ...]) -> Candidate:
+    known = replace(candidate, pods=pods, objection=None)
+    objection = judge(known)
+    return known if objection is None else replace(known, pods=None, objection=objection)
 
 
 def _view(fleet: FleetSnapshot, spec: UpgradeSpec, now: datetime, freed: frozenset[NodeName]) -> RolloutView:
@@ -170,7 +190,7 @@ def node_state(
     name, node, task, record = known.name, known.view, known.claim, known.record
     member = partial(NodeState, node=name, wave=wave, task=task, view=node, record=record)
     if name in ledger.slots:
-        return member(place=Place.IN_FLIGHT)
+        return member(place=Place.IN_FLIGHT, kind=ledger.slots[name].kind)
     if task is not None and (verdict := task.verdict) is not None:
         planning = spec.action is RolloutAction.PLAN
         member = partial(member, lingers=failures.lingers(task))

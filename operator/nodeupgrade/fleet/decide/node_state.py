@@ -7,10 +7,9 @@ from enum import StrEnum
 from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.fleet.decide.candidate import Candidate
 
@@ -46,6 +45,7 @@ class NodeState:
     node: NodeName
     place: Place
     wave: str = REMAINDER  # name of its wave
+    kind: RunKind | None = None  # what its slot was taken for; None if that is unknown, or it holds none
     # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
     reason: Reason = Reason.PROGRESSING
     message: str = ""
@@ -62,14 +62,32 @@ class NodeState:
 
     def __post_init__(self) -> None:
         """Derive the verdict once: every plan asks each member for it, and few members have changed."""
-        precheck = self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
-        upgrade = not precheck and self.place in {Place.FINISHED, Place.IN_FLIGHT}
+        upgrade = not self.prechecked and self.place in {Place.FINISHED, Place.IN_FLIGHT}
         object.__setattr__(self, "judged", self._known if upgrade else None)
 
     @property
     def begun(self) -> bool:
         """Whether an agent works on it or has worked on it."""
         return self.again is not None or self.place in {Place.IN_FLIGHT, Place.FINISHED}
+
+    @property
+    def upgrade_begun(self) -> bool:
+        """Whether its upgrade was started: an agent that examines it for a plan begins nothing."""
+        if self.place is Place.IN_FLIGHT:
+            return self.kind is RunKind.UPGRADE
+        return self.begun and not self.prechecked
+
+    @property
+    def prechecked(self) -> bool:
+        """Whether its last run only examined it."""
+        return self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
+
+    @property
+    def is_objected_to(self) -> bool:
+        """Whether it is where it is because of what its pods objected to when they were read last."""
+        if self.candidate is None or (objection := self.candidate.objection) is None:
+            return False
+        return (self.reason, self.message) == (objection.reason, objection.message)
 
     @property
     def failure_uid(self) -> str:

@@ -1,6 +1,6 @@
 """The rollout planner: decides what to do next with a fleet, and why. Stateless and deterministic."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -10,7 +10,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
-from nodeupgrade.fleet.decide.budgets import decide_start
+from nodeupgrade.fleet.decide.budgets import decide_start, may_start_more
 from nodeupgrade.fleet.decide.claims import (
     admissions,
     clear_stale,
@@ -22,7 +22,7 @@ from nodeupgrade.fleet.decide.claims import (
 )
 from nodeupgrade.fleet.decide.ledger import ledger_of
 from nodeupgrade.fleet.decide.membership import add_pods, view_rollout
-from nodeupgrade.fleet.decide.node_state import Place
+from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 from nodeupgrade.fleet.decide.upgrade_status import new_events, observed, reject, reported, summarise
 from nodeupgrade.fleet.snapshot import FleetSnapshot
@@ -75,23 +75,35 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     # The status reports the end of a wave before the next one begins. A node whose slot is freed may be admitted again
     # by a later plan, which has read the status without it.
     chosen = [] if wave_ends else [member for member in decision.nodes if member.node not in done]
-    ready = [member for member in chosen if member.node in fleet.pods]
+    ready = [member for member in chosen if _is_read(member)]
     admitted = () if wave_ends else admissions(rollout, ready, decision)
 
-    flying = {member.node: replace(member, place=Place.IN_FLIGHT) for member in ready}
+    kind = spec.action.run_kind
+    flying = {member.node: replace(member, place=Place.IN_FLIGHT, kind=kind) for member in ready}
     later = rollout.with_members({**rollout.members, **flying}) if flying else rollout
     reopened = upgrade.retry_requested and (rollout.is_retried or rollout.is_called_off)
     status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *cleared, *admitted, *events, *reported(upgrade.status, status, events))
-    unread = _unread(fleet.pods, rollout, [member.node for member in chosen])
+    unread = _ahead(rollout, chosen) if fleet.pods else _unread(fleet, rollout, chosen)
     return Plan(actions=actions, unread=unread, rollout=rollout)
 
 
-def _unread(read: Collection[NodeName], rollout: RolloutView, chosen: Sequence[NodeName]) -> tuple[NodeName, ...]:
-    """Return the nodes whose pods are to be read: the chosen ones; where pods have objected, many more at once."""
-    unread = tuple(name for name in chosen if name not in read)
-    if not unread or not read:
-        return unread
-    pending = (member.node for member in rollout.position.pending)
-    return tuple(islice((name for name in pending if name not in read), READ_AHEAD))
+def _unread(fleet: FleetSnapshot, rollout: RolloutView, chosen: Iterable[NodeState]) -> tuple[NodeName, ...]:
+    """Return the nodes whose pods are to be read first: the chosen ones, and those due that might be chosen too."""
+    due = fleet.objections_due if fleet.objections_due and may_start_more(rollout) else ()
+    known = (rollout.members.get(name) for name in due)
+    again = (member for member in known if member is not None and member.is_objected_to)
+    return tuple(member.node for member in (*chosen, *again) if not _is_read(member))
+
+
+def _ahead(rollout: RolloutView, chosen: Iterable[NodeState]) -> tuple[NodeName, ...]:
+    """Return the nodes to read where pods have objected: more than are chosen, since most have the same pods."""
+    if all(_is_read(member) for member in chosen):
+        return ()
+    more = dict.fromkeys(m.node for m in (*chosen, *rollout.position.pending) if not _is_read(m))
+    return tuple(islice(more, READ_AHEAD))
+
+
+def _is_read(member: NodeState) -> bool:
+    return member.candidate is not None and member.candidate.pods is not None

@@ -7,12 +7,11 @@ from typing import Self
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.api.upgrade.status import NodeFailure
 from nodeupgrade.api.upgrade.waves import REMAINDER
-from nodeupgrade.api.values import NodeName, Verdict
+from nodeupgrade.api.values import NodeName, RunKind, Verdict
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -113,7 +112,7 @@ class RolloutView:
             may_claim=spec.action in {RolloutAction.PLAN, RolloutAction.RUN} and not upgrade.paused_by_annotation,
             is_called_off=called_off,
             is_retried=reopened and not any(map(records_failure, stale)) and not called_off,
-            completes_wave=bool(freed)
+            completes_wave=any(name not in members or not members[name].prechecked for name in freed)
             and not planning
             and not any(wave.name in begun for wave in waves[position.index :]),
             unknown_waves=tuple(sorted({*spec.approved_waves, *upgrade.approvals} - {REMAINDER, *names})),

@@ -1,13 +1,14 @@
 """Checks of a node's state: may the node be touched now?"""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity
 from nodeupgrade.api.run_settings import GuardPolicy
+from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.upgrade.nodes import CordonedPolicy, NotReadyPolicy
-from nodeupgrade.api.upgrade.spec import RolloutAction
+from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
 from nodeupgrade.cluster.placement import unmet_placement, untolerated_taint
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.check import Found, check
@@ -112,13 +113,17 @@ def no_pod_holds_the_node(candidate: Candidate) -> Found | None:
     holding = [pod for pod in _active_pods(candidate) if pod.hold is not None]
     if not holding or candidate.spec.action is RolloutAction.PLAN:
         return None
-    since = None if candidate.task is None else candidate.task.held_since
-    until = (since or candidate.now) + candidate.spec.timeouts.pod_hold
-    if candidate.now >= until:
+    if candidate.now >= (until := held_until(candidate.spec, candidate.task, candidate.now)):
         return None
     why, others = holding[0].hold, len(holding) - 1
     by = f"pod {holding[0]}" + (f" and {others} more" if others else "") + (f": {why}" if why else "")
     return f"{named(candidate)} is held until {timestamp(until)} by {by}"
+
+
+def held_until(spec: UpgradeSpec, task: Task | None, now: datetime) -> datetime:
+    """Return until when pods may hold a node."""
+    since = None if task is None else task.held_since
+    return (since or now) + spec.timeouts.pod_hold
 
 
 def _annotated(candidate: Candidate, reason: Reason, what: str, why: str | None) -> Finding | None:

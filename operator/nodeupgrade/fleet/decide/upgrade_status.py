@@ -8,7 +8,6 @@ from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import (
     ConditionStatus,
     ConditionType,
@@ -19,6 +18,7 @@ from nodeupgrade.api.upgrade.status import (
     WaveStatus,
 )
 from nodeupgrade.api.upgrade.windows import is_open, next_opening
+from nodeupgrade.api.values import RunKind
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
@@ -101,7 +101,7 @@ def summarise(
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
-    started = before.started_at or (rollout.flying and spec.action is not RolloutAction.PLAN)
+    started = any(slot.kind is RunKind.UPGRADE for slot in flying)
     known = ConditionInput(rollout=rollout, tally=tallied, state=state)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
@@ -143,7 +143,7 @@ def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> Curren
 def _taken(rollout: RolloutView, member: NodeState) -> Slot:
     """Return the slot that a node takes now."""
     uid, run = "" if member.view is None else stored_uid(member.view.uid), new_run_id(rollout.upgrade.uid, rollout.now)
-    return Slot(node=member.node, uid=uid, wave=member.wave, run=run, since=rollout.now)
+    return Slot(node=member.node, uid=uid, wave=member.wave, run=run, kind=member.kind, since=rollout.now)
 
 
 def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[EventAction, ...]:

@@ -50,10 +50,10 @@ class WaveRoster:
 
     @property
     def begun(self) -> bool:
-        """Whether one of its nodes has been started; one that failed in another wave has not been started in this."""
+        """Whether the upgrade of one of its nodes was started; one that failed in another wave did not begin this."""
         recorded = self.before is not None and self.before.started_at is not None
         here = (member for member in self.members if member.record is None or member.record.wave == self.name)
-        return recorded or bool(self.departed) or any(member.begun for member in here)
+        return recorded or bool(self.departed) or any(member.upgrade_begun for member in here)
 
     @property
     def last_verdict(self) -> datetime | None:

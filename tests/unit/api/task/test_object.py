@@ -3,10 +3,10 @@
 import pytest
 
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import RunKind, of_kind
+from nodeupgrade.api.task.run_id import of_kind
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
-from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.values import NodeName, RunId, RunKind
 
 RUN = RunId("run")
 AT_WORK = {TaskPhase.STAGED, TaskPhase.RUNNING, TaskPhase.VERIFYING, TaskPhase.ROLLING_BACK}

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from nodeupgrade.api.task.run_id import RunKind, began_at, new_run_id, of_kind
-from nodeupgrade.api.values import RunId
+from nodeupgrade.api.task.run_id import began_at, new_run_id, of_kind
+from nodeupgrade.api.values import RunId, RunKind
 
 NOW = datetime(2026, 3, 2, 10, 4, 59, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Tests that rollouts with artifacts or files outside the allowlist are rejected."""
+"""Tests that rollouts with artifacts or files outside the allowlist are rejected, and what is asked of pods."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -8,10 +8,17 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import parse_upgrade
+from nodeupgrade.cluster.nodes import view_node
+from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, for_admission, parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.admission import accept
+from nodeupgrade.fleet.decide.admission_checks import WARNINGS, WITH_PODS
+from nodeupgrade.fleet.decide.candidate import Candidate
+from nodeupgrade.fleet.snapshot import FleetSnapshot
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.sources.allowlist import Allowed
 from tests.builders.allowlist import ALLOWED, SHA
+from tests.doubles.kube_fleet import node_object
 from tests.scenario.rollout.harness import upgrade_object
 
 ARTIFACTS: dict[str, Json] = {
@@ -51,3 +58,46 @@ def test_a_rollout_with_a_file_that_is_not_listed_is_rejected() -> None:
     )  # fmt: skip
     allowed = replace(Allowed(), files=("/var/lib/kubelet/config.yaml",))
     assert not isinstance(accept(parse_upgrade(body), now, allowed), Finding), "the control: it is listed"
+
+
+OBJECTING: dict[str, Json] = {
+    "node selector": {"spec": {"nodeSelector": {"pool": "old"}}},
+    "node affinity": {
+        "spec": {
+            "affinity": {
+                "podAffinity": {"x": "y"},
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]
+                    }
+                },
+            }
+        }
+    },
+    "no toleration": {},
+    "toleration": {"spec": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}},
+    "hold": {"metadata": {"annotations": {"nodeupgrade.dev/hold": "busy", "note": "x"}}},
+    "static": {"metadata": {"annotations": {CONFIG_MIRROR: "h", CONFIG_HASH: "h"}}},
+    "Longhorn": {"metadata": {"labels": {"longhorn.io/component": "instance-manager"}}},
+    "terminating": {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+    "finished": {"status": {"phase": "Failed"}},
+}
+
+
+@pytest.mark.parametrize("body", OBJECTING.values(), ids=OBJECTING)
+def test_admission_finds_in_the_part_of_a_pod_what_it_finds_in_the_whole(body: Json) -> None:
+    node = node_object("node-0", "v1.30.14")
+    node["metadata"] |= {"uid": "n", "resourceVersion": "1"}
+    node["spec"]["taints"] = [{"key": "gpu", "effect": "NoExecute"}]
+    upgrade = upgrade_object("r")
+    upgrade["metadata"] |= {"uid": "u", "resourceVersion": "1", "generation": 1}
+    parsed, view = parse_upgrade(upgrade), view_node(node)
+    assert parsed.spec is not None
+    fleet = FleetSnapshot(upgrade=parsed, server=KubeletVersion.parse("v1.33.13"), nodes={view.name: view})
+    known = {"namespace": "default", "name": "web", "uid": "u-1"}
+    pod = {**body, "metadata": {**known, **body.get("metadata", {})}}
+    candidate = Candidate.of(fleet, parsed.spec, view, datetime(2026, 1, 1, tzinfo=UTC))
+    whole, part = (replace(candidate, pods=(parse_pod(each),)) for each in (pod, for_admission(pod)))
+    for check in (*WITH_PODS, *WARNINGS):
+        assert check(whole) == check(part), check.name
+    assert (whole.pods or ())[0].labels == (part.pods or ())[0].labels
