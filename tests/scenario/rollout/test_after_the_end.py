@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.status import UpgradeStatus
+from nodeupgrade.api.upgrade.status import ConditionStatus, ConditionType, UpgradeStatus
 from nodeupgrade.cluster.kube_api import UPGRADES
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.sources.allowlist import Allowed
@@ -95,3 +96,33 @@ async def test_an_edit_is_observed_before_the_end(spec: dict[str, Any], edits: d
     upgrade = await edit(scene, **edits)
     assert not upgrade.finished
     assert observed(upgrade) == {upgrade.generation}
+
+
+async def test_a_change_that_is_not_carried_out_is_not_observed_and_told() -> None:
+    """CRDs without CEL let it pass. To be observed would mean to GitOps that every node has that version."""
+    scene = await ended(Part.SUCCEED)
+    before = await scene.upgrade()
+    changed = await edit(scene, version="v1.33.12")
+
+    accepted = changed.status.condition(ConditionType.ACCEPTED)
+    assert (accepted.status, accepted.reason) == (ConditionStatus.FALSE, Reason.SPEC_CHANGE_REJECTED)
+    assert accepted.observed_generation == changed.generation
+    assert changed.status.observed_generation == before.generation
+    revision = scene.kube._revision
+    await scene.operator.reconcile("to-1-33")
+    assert scene.kube._revision == revision, "it is written once"
+
+    again = await edit(scene, version="v1.33.13")
+    assert observed(again) == {again.generation}
+    assert again.status.condition(ConditionType.ACCEPTED).reason == Reason.VALID
+    assert again.status.holds(ConditionType.READY)
+
+
+async def test_an_edit_is_observed_whatever_the_reason_of_the_end() -> None:
+    scene = await ended(Part.ROLL_BACK)
+    body = await scene.kube.get(UPGRADES, "to-1-33")
+    conditions = [{**each, "reason": "ReasonOfALaterVersion"} for each in body["status"]["conditions"]]
+    status, version = {**body["status"], "conditions": conditions}, body["metadata"]["resourceVersion"]
+    await scene.kube.replace_status(UPGRADES, "to-1-33", status, resource_version=version)
+    after = await edit(scene, strategy={"maxConcurrent": 5})
+    assert observed(after) == {after.generation}

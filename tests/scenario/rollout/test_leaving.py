@@ -152,3 +152,16 @@ async def test_a_release_that_is_refused_keeps_no_other_node_waiting() -> None:
     await passes(scene, "first")
     assert refused
     assert await phase(scene, "first") == "Succeeded"
+
+
+@pytest.mark.parametrize("part", [Part.REFUSE, Part.REFUSE_FOR_NOW, Part.SUCCEED])
+async def test_a_node_of_a_plan_that_cannot_be_read_is_told_and_not_passed_over(part: Part) -> None:
+    scene = await scene_of("node-0", "node-1", parts={"node-1": part}, action="Plan")
+    await scene.kube.merge(NODES, "node-1", {"spec": {"taints": "damaged"}})
+    await passes(scene, "first", number=5)
+    await scene.kube.merge(UPGRADES, "first", {"spec": {"action": "Run"}})
+    await passes(scene, "first")
+
+    status = (await scene.upgrade("first")).status
+    assert (status.phase, status.progress) == ("Stalled", "1/2")
+    assert [(each.node, each.reason) for each in status.failures] == [("node-1", "ObjectUnreadable")]

@@ -41,12 +41,19 @@ def accept(upgrade: Upgrade, now: datetime, allowed: Allowed | None = None) -> U
     return next((found for rule in OF_SPEC if (found := rule(request)) is not None), spec)
 
 
-def spec_is_unchanged(request: Request) -> Finding | None:
-    """Fields that are frozen once the spec is accepted have not changed."""
-    accepted = request.upgrade.status.accepted_spec_digest
-    if not accepted or accepted == request.upgrade.spec_digest:
+def objection_to_change(upgrade: Upgrade) -> Finding | None:
+    """Return why a spec is not the one that was accepted; ``None`` if it is, or if none was accepted yet."""
+    if upgrade.spec is None:
+        return Finding(reason=Reason.INVALID_SPEC, detail=upgrade.problem)
+    accepted = upgrade.status.accepted_spec_digest
+    if not accepted or accepted == upgrade.spec_digest:
         return None
     return Finding(reason=Reason.SPEC_CHANGE_REJECTED, detail=change_rejected(), remedy="")
+
+
+def spec_is_unchanged(request: Request) -> Finding | None:
+    """Fields that are frozen once the spec is accepted have not changed."""
+    return objection_to_change(request.upgrade)
 
 
 def configuration_allows_it(request: Request) -> Finding | None:

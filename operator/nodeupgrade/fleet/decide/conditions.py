@@ -26,6 +26,7 @@ from nodeupgrade.fleet.health.checks import HealthState, status_of
 from nodeupgrade.kubelet import probe_delay
 from nodeupgrade.kubelethash import KubeletVersion
 
+VALID_SPEC = "the spec is valid"
 WAVES_NAMED = 5
 """How many approved waves that do not exist are named."""
 
@@ -98,9 +99,22 @@ def of_refused_retry(upgrade: Upgrade, objection: Finding) -> Mapping[ConditionT
     return {ConditionType.ACCEPTED: _false(objection.reason, message)}
 
 
+def of_edit(before: Condition, objection: Finding | None) -> Mapping[ConditionType, UndatedCondition]:
+    """Return whether an edit of a rollout that has ended left its spec as it was carried out; empty if nothing is new.
+
+    Args:
+        before: the condition Accepted as it stands.
+        objection: what was found against the edit.
+    """
+    if objection is not None:
+        return {ConditionType.ACCEPTED: _false(objection.reason, objection.message)}
+    rejected = before.reason in {Reason.INVALID_SPEC, Reason.SPEC_CHANGE_REJECTED}
+    return {ConditionType.ACCEPTED: _true(Reason.VALID, VALID_SPEC)} if rejected else {}
+
+
 def _accepted(at: ConditionInput) -> UndatedCondition:
     if not (unknown := at.rollout.unknown_waves):
-        return _true(Reason.VALID, "the spec is valid")
+        return _true(Reason.VALID, VALID_SPEC)
     more = f" and {len(unknown) - WAVES_NAMED} more" if len(unknown) > WAVES_NAMED else ""
     because = (
         f"the spec is valid, but waves are approved that it does not have: {', '.join(unknown[:WAVES_NAMED])}{more}"

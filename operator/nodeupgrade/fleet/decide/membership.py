@@ -142,7 +142,7 @@ def _is_member(spec: UpgradeSpec, node: KnownNode) -> bool:
     """Report whether a node without a slot belongs to the rollout.
 
     It does if its upgrade has a verdict, failed, matches now, or is named although it does not exist. A Node that
-    cannot be read may match.
+    cannot be read may match, and does if the rollout has claimed it.
     """
     selection = spec.nodes
     if node.own is not None and node.own.verdict is not None and node.own.kind is RunKind.UPGRADE:
@@ -151,7 +151,8 @@ def _is_member(spec: UpgradeSpec, node: KnownNode) -> bool:
         return selection.selects(node.name, node.view.labels) or node.record is not None
     if node.name in selection.exclude.names:
         return False
-    return node.name in selection.names or (node.problem is not None and node.task is None and selection.beyond_names)
+    may_match = node.claim is not None or (node.task is None and selection.beyond_names)
+    return node.name in selection.names or (node.problem is not None and may_match)
 
 
 def _came_too_late(upgrade: Upgrade, spec: UpgradeSpec, node: KnownNode) -> bool:

@@ -51,7 +51,7 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     if upgrade.deleting and (not slots or upgrade.abandoned):
         return Plan(actions=leave(upgrade, abandoned=bool(slots)))
     if upgrade.finished and not slots and not upgrade.retry_requested:
-        return Plan(actions=reported(upgrade.status, observed(upgrade)))
+        return Plan(actions=reported(upgrade.status, observed(upgrade, now)))
     if upgrade.finished and upgrade.retry_requested and upgrade.status.aborted:
         return Plan(actions=ignore_retry(upgrade))
     done = fleet.done

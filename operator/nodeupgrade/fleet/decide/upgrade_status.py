@@ -1,11 +1,12 @@
 """The status of a NodeUpgrade, and the events about what it reports for the first time."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeAlias
 
 from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
-from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.reasons import Reason, known_reason
 from nodeupgrade.api.task.run_id import new_run_id
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import (
@@ -22,8 +23,17 @@ from nodeupgrade.api.values import RunKind
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import NodeAction, Refuse, Report, ReportWave, Skip, WriteStatus
+from nodeupgrade.fleet.decide.admission import objection_to_change
 from nodeupgrade.fleet.decide.budgets import QUEUED, StartDecision
-from nodeupgrade.fleet.decide.conditions import ConditionInput, dated, of_refused_retry, of_rejected, of_rollout
+from nodeupgrade.fleet.decide.conditions import (
+    ConditionInput,
+    UndatedCondition,
+    dated,
+    of_edit,
+    of_refused_retry,
+    of_rejected,
+    of_rollout,
+)
 from nodeupgrade.fleet.decide.counting import ADMISSION, tally
 from nodeupgrade.fleet.decide.ledger import Ledger
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -41,7 +51,7 @@ def reject(before: UpgradeStatus, ledger: Ledger, objection: Finding) -> tuple[N
         status = _rejected(ledger, objection)
         news = _news(before, status, ConditionType.IMPEDED, ConditionStatus.TRUE)
     else:
-        status = _retry_refused(ledger, objection) if upgrade.retry_requested else observed(upgrade)
+        status = _retry_refused(ledger, objection) if upgrade.retry_requested else observed(upgrade, ledger.now)
         news = _news(before, status, ConditionType.ACCEPTED, ConditionStatus.FALSE)
     return (*news, *reported(before, status))
 
@@ -64,19 +74,30 @@ def _rejected(ledger: Ledger, objection: Finding) -> UpgradeStatus:
 
 def _retry_refused(ledger: Ledger, objection: Finding) -> UpgradeStatus:
     """Return the status of a rollout that has ended, and whose retry waits until its spec is accepted again."""
-    upgrade, status = ledger.upgrade, observed(ledger.upgrade)
-    waiting = of_refused_retry(upgrade, objection)
-    others = tuple(each for each in status.conditions if each.type not in waiting)
-    return replace(status, conditions=(*dated(upgrade, waiting, ledger.now), *others))
+    waiting = of_refused_retry(ledger.upgrade, objection)
+    return _with_conditions(observed(ledger.upgrade, ledger.now), ledger.upgrade, waiting, ledger.now)
 
 
-def observed(upgrade: Upgrade) -> UpgradeStatus:
+def observed(upgrade: Upgrade, now: datetime) -> UpgradeStatus:
     """Return the status of a rollout that has ended, whose spec was edited since: the edit is seen, and has no effect.
 
     To kstatus, and so to Flux and Argo CD, an object is in progress as long as its latest generation is not observed.
+    That of a spec which the rollout did not carry out, and never will, is not: Accepted says why.
     """
-    conditions = (replace(each, observed_generation=upgrade.generation) for each in upgrade.status.conditions)
-    return replace(upgrade.status, observed_generation=upgrade.generation, conditions=tuple(conditions))
+    status, generation, objection = upgrade.status, upgrade.generation, objection_to_change(upgrade)
+    if objection is None:
+        conditions = tuple(replace(each, observed_generation=generation) for each in status.conditions)
+        status = replace(status, observed_generation=generation, conditions=conditions)
+    return _with_conditions(status, upgrade, of_edit(status.condition(ConditionType.ACCEPTED), objection), now)
+
+
+def _with_conditions(
+    status: UpgradeStatus, upgrade: Upgrade, conditions: Mapping[ConditionType, UndatedCondition], now: datetime
+) -> UpgradeStatus:
+    if not conditions:
+        return status
+    others = tuple(each for each in status.conditions if each.type not in conditions)
+    return replace(status, conditions=(*dated(upgrade, conditions, now), *others))
 
 
 def summarise(
@@ -183,13 +204,14 @@ def reported(
     if status == before:
         return ()
     now, known = (each.condition(ConditionType.RECONCILING) for each in (status, before))
-    write = WriteStatus(status=status, reason=Reason(now.reason), message=trimmed(f"{status.phase} {status.progress}"))
+    reason = known_reason(now.reason) or Reason.PROGRESSING  # of a rollout that ended, perhaps under a later version
+    write = WriteStatus(status=status, reason=reason, message=trimmed(f"{status.phase} {status.progress}"))
     refused = (failure.reason for failure in before.failures if failure.step == ADMISSION)
     ends = status.fails(ConditionType.SUCCEEDED) and not before.fails(ConditionType.SUCCEEDED)
     if now.reason in {*(each.reason for each in others), *refused} or (now.reason == known.reason and not ends):
         return (write,)
     warning = status.holds(ConditionType.STALLED) or status.fails(ConditionType.SUCCEEDED)
-    return (write, Report(reason=Reason(now.reason), message=now.message, warning=warning))
+    return (write, Report(reason=reason, message=now.message, warning=warning))
 
 
 def _refusals(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> Iterator[Refuse]:

@@ -67,7 +67,8 @@ def pods_keep_their_cgroup(facts: NodeFacts) -> Iterator[Found]:
     current = facts.current
     if current is None:
         return
-    begins = history.RESIZE_POLICY_ACTED_ON.applies_to(current) and facts.allocating == (False, True)
+    recorded = history.RESIZE_POLICY_ACTED_ON.applies_to(current) and facts.recorded
+    begins = recorded and facts.allocating == (False, True)
     for pod in facts.running_pods():
         try:
             before, after = qos_class(pod.raw, current), qos_class(pod.raw, facts.target)

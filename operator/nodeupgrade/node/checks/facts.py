@@ -240,6 +240,11 @@ class NodeFacts:
         return before, heeds_containers(self.target, self.gates)
 
     @property
+    def recorded(self) -> bool:
+        """Whether the running kubelet, from 1.33 on, keeps a record of the resources that it has allocated."""
+        return self.gates_before.get("InPlacePodVerticalScaling") is not False
+
+    @property
     def allocating(self) -> tuple[bool, bool]:
         """Return whether the running and the new kubelet allocate resources of pods themselves."""
         before = self.current is not None and allocates_pod_resources(self.current, self.gates_before)

@@ -27,7 +27,6 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
     current, gate = facts.current, "InPlacePodVerticalScaling"
     if current is None or facts.gates.get(gate) is False:
         return
-    recorded = facts.gates_before.get(gate) is not False
     for instance, pod, container in facts.running_containers():
         try:
             restarted = resize_may_restart(
@@ -36,7 +35,7 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
                 facts.target,
                 pod_resources=pod.spec.get("resources"),
                 static=pod.static,
-                recorded=recorded,
+                recorded=facts.recorded,
                 allocates=facts.allocating,
             )
         except UnsupportedKubelet:  # reported by versions_are_known

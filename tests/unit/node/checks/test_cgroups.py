@@ -83,3 +83,8 @@ def test_a_gate_that_goes_on_makes_the_kubelet_forget_too() -> None:
     assert list(
         pods_keep_their_cgroup(replace(static("v1.36.3", "v1.37.2"), drift=Drift(gates={POD_RESOURCES_GATE: False})))
     )
+
+
+def test_a_kubelet_without_a_record_leaves_none_from_which_resources_could_be_missing() -> None:
+    found = replace(static("v1.34.4", "v1.36.3"), drift=Drift(gates={"InPlacePodVerticalScaling": False}))
+    assert not list(pods_keep_their_cgroup(found))
