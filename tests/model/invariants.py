@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.duration import parse_duration
 from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.task.run_id import kind_of
 from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION
+from nodeupgrade.api.values import RunKind
 from tests.model import adapter
 from tests.model.canonical import PRESENT, Key
 from tests.model.liveness import is_over
@@ -68,7 +70,7 @@ def taken(look: Look) -> frozenset[str]:
 def taken_to_upgrade(look: Look) -> frozenset[str]:
     """Return those of these nodes that are to be upgraded: a plan, which changes nothing, waits for little."""
     records = adapter.records(look.after)
-    return frozenset(node for node in taken(look) if records[node]["kind"] == "Upgrade")
+    return frozenset(node for node in taken(look) if kind_of(records[node]["run"]) is RunKind.UPGRADE)
 
 
 def budget(look: Look) -> Iterator[str]:
@@ -110,7 +112,7 @@ def record_stays(look: Look) -> Iterator[str]:
     after = adapter.records(look.after)
     for node, slot in adapter.records(look.before).items():
         now = after.get(node, slot)
-        if changed := [each for each in ("uid", "wave", "run", "kind") if slot.get(each) != now.get(each)]:
+        if changed := [each for each in ("uid", "wave", "run") if slot.get(each) != now.get(each)]:
             yield f"the slot of {node} has another {', '.join(changed)}"
 
 
@@ -177,7 +179,7 @@ def slot_for_upgrade(look: Look) -> Iterator[str]:
     uid, node = _touches(look)
     if not uid or (upgrade := look.upgrade_of(uid)) is None:
         return
-    if adapter.records(upgrade).get(node, {}).get("kind") == "Precheck":
+    if kind_of(adapter.records(upgrade).get(node, {}).get("run", "")) is RunKind.PRECHECK:
         yield f"{node} is touched for {upgrade['metadata']['name']}, and took its slot to be examined"
 
 

@@ -109,13 +109,7 @@ def begun_by_a_plan(patch: Patch) -> None:
 
 def any_slot(patch: Patch) -> None:
     """A slot is used for what the action asks for, whatever it was taken for."""
-    read = InFlight.of
-
-    def taken_for_it(fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec | None, now: datetime) -> InFlight:
-        kind = slot.kind if spec is None else spec.action.run_kind
-        return read(fleet, replace(slot, kind=kind), spec, now)
-
-    patch.setattr(InFlight, "of", staticmethod(taken_for_it))
+    patch.setattr(InFlight, "kind", property(lambda flight: flight.upgrade.spec.action.run_kind))
 
 
 def no_versions(patch: Patch) -> None:

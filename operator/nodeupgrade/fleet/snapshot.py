@@ -7,10 +7,9 @@ from functools import cached_property
 
 from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.task.object import Task
-from nodeupgrade.api.task.run_id import began_at
+from nodeupgrade.api.task.run_id import began_at, kind_of
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.upgrade.object import Upgrade
-from nodeupgrade.api.upgrade.spec import RolloutAction
 from nodeupgrade.api.upgrade.status import NodeFailure, Slot, UpgradeStatus, WaveStatus
 from nodeupgrade.api.upgrade.waves import REMAINDER
 from nodeupgrade.api.values import NodeName, RunKind, Verdict
@@ -57,9 +56,8 @@ class FleetSnapshot:
     tasks: Mapping[NodeName, Task] = field(default_factory=dict)
     # by node, only for those that ``planner.plan`` or ``flight.needs_pods`` requested
     pods: Mapping[NodeName, tuple[Pod, ...]] = field(default_factory=dict)
-    # what the pods of nodes objected to when they were read last, and the nodes whose pods are to be read again
+    # what the pods of nodes objected to when they were read last, not long ago
     objections: Mapping[NodeName, Finding] = field(default_factory=dict)
-    objections_due: tuple[NodeName, ...] = ()
     agents: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
     # the pods that take kubelets out of images
     artifacts: Mapping[NodeName, AgentPodView] = field(default_factory=dict)
@@ -102,33 +100,25 @@ class FleetSnapshot:
 
     @cached_property
     def slots(self) -> dict[NodeName, Slot]:
-        """The slots of the nodes in flight, sorted by name, with what they were taken for.
+        """The slots of the nodes in flight, sorted by name; the ID of its run says what a slot was taken for.
 
         An open task of this rollout holds one even if the status, edited or restored from a backup, does not list it:
         the budget must hold all the same.
         """
-        slots = {slot.node: self._with_kind(slot) for slot in self.upgrade.status.in_flight}
+        slots = {slot.node: self._as_run(slot) for slot in self.upgrade.status.in_flight}
         for name, task in self.tasks.items():
             if name not in slots and task.open and self.own_task(name) is not None:
                 spec = task.spec
                 uid, since = stored_uid(spec.node_uid), began_at(spec.run_id)
-                slots[name] = Slot(node=name, uid=uid, wave=spec.wave, run=spec.run_id, kind=task.kind, since=since)
+                slots[name] = Slot(node=name, uid=uid, wave=spec.wave, run=spec.run_id, since=since)
         return dict(sorted(slots.items()))
 
-    def _with_kind(self, slot: Slot) -> Slot:
-        """Complete a slot that an operator has written which did not record what it was taken for.
-
-        The run tells, once it has begun. Until then it is unknown if the rollout was planned before it ran: it may
-        have been taken for either.
-        """
-        if slot.kind is not None:
+    def _as_run(self, slot: Slot) -> Slot:
+        """Have a slot bear the run that goes on, if that is of another kind."""
+        task = self.own_task(slot.node)
+        if task is None or not task.open or task.kind is kind_of(slot.run):
             return slot
-        if (task := self.own_task(slot.node)) is not None and (task.open or task.verdict is not None):
-            return replace(slot, kind=task.kind)
-        spec, was_planned = self.upgrade.spec, self.upgrade.status.preview is not None
-        if spec is not None and spec.action is RolloutAction.PLAN:  # no other action can change to it
-            return replace(slot, kind=RunKind.PRECHECK)
-        return slot if was_planned else replace(slot, kind=RunKind.UPGRADE)
+        return replace(slot, run=task.spec.run_id)
 
     @property
     def busy(self) -> Iterator[NodeName]:
@@ -168,7 +158,7 @@ class FleetSnapshot:
             return False
         if (task := self.own_task(name)) is None:
             slot = self.slots.get(name)
-            return slot is None or slot.kind is not RunKind.PRECHECK
+            return slot is None or kind_of(slot.run) is not RunKind.PRECHECK
         begun = task.open and task.spec.action is not TaskAction.PRECHECK and task.kind is RunKind.UPGRADE
         return begun and not task.untouched
 

@@ -9,14 +9,14 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.controlplane.workers import requeue_after
-from nodeupgrade.fleet.controllers import rollout_controller, rollout_memory
+from nodeupgrade.fleet.controllers import rollout_controller
 from nodeupgrade.fleet.controllers.rollout_memory import PODS_RECENT
 from nodeupgrade.fleet.decide import planner
 from tests.doubles.kube import InMemoryKube
 from tests.scenario.rollout.harness import Scene
 
 NAME, NODES_OF_FLEET, PODS_ON_NODE = "to-1-33", 60, 5
-READ, AHEAD, AGAIN = 16, 8, 4
+READ, AHEAD = 16, 8
 LAST = f"node-{NODES_OF_FLEET - 1:02}"
 
 
@@ -25,11 +25,11 @@ class Relabelled(InMemoryKube):
 
     content: set[str]  # nodes whose pods object to nothing
     read: list[tuple[datetime, str]]  # whose pods were read, and when
-    most_alive: int = 0  # how many pods were in memory at the same time, at most
+    most_alive: int | None = None  # how many pods were in memory at the same time, at most; None if nobody asks
 
     async def list_pods_on_node(self, node: str) -> list[Json]:
         self.read.append((self.clock(), node))
-        self.most_alive = max(self.most_alive, alive())
+        self.most_alive = None if self.most_alive is None else max(self.most_alive, alive())
         unmet: Json = {} if node in self.content else {"nodeSelector": {"pool-name": "old"}}
         return [served(node, number, unmet if number == 0 else {}) for number in range(PODS_ON_NODE)]
 
@@ -78,13 +78,12 @@ async def look(scene: Scene) -> float | None:
 def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollout_controller, "MOST_READ", READ)
     monkeypatch.setattr(planner, "READ_AHEAD", AHEAD)
-    monkeypatch.setattr(rollout_memory, "READ_AGAIN", AGAIN)
 
 
 async def test_a_plan_reads_the_pods_of_few_nodes_and_keeps_none_of_those_that_object() -> None:
     scene, kube = await stage()
     gc.collect()
-    before = alive()
+    before = kube.most_alive = alive()
     again: float | None = 0.0
     while len(set(kube.names)) < NODES_OF_FLEET:
         assert again == 0.0, "nodes are left, and the next plan is not due at once"
@@ -97,47 +96,54 @@ async def test_a_plan_reads_the_pods_of_few_nodes_and_keeps_none_of_those_that_o
             break
     gc.collect()
     assert alive() == before
-    assert kube.most_alive <= before + 2 * AHEAD * PODS_ON_NODE
+    assert before < kube.most_alive <= before + 2 * AHEAD * PODS_ON_NODE
     assert (await scene.upgrade()).status.counts.refused == NODES_OF_FLEET
 
 
 async def test_the_last_node_has_its_turn_although_pods_object_on_all_others() -> None:
     scene, _ = await stage(LAST)
-    for _ in range(NODES_OF_FLEET // (READ - AGAIN) + 1):
-        scene.now += PODS_RECENT  # those that were read before are due again
+    for _ in range(NODES_OF_FLEET // READ + 1):
         await look(scene)
+        scene.now += 2 * PODS_RECENT  # the API server takes its time
     assert await scene.in_flight() == (LAST,)
 
 
-async def test_nodes_are_read_again_in_turn() -> None:
+@pytest.mark.parametrize("others", ["target", "hold", "as they are"])
+async def test_a_node_is_read_again_whatever_speaks_against_others(others: str) -> None:
     scene, kube = await stage()
     while len(scene.operator.snapshots.memory(NAME).objections) < NODES_OF_FLEET:
         await look(scene)
-    kube.read.clear()
-    for _ in range(NODES_OF_FLEET // AGAIN):
-        scene.now += PODS_RECENT
-        before = len(kube.read)
+    for number in range(NODES_OF_FLEET // 2):
+        name = f"node-{number:02}"
+        if others == "hold":
+            await scene.kube.merge(NODES, name, {"metadata": {"annotations": {"nodeupgrade.dev/hold": "true"}}})
+        if others == "target":
+            status = (await scene.kube.get(NODES, name))["status"]
+            info = {**status["nodeInfo"], "kubeletVersion": "v1.33.13"}
+            await scene.kube.replace_status(NODES, name, {**status, "nodeInfo": info})
+    kube.content = {"node-50"}
+    scene.now += PODS_RECENT
+    for _ in range(NODES_OF_FLEET // READ + 1):
         await look(scene)
-        assert len(kube.read) == before + AGAIN
-    assert sorted(kube.names) == sorted(set(kube.names)), "one was read twice, and another not at all"
-    kube.content = {"node-30"}
-    for _ in range(NODES_OF_FLEET // AGAIN):
-        scene.now += PODS_RECENT
-        await look(scene)
-    assert await scene.in_flight() == ("node-30",)
+    assert await scene.in_flight() == ("node-50",)
 
 
-async def test_nothing_is_read_again_while_nothing_may_be_started() -> None:
-    scene, kube = await stage(nodes=3)
+@pytest.mark.parametrize("how", ["paused", "window"])
+async def test_what_pods_objected_to_long_ago_says_nothing_of_a_rollout_that_waits(how: str) -> None:
+    scene, kube = await stage(nodes=1)
     await look(scene)
-    counts = (await scene.upgrade()).status.counts
-    await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/pause": "true"}}})
+    assert (await scene.upgrade()).status.phase == "Stalled"
+    kube.content = {"node-00"}
+    if how == "paused":
+        await scene.kube.merge(UPGRADES, NAME, {"metadata": {"annotations": {"nodeupgrade.dev/pause": "true"}}})
+    else:
+        scene.now += timedelta(hours=20)
     kube.read.clear()
-    for _ in range(5):
+    for _ in range(3):
         scene.now += PODS_RECENT
         await look(scene)
     assert kube.read == []
-    assert (await scene.upgrade()).status.counts == counts, "it is not known any more what pods object to"
+    assert (await scene.upgrade()).status.phase == ("Paused" if how == "paused" else "WaitingForWindow")
 
 
 async def test_a_node_whose_labels_are_restored_is_read_at_once() -> None:

@@ -55,12 +55,9 @@ def test_the_new_version_continues_what_the_old_one_began(part: int) -> None:
 
 NEW = {
     ("nodeupgrades", "status.leader"),
-    ("nodeupgrades", "status.inFlight[].kind"),
     ("nodeupgradetasks", f"metadata.annotations.{EPOCH_MARK}"),
 }
-"""What the old version has not written: it led in no term, and slots did not say what they were taken for. It ignores
-what it does not know.
-"""
+"""What the old version has not written, since it led in no term. It ignores what it does not know."""
 
 
 async def test_it_leaves_nothing_that_the_old_one_would_not_read() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.task.run_id import kind_of
 from nodeupgrade.api.values import RunKind
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
-from nodeupgrade.fleet.actions import Admit, FreeSlot
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import Scene
 
@@ -61,13 +61,6 @@ async def passes(scene: Scene, number: int) -> list[Any]:
     return actions
 
 
-async def as_written_before(scene: Scene) -> None:
-    """Let the slots say as little as those of an operator that did not record what they were taken for."""
-    status = (await scene.kube.get(UPGRADES, NAME))["status"]
-    slots = [{key: value for key, value in slot.items() if key != "kind"} for slot in status["inFlight"]]
-    await scene.kube.replace_status(UPGRADES, NAME, {**status, "inFlight": slots})
-
-
 async def wave(scene: Scene, name: str) -> Any:
     return next(each for each in (await scene.upgrade()).status.waves if each.name == name)
 
@@ -104,57 +97,38 @@ async def test_a_wave_of_which_a_node_was_refused_for_now_by_the_plan_has_not_be
     assert (await wave(scene, "rest")).started_at is None
 
 
-@pytest.mark.parametrize("recorded", [True, False])
-async def test_a_slot_that_was_taken_to_examine_a_node_is_turned_back(recorded: bool) -> None:
+async def test_a_slot_that_was_taken_to_examine_a_node_is_turned_back() -> None:
     scene = await stage(30)
     slots = await until_taken(scene)
     assert len(slots) > 1
-    assert {slot.kind for slot in (await scene.upgrade()).status.in_flight} == {RunKind.PRECHECK}
-    if not recorded:
-        await as_written_before(scene)
+    assert {kind_of(slot.run) for slot in (await scene.upgrade()).status.in_flight} == {RunKind.PRECHECK}
     scene.operator = scene.new_operator()
     await scene.kube.merge(UPGRADES, NAME, RUN)
     await passes(scene, 40)
     assert await tasks(scene, "Upgrade") == {"node-00": "canary"}  # as maxConcurrent and the approval of "rest" want it
-    assert {slot.kind for slot in (await scene.upgrade()).status.in_flight} == {RunKind.UPGRADE}
+    assert {kind_of(slot.run) for slot in (await scene.upgrade()).status.in_flight} == {RunKind.UPGRADE}
     assert (await wave(scene, "rest")).started_at is None
 
 
-async def test_a_slot_of_an_operator_that_did_not_record_its_kind_is_kept_if_there_was_no_plan() -> None:
-    scene = await stage(3, action="Run")
-    assert await until_taken(scene) == ("node-00",)
-    await as_written_before(scene)
+@pytest.mark.parametrize("action", ["Plan", "Run"])
+async def test_the_run_that_goes_on_tells_what_its_slot_was_taken_for(action: str) -> None:
+    """The status was edited, or restored from a backup."""
+    scene = await stage(3, action=action)
+    kind = RunKind.PRECHECK if action == "Plan" else RunKind.UPGRADE
+    while not await tasks(scene, kind.value):
+        await scene.step()
+    status = (await scene.kube.get(UPGRADES, NAME))["status"]
+    slots = [{**slot, "run": slot["run"].removesuffix("-plan") if action == "Plan" else f"{slot['run']}-plan"}
+             for slot in status["inFlight"]]  # fmt: skip
+    await scene.kube.replace_status(UPGRADES, NAME, {**status, "inFlight": slots})
     scene.operator = scene.new_operator()
-    actions = await passes(scene, 10)
-    assert not [each for each in actions if isinstance(each, FreeSlot | Admit)]
-    assert await tasks(scene, "Upgrade") == {"node-00": "canary"}
+    await passes(scene, 2)
+    assert {kind_of(slot.run) for slot in (await scene.upgrade()).status.in_flight} == {kind}
 
 
-async def test_a_slot_of_an_operator_that_did_not_record_its_kind_examines_its_node_under_a_plan() -> None:
-    scene = await stage(3)
-    (node,) = await until_taken(scene)
-    await as_written_before(scene)
-    assert not [each for each in await passes(scene, 5) if isinstance(each, FreeSlot | Admit)]
-    assert node in await tasks(scene, "Precheck")
-
-
-async def test_a_run_in_progress_says_what_its_slot_was_taken_for() -> None:
-    scene = await stage()
-    await until_examined(scene)
-    await as_written_before(scene)
-    await scene.kube.merge(UPGRADES, NAME, RUN)
-    await scene.operator.reconcile(NAME)
-    status = (await scene.upgrade()).status
-    assert {slot.kind for slot in status.in_flight if slot.wave == "rest"} == {RunKind.PRECHECK}
-    assert (await wave(scene, "rest")).started_at is None
-
-
-@pytest.mark.parametrize("recorded", [True, False])
-async def test_an_examination_whose_task_is_lost_is_not_taken_up_as_an_upgrade(recorded: bool) -> None:
+async def test_an_examination_whose_task_is_lost_is_not_taken_up_as_an_upgrade() -> None:
     scene = await stage()
     node = await until_examined(scene)
-    if not recorded:
-        await as_written_before(scene)
     scene.operator = scene.new_operator()
     await scene.kube.merge(UPGRADES, NAME, RUN)
     await scene.kube.delete(TASKS, node)

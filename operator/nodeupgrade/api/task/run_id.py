@@ -35,8 +35,8 @@ def of_kind(run: RunId, kind: RunKind) -> RunId:
     return RunId(f"{run}{_PRECHECK}") if kind is RunKind.PRECHECK else run
 
 
-def kind_of(run: RunId) -> RunKind:
-    """Return the kind of a task's run."""
+def kind_of(run: str) -> RunKind:
+    """Return the kind of a run, or of the run that a slot was taken for."""
     return RunKind.PRECHECK if run.endswith(_PRECHECK) else RunKind.UPGRADE
 
 

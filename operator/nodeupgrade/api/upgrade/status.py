@@ -10,7 +10,7 @@ from nodeupgrade.api import limits
 from nodeupgrade.api.field import Count, Field, NameOfNode, declared
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.upgrade.waves import MOST_WAVES, SLOTS
-from nodeupgrade.api.values import NodeName, RunKind, Verdict
+from nodeupgrade.api.values import NodeName, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,6 @@ class Slot:
     uid: Annotated[str, "UID of the Node.", Field(max_length=limits.UID_LENGTH)] = ""
     wave: Annotated[str, "The wave that the node is upgraded in.", Field(max_length=limits.LABEL_LENGTH)] = ""
     run: Annotated[str, "ID of the run that the slot was given to.", Field(max_length=32)] = ""
-    kind: Annotated[RunKind | None, "What the slot was taken for. Unset if unknown."] = None
     since: Annotated[datetime | None, "When the node took the slot."] = None
     missing_since: Annotated[datetime | None, "Since when the Node is missing. It may register again."] = None
 

@@ -86,7 +86,7 @@ class RolloutController:
             fleet = await self.snapshots.with_pods(without_objecting_pods(fleet, seen), due, whole=False)
             read += len(due)
         if seen is not None:
-            memory.remember_objections(seen, now)
+            memory.remember_objections(seen, now, reading_on=bool(planned.unread))
         actuator = Actuator(self.snapshots, fleet, memory, self.recorder)
         applied, complete = await carry_out_plan(actuator, planned.actions, self.on_slots)
         slots = next((each.status.flying for each in applied if isinstance(each, WriteStatus)), tuple(fleet.slots))

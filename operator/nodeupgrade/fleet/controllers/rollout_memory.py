@@ -16,10 +16,10 @@ from nodeupgrade.fleet.setbacks import FailureHistory
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 PODS_RECENT = timedelta(minutes=1)
-"""How long pods that object are not read again."""
+"""How long pods that object are not read again, at least."""
 
-READ_AGAIN = 32
-"""Nodes whose pods a plan reads again at most, those first that were read the longest ago."""
+RECENT_PER_NODE = timedelta(seconds=0.5)
+"""The same for each node whose pods object, if that is more: reading them takes a part of the operator's time only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,8 @@ class Objection:
     finding: Finding
     read_at: datetime
     generation: int  # of the NodeUpgrade
-    labels: Mapping[str, str]  # of the Node, as the next
+    uid: str  # of the Node, as what follows
+    labels: Mapping[str, str]
     taints: tuple[Taint, ...]
 
     def applies_to(self, fleet: FleetSnapshot, name: NodeName, now: datetime) -> bool:
@@ -39,7 +40,7 @@ class Objection:
             return False
         if self.finding.reason is Reason.HELD_BY_POD and now >= held_until(spec, fleet.tasks.get(name), now):
             return False
-        return (self.labels, self.taints) == (node.labels, node.taints)
+        return (self.uid, self.labels, self.taints) == (node.uid, node.labels, node.taints)
 
 
 @dataclass(slots=True)
@@ -55,14 +56,16 @@ class RolloutMemory:
     starts_unanswered: set[NodeName] = field(default_factory=set)
     # what pods objected to on nodes that were not admitted; the pods themselves would take too much
     objections: dict[NodeName, Objection] = field(default_factory=dict)
+    reading_on: bool = False  # whether the next plan goes on reading pods of other nodes: until then all of it is kept
     # counts the beginnings and ends of writes of the status; what was read across one is not recent
     status_writes: int = 0
     recent: FleetSnapshot | None = None  # what was read last
     read_at: float = 0.0  # when that was begun, on the monotonic clock
     reading: asyncio.Future[FleetSnapshot] | None = None  # reads it anew, for all nodes that wait for it
 
-    def remember_objections(self, rollout: RolloutView, now: datetime) -> None:
+    def remember_objections(self, rollout: RolloutView, now: datetime, *, reading_on: bool) -> None:
         """Keep what pods object to, with when they were read."""
+        self.reading_on = reading_on
         found, generation = dict[NodeName, Objection](), rollout.upgrade.generation
         for name, member in rollout.members.items():
             if (candidate := member.candidate) is None or (finding := candidate.objection) is None:
@@ -72,15 +75,20 @@ class RolloutMemory:
                 known
                 if known is not None and known.finding is finding
                 else Objection(
-                    finding=finding, read_at=now, generation=generation, labels=node.labels, taints=node.taints
+                    finding=finding, read_at=now, generation=generation, uid=node.uid, labels=node.labels,
+                    taints=node.taints,
                 )
-            )
+            )  # fmt: skip
         self.objections = found
 
     def recalled(self, fleet: FleetSnapshot, now: datetime) -> FleetSnapshot:
         """Return a snapshot with what pods object to on nodes that are not in flight, as far as that still applies."""
-        slots = fleet.slots
-        kept = {n: each for n, each in self.objections.items() if n not in slots and each.applies_to(fleet, n, now)}
-        old = (name for name, each in kept.items() if now - each.read_at >= PODS_RECENT)
-        due = sorted(old, key=lambda name: kept[name].read_at)[:READ_AGAIN]
-        return replace(fleet, objections={name: each.finding for name, each in kept.items()}, objections_due=tuple(due))
+        slots, recent = fleet.slots, max(PODS_RECENT, len(self.objections) * RECENT_PER_NODE)
+        kept = {
+            name: each.finding
+            for name, each in self.objections.items()
+            if name not in slots
+            and (self.reading_on or now - each.read_at < recent)
+            and each.applies_to(fleet, name, now)
+        }
+        return replace(fleet, objections=kept)

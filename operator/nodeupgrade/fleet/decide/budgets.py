@@ -84,14 +84,6 @@ def decide_start(rollout: RolloutView) -> StartDecision:
     return StartDecision(nodes=decision.nodes) if decision.nodes else decision
 
 
-def may_start_more(rollout: RolloutView) -> bool:
-    """Report whether nodes could be started if there were more of the current wave, or of earlier ones."""
-    due = gates.PRECHECK_GATES if rollout.spec.action is RolloutAction.PLAN else gates.GATES
-    others = (gate for gate in due if gate is not gates.wave_has_its_turn)
-    free = len(rollout.flying) < concurrency(rollout)
-    return free and gates.closed(others, gates.of_rollout(rollout)) is None
-
-
 def queued(rollout: RolloutView) -> StartDecision | None:
     """Return why the whole rollout waits: an older one that has not ended selects one of its nodes; else None.
 

@@ -149,7 +149,7 @@ def _begin(fleet: FleetSnapshot, flight: InFlight, node: NodeView, task: Task) -
     if flight.pods is None:
         return (Wait(node=name, reason=Reason.PROGRESSING, message="its pods have not been read yet"),)
     version = candidate.spec.version
-    if flight.slot.kind is RunKind.PRECHECK:  # a precheck neither cordons the node nor needs a baseline
+    if flight.kind is RunKind.PRECHECK:  # a precheck neither cordons the node nor needs a baseline
         run = _run(flight, candidate, TaskAction.PRECHECK, CordonRecord(was_unschedulable=node.unschedulable))
         return (_start(flight, run, "", f"node {name} is examined for {version}"),)
     if candidate.spec.nodes.cordon and not node.unschedulable and not ours:
@@ -176,13 +176,12 @@ def _resume(flight: InFlight, node: NodeView) -> NodeAction:
     """Take up the run of a node whose task was deleted, or whose Node registered anew.
 
     Only an agent on the node sees whether the run continues. The baseline is lost with the task, so that the control
-    plane cannot detect earlier restarts. What only examined the node is not taken up: it would become an upgrade. Where
-    that is unknown, the rollout's cordon tells; the next run's agent attends to what continues all the same.
+    plane cannot detect earlier restarts. What only examined the node is not taken up: it would become an upgrade.
     """
     name, ours, candidate = node.name, flight.cordoned_by_us, flight.candidate
     if flight.known.record is not None:
         return end_without_task(flight, node, flight.known.record)
-    if flight.slot.kind is RunKind.PRECHECK or (flight.slot.kind is None and not ours):
+    if flight.kind is RunKind.PRECHECK:
         return clear_away(flight, f"node {name} is not claimed any more, and untouched")
     what = "its task is gone" if flight.known.task is None else "it registered anew"
     if candidate is None or not candidate.spec.artifact.serves(node.platform):
@@ -223,7 +222,7 @@ def _obstacle(fleet: FleetSnapshot, flight: InFlight, candidate: Candidate) -> F
         return Finding(reason=Reason.ABORTED, detail=detail, remedy="")
     if not _is_selected(candidate):
         return Finding(reason=Reason.NOT_SELECTED, detail=f"node {name} is not selected any more", remedy="")
-    if flight.slot.kind is not action.run_kind:
+    if flight.kind is not action.run_kind:
         detail = f"the slot of node {name} was not taken for what spec.action asks for now"
         return Finding(reason=Reason.REOPENED, detail=detail, remedy="")
     due = gates.PRECHECK_GATES if action is RolloutAction.PLAN else gates.GATES
@@ -240,7 +239,7 @@ def _run(flight: InFlight, candidate: Candidate, action: TaskAction, cordon: Cor
     wanted = probe_delay.is_guarded(spec.verify, candidate.target)
     return replace(
         fresh,
-        run_id=of_kind(RunId(flight.slot.run) or fresh.run_id, RunKind.PRECHECK if precheck else RunKind.UPGRADE),
+        run_id=RunId(flight.slot.run) or of_kind(fresh.run_id, flight.kind),
         wave=flight.slot.wave,
         order=fresh.order if own is None else own.spec.order,
         retry=fresh.retry if own is None else own.spec.retry,

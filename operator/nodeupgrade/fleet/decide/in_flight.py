@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from nodeupgrade.api.task.run_id import kind_of
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import UpgradeSpec
 from nodeupgrade.api.upgrade.status import Slot
-from nodeupgrade.api.values import NodeName
+from nodeupgrade.api.values import NodeName, RunKind
 from nodeupgrade.cluster.agent_pods import AgentPodView
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.fleet.actions import CreateAgent, GuardParameters, StartHook
@@ -37,6 +38,11 @@ class InFlight:
     hook_refused: Setback | None  # the failed attempts to create a Job
     unanswered: bool  # whether its start was not answered, so that it may take effect any time later
     announces: bool  # whether a cordon is announced by a condition of the Node
+
+    @property
+    def kind(self) -> RunKind:
+        """What the slot was taken for."""
+        return kind_of(self.slot.run)
 
     @classmethod
     def of(cls, fleet: FleetSnapshot, slot: Slot, spec: UpgradeSpec | None, now: datetime) -> "InFlight":

@@ -12,6 +12,7 @@ from functools import partial
 
 from nodeupgrade.api.json import timestamp
 from nodeupgrade.api.reasons import Reason, Severity, known_reason
+from nodeupgrade.api.task.run_id import kind_of
 from nodeupgrade.api.upgrade.nodes import Membership
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.spec import RolloutAction, UpgradeSpec
@@ -191,7 +192,7 @@ def node_state(
     name, node, task, record = known.name, known.view, known.claim, known.record
     member = partial(NodeState, node=name, wave=wave, task=task, view=node, record=record)
     if name in ledger.slots:
-        return member(place=Place.IN_FLIGHT, kind=ledger.slots[name].kind)
+        return member(place=Place.IN_FLIGHT, kind=kind_of(ledger.slots[name].run))
     if task is not None and (verdict := task.verdict) is not None:
         planning = spec.action is RolloutAction.PLAN
         member = partial(member, lingers=failures.lingers(task))

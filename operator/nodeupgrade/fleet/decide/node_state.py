@@ -45,7 +45,7 @@ class NodeState:
     node: NodeName
     place: Place
     wave: str = REMAINDER  # name of its wave
-    kind: RunKind | None = None  # what its slot was taken for; None if that is unknown, or it holds none
+    kind: RunKind | None = None  # what its slot was taken for; None if it holds none
     # why it is HELD, SKIPPED or REFUSED, or how it FINISHED; ``message`` has the details
     reason: Reason = Reason.PROGRESSING
     message: str = ""

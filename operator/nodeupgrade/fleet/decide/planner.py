@@ -10,7 +10,7 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.actions import AddFinalizer, NodeAction
 from nodeupgrade.fleet.decide.admission import accept
-from nodeupgrade.fleet.decide.budgets import decide_start, may_start_more
+from nodeupgrade.fleet.decide.budgets import decide_start
 from nodeupgrade.fleet.decide.claims import (
     admissions,
     clear_stale,
@@ -85,16 +85,8 @@ def plan(fleet: FleetSnapshot, now: datetime, seen: RolloutView | None = None) -
     status = summarise(upgrade.status, later, decision, reopened=reopened)
     events = new_events(later, upgrade.status, status)
     actions = (*freed, *preparations, *cleared, *admitted, *events, *reported(upgrade.status, status, events))
-    unread = _ahead(rollout, chosen) if fleet.pods else _unread(fleet, rollout, chosen)
+    unread = _ahead(rollout, chosen) if fleet.pods else tuple(each.node for each in chosen if not _is_read(each))
     return Plan(actions=actions, unread=unread, rollout=rollout)
-
-
-def _unread(fleet: FleetSnapshot, rollout: RolloutView, chosen: Iterable[NodeState]) -> tuple[NodeName, ...]:
-    """Return the nodes whose pods are to be read first: the chosen ones, and those due that might be chosen too."""
-    due = fleet.objections_due if fleet.objections_due and may_start_more(rollout) else ()
-    known = (rollout.members.get(name) for name in due)
-    again = (member for member in known if member is not None and member.is_objected_to)
-    return tuple(member.node for member in (*chosen, *again) if not _is_read(member))
 
 
 def _ahead(rollout: RolloutView, chosen: Iterable[NodeState]) -> tuple[NodeName, ...]:

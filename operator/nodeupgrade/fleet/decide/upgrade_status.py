@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.limits import FAILURES_LISTED, stored_uid
 from nodeupgrade.api.reasons import Reason, known_reason
-from nodeupgrade.api.task.run_id import new_run_id
+from nodeupgrade.api.task.run_id import kind_of, new_run_id, of_kind
 from nodeupgrade.api.upgrade.object import Upgrade
 from nodeupgrade.api.upgrade.status import (
     ConditionStatus,
@@ -122,7 +122,7 @@ def summarise(
     checked = sum(member.place is Place.CHECKED for member in rollout.members.values())
     opens = None if is_open(spec.windows, spec.blackouts, now) else next_opening(spec.windows, spec.blackouts, now)
     made = rollout.planned and bool(before.accepted_spec_digest) and state.reason not in QUEUED
-    started = any(slot.kind is RunKind.UPGRADE for slot in flying)
+    started = any(kind_of(slot.run) is RunKind.UPGRADE for slot in flying)
     known = ConditionInput(rollout=rollout, tally=tallied, state=state)
     return UpgradeStatus(
         observed_generation=upgrade.generation,
@@ -163,8 +163,9 @@ def _current_wave(rollout: RolloutView, waves: tuple[WaveStatus, ...]) -> Curren
 
 def _taken(rollout: RolloutView, member: NodeState) -> Slot:
     """Return the slot that a node takes now."""
-    uid, run = "" if member.view is None else stored_uid(member.view.uid), new_run_id(rollout.upgrade.uid, rollout.now)
-    return Slot(node=member.node, uid=uid, wave=member.wave, run=run, kind=member.kind, since=rollout.now)
+    uid = "" if member.view is None else stored_uid(member.view.uid)
+    run = of_kind(new_run_id(rollout.upgrade.uid, rollout.now), rollout.spec.action.run_kind)
+    return Slot(node=member.node, uid=uid, wave=member.wave, run=run, since=rollout.now)
 
 
 def new_events(rollout: RolloutView, before: UpgradeStatus, after: UpgradeStatus) -> tuple[EventAction, ...]:

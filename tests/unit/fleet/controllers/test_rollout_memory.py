@@ -9,7 +9,7 @@ from nodeupgrade.api.upgrade.object import parse_upgrade
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.fleet.controllers.rollout_memory import PODS_RECENT, READ_AGAIN, Objection, RolloutMemory
+from nodeupgrade.fleet.controllers.rollout_memory import PODS_RECENT, RECENT_PER_NODE, Objection, RolloutMemory
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 from nodeupgrade.kubelethash import KubeletVersion
 from tests.doubles.kube_fleet import node_object
@@ -35,22 +35,29 @@ def fleet(status: Json | None = None, *, generation: int = 1, nodes: int = 1, **
 def memory(reason: Reason = Reason.NODE_AFFINITY_NOT_MET, nodes: int = 1) -> RolloutMemory:
     """What pods object to on nodes, each read a second after the one before."""
     found = Finding(reason=reason, detail="a pod objects")
-    known = Objection(finding=found, read_at=NOW, generation=1, labels={}, taints=())
+    known = Objection(finding=found, read_at=NOW, generation=1, uid="n", labels={}, taints=())
     seconds = {NodeName(f"node-{number}"): timedelta(seconds=number) for number in range(nodes)}
     return RolloutMemory(objections={name: replace(known, read_at=NOW + late) for name, late in seconds.items()})
 
 
-def test_it_is_kept_until_pods_are_read_again() -> None:
+def test_it_is_kept_until_pods_are_to_be_read_again() -> None:
     kept, late = memory(), NOW + PODS_RECENT
-    assert kept.recalled(fleet(), late - timedelta(seconds=1)).objections_due == ()
-    recalled = kept.recalled(fleet(), late)
-    assert (list(recalled.objections), recalled.objections_due) == ([NODE], (NODE,))
+    assert list(kept.recalled(fleet(), late - timedelta(seconds=1)).objections) == [NODE]
+    assert kept.recalled(fleet(), late).objections == {}
 
 
-def test_those_that_were_read_the_longest_ago_are_read_again_first() -> None:
-    nodes = READ_AGAIN + 10
-    due = memory(nodes=nodes).recalled(fleet(nodes=nodes), NOW + timedelta(hours=1)).objections_due
-    assert due == tuple(f"node-{number}" for number in range(READ_AGAIN))
+def test_it_is_kept_until_the_others_are_read() -> None:
+    kept = memory()
+    kept.reading_on = True
+    assert list(kept.recalled(fleet(), NOW + 2 * PODS_RECENT).objections) == [NODE]
+
+
+def test_those_of_many_nodes_are_kept_for_longer() -> None:
+    nodes = 10 * round(PODS_RECENT / RECENT_PER_NODE)
+    kept = memory(nodes=nodes)
+    assert len(kept.recalled(fleet(nodes=nodes), NOW + 9 * PODS_RECENT).objections) == nodes
+    late = NOW + timedelta(seconds=3) + 10 * PODS_RECENT
+    assert len(kept.recalled(fleet(nodes=nodes), late).objections) == nodes - 4
 
 
 def test_it_is_forgotten_where_pods_may_not_object_any_more() -> None:
@@ -58,6 +65,9 @@ def test_it_is_forgotten_where_pods_may_not_object_any_more() -> None:
     assert memory().recalled(fleet(generation=2), NOW).objections == {}
     assert memory().recalled(fleet(pool="old"), NOW).objections == {}
     assert memory().recalled(fleet(nodes=0), NOW).objections == {}
+    anew = fleet()
+    anew = replace(anew, nodes={NODE: replace(anew.nodes[NODE], uid="m")})
+    assert memory().recalled(anew, NOW).objections == {}
 
 
 def test_the_time_for_which_pods_may_hold_a_node_ends_when_it_is_over() -> None:

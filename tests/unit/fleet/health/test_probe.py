@@ -95,11 +95,11 @@ async def test_samples_wait_for_their_turn_too(judges: Judges, prometheus: FakeP
 
 
 async def test_a_prometheus_that_hangs_takes_nobodys_turn(judges: Judges, monkeypatch: pytest.MonkeyPatch) -> None:
-    hung = list[str]()
+    hung, over = list[str](), asyncio.Event()
 
     async def hang(fake: FakePrometheus, request: Any) -> Any:
         hung.append(request.path)
-        await asyncio.Event().wait()
+        await over.wait()
 
     monkeypatch.setattr(FakePrometheus, "handle", hang)
     judges.may.set()
@@ -112,6 +112,7 @@ async def test_a_prometheus_that_hangs_takes_nobodys_turn(judges: Judges, monkey
         for each in hanging:
             each.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
+        over.set()  # the server ends when nobody is answered any more
 
 
 async def test_nobody_keeps_its_turn_for_as_long_as_its_timeout(
