@@ -119,7 +119,8 @@ def node_of(body: Json) -> str:
 def runs_of_slots(body: Json, node: str) -> set[str]:
     """Return the runs of a node that a NodeUpgrade has on record, except those that have not been renamed yet."""
     listed = (body.get("status") or {}).get("inFlight") or ()
-    return {each["run"] for each in listed if each["node"] == node and each.get("run", "")[9:] < NEW_RUN} - {""}
+    runs = (found for each in listed if each["node"] == node and (found := RUN.match(each.get("run", ""))) is not None)
+    return {found[0] for found in runs if found[2] < NEW_RUN}
 
 
 def _renamed_slots(body: Json, renaming: "Renaming") -> Json:
@@ -129,8 +130,8 @@ def _renamed_slots(body: Json, renaming: "Renaming") -> Json:
     status = held.get("body") if where == "call" else held
     if not isinstance(status, dict) or not status.get("inFlight"):
         return body
-    slots = [{**each, "run": renaming.of(each["node"])(each["run"])} if "run" in each else each
-             for each in status["inFlight"]]  # fmt: skip
+    slots = [{**each, "run": RUN.sub(lambda found, node=each["node"]: renaming.of(node)(found[0]), each["run"])}
+             if "run" in each else each for each in status["inFlight"]]  # fmt: skip
     renamed = {**status, "inFlight": slots}
     return {**body, where: {**held, "body": renamed} if where == "call" else renamed}
 
