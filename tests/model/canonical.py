@@ -130,10 +130,16 @@ def _renamed_slots(body: Json, renaming: "Renaming") -> Json:
     status = held.get("body") if where == "call" else held
     if not isinstance(status, dict) or not status.get("inFlight"):
         return body
-    slots = [{**each, "run": RUN.sub(lambda found, node=each["node"]: renaming.of(node)(found[0]), each["run"])}
-             if "run" in each else each for each in status["inFlight"]]  # fmt: skip
+    slots = [_renamed_slot(each, renaming) for each in status["inFlight"]]
     renamed = {**status, "inFlight": slots}
     return {**body, where: {**held, "body": renamed} if where == "call" else renamed}
+
+
+def _renamed_slot(slot: Json, renaming: "Renaming") -> Json:
+    run = slot.get("run", "")
+    if (found := RUN.match(run)) is None:
+        return slot
+    return {**slot, "run": f"{renaming.of(slot['node'])(found[0])}{run[found.end() :]}"}
 
 
 def written(plural: str, body: Json) -> str:
