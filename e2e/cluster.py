@@ -27,6 +27,8 @@ GUARDED = {"readinessGuard": "Require"}
 """For runs that end untouched unless the guard is confirmed, with the kubelet's own credentials."""
 BUDGET: dict[str, Any] = {"kubeletDownBudget": f"{30 * PATIENCE:.0f}s"} if PATIENCE > 1 else {}
 """On a busy machine a run may spend the budget of 30 s, and go back before what is tested happens."""
+HELD_UP: dict[str, Any] = {"kubeletDownBudget": f"{60 * PATIENCE:.0f}s"}
+"""For runs that are held up while no kubelet runs, and meet something that takes its time."""
 NOTICED = "90s"
 """Settle period of runs that the first act of a kubelet ends; on a busy machine it comes late."""
 TERMINAL_SECONDS = 420.0

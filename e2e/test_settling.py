@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from e2e.cluster import NOTICED, Cluster, disturbed, quickly
+from e2e.cluster import HELD_UP, NOTICED, Cluster, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.workloads import workload
 
@@ -55,7 +55,7 @@ def test_a_container_with_a_wrong_hash_has_the_kubelet_stopped_and_is_told_with_
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if c.name == "web" and "static" not in c.pod)
     program = cluster.pre_staged(NEW)
-    wanted = quickly(settle=NOTICED, shield="Off")
+    wanted = quickly(settle=NOTICED, shield="Off", **HELD_UP)
 
     tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=wanted))
     status = cluster.task()["status"]

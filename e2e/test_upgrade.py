@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from e2e import standin
-from e2e.cluster import NOTICED, Cluster, conditions, disturbed, quickly
+from e2e.cluster import HELD_UP, NOTICED, Cluster, conditions, disturbed, quickly
 from e2e.faults import tamper
 from e2e.lab.errors import LabError
 from e2e.lab.process import wait_until
@@ -148,7 +148,7 @@ def test_one_wrong_hash_is_noticed_and_rolled_back_with_nothing_lost(cluster: Cl
     before = cluster.wait_settled()
     victim = next(c for c in before.running() if "/web-" in c.pod)  # others have hooks, which a kubelet runs first
 
-    program, verify = cluster.pre_staged(NEW), quickly(settle=NOTICED)
+    program, verify = cluster.pre_staged(NEW), quickly(settle=NOTICED, **HELD_UP)
 
     tamper.give_wrong_hash(cluster, "wrong", victim.id, lambda: cluster.apply("wrong", NEW, program, verify=verify))
     status = cluster.task()["status"]
