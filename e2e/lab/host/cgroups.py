@@ -56,6 +56,17 @@ def create(group: str) -> list[Path]:
     return [_create_in(hierarchy, group) / "cgroup.procs" for hierarchy in hierarchies()]
 
 
+_WEIGHTS = {"cpu.shares": "4096", "cpu.weight": "400"}
+"""Four times the default, of versions 1 and 2."""
+
+
+def _weigh(place: Path) -> None:
+    """Let the group of all labs, which is that of many processes, count as several sessions of tests do."""
+    for name, weight in _WEIGHTS.items():
+        if (file := place / name).exists():
+            file.write_text(weight)
+
+
 def entering(doors: Iterable[Path]) -> list[str]:
     """Return the beginning of a command line that joins cgroups before it executes the rest.
 
@@ -74,6 +85,8 @@ def _create_in(hierarchy: Hierarchy, group: str) -> Path:
                 place /= level
                 place.mkdir(exist_ok=True)
                 _inherit_cpuset(hierarchy, place)
+                if place.parent == hierarchy.mount:
+                    _weigh(place)
         except FileNotFoundError:  # another lab has just removed the empty group that all labs share
             continue
         return place

@@ -11,7 +11,7 @@ from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster.podstatus import is_mirror, runs
 from e2e.lab.lab import Lab
 from e2e.lab.nodes.nodeimages import BUSYBOX
-from e2e.lab.process import wait_until
+from e2e.lab.process import PATIENCE, wait_until
 from e2e.lab.workloads.splitpods import make_anew
 
 NAMESPACE = "workload"
@@ -21,6 +21,8 @@ Object = dict[str, Any]
 _SERVE = "trap 'exit 0' TERM; until httpd -p 8080 -h /www; do sleep 1; done; while :; do sleep 3600 & wait $!; done"
 _STAY = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
 _HTTP = {"httpGet": {"path": "/", "port": 8080}}
+STARTS_WITHIN = round(60 * PATIENCE)
+"""Seconds after which a startup probe that fails ends its container."""
 PROBED_EVERY = 2
 """Seconds. A run lasts until the new kubelet can have probed every pod; usual periods would slow down the tests."""
 
@@ -174,7 +176,7 @@ def _probes(version: Version) -> Object:
         "livenessProbe": {"tcpSocket": {"port": 8080}, "periodSeconds": 10, "timeoutSeconds": 5},
     }
     if version.release >= (1, 18):
-        probes["startupProbe"] = {**_HTTP, "periodSeconds": 1, "failureThreshold": 60}
+        probes["startupProbe"] = {**_HTTP, "periodSeconds": 1, "failureThreshold": STARTS_WITHIN}
     return probes
 
 
@@ -198,7 +200,7 @@ def _with_sidecar(version: Version) -> Object:
         "startupProbe": {
             "exec": {"command": ["true"]},
             "periodSeconds": 1,
-            "failureThreshold": 60,
+            "failureThreshold": STARTS_WITHIN,
             "timeoutSeconds": 5,
         }
     }
