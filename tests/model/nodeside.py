@@ -58,9 +58,7 @@ def _of_agent(state: State, pod: Json) -> Iterator[Deed]:
 def _at_work(state: State, node: str, task: Json, own: str) -> Iterator[Deed]:
     aborted = task["spec"]["action"] == "Abort"
     if own == "Pending":
-        if (
-            state.ghost["host"].get(node) and task["spec"]["action"] != "Precheck"
-        ):  # an earlier run goes on, and is this one's from now on
+        if state.ghost["host"].get(node) and task["spec"]["action"] != "Precheck":  # an earlier run is this one's now
             yield Deed(f"the agent on {node} finds a run", lambda store, ghost: _begin(store, ghost, task))
             return
         yield Deed(f"the agent on {node} reports Staging", lambda store, _: report(store, node, phase="Staging"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 
+RESIZE_GATE = "InPlacePodVerticalScaling"
 POD_RESOURCES_GATE = "InPlacePodLevelResourcesVerticalScaling"
 
 

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.built_in_runtime import CRI_DOCKERD, DOCKER, DOCKER_ENDPOINT, uses_built_in_runtime
 from nodeupgrade.kubelet.defaults import DEFAULTS
-from nodeupgrade.kubelet.feature_gates import is_on
+from nodeupgrade.kubelet.feature_gates import RESIZE_GATE, is_on
 from nodeupgrade.kubelet.settings import Configured, configured
 from nodeupgrade.text import number, trimmed
 
@@ -68,7 +68,7 @@ class KubeletLayout:
     @property
     def resizes_in_place(self) -> bool:
         """Whether the feature gate InPlacePodVerticalScaling is set; it is off by default up to 1.32."""
-        return is_on(self.gates, "InPlacePodVerticalScaling", by_default=False)
+        return is_on(self.gates, RESIZE_GATE, by_default=False)
 
 
 _PATHS: tuple[tuple[str, str], ...] = (

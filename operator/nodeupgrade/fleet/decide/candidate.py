@@ -50,7 +50,7 @@ class Candidate:
             task=fleet.tasks.get(node.name),
             problem=fleet.unreadable.get(node.name),
             pods=fleet.pods.get(node.name),
-            objection=None if node.name in fleet.pods else fleet.objections.get(node.name),
+            objection=fleet.objections.get(node.name),
             holder=holder(fleet, node.name),
             setbacks=fleet.setbacks,
             server=fleet.server,

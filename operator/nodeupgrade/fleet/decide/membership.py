@@ -58,14 +58,12 @@ def add_pods(rollout: RolloutView, pods: Mapping[NodeName, tuple[Pod, ...]]) -> 
 
     Where pods object, what they object to is kept, and not the pods: there may be many such nodes.
     """
-    judged = dict[NodeName, NodeState]()
-    for name, read in pods.items():
-        member = rollout.members.get(name)
-        if member is None or (candidate := member.candidate) is None or candidate.pods is not None:
-            continue
-        if member.place is Place.PENDING or member.is_objected_to:
-            known = replace(member, place=Place.PENDING, reason=Reason.PROGRESSING, message="", check="")
-            judged[name] = after_checks(replace(known, candidate=_with_pods(candidate, read)))
+    pending = ((m, m.candidate) for name in pods if (m := rollout.members.get(name)) and m.place is Place.PENDING)
+    judged = {
+        member.node: after_checks(replace(member, candidate=_with_pods(candidate, pods[member.node])))
+        for member, candidate in pending
+        if candidate is not None and candidate.pods is None
+    }
     return rollout.with_members({**rollout.members, **judged})
 
 
@@ -80,7 +78,7 @@ def without_objecting_pods(fleet: FleetSnapshot, rollout: RolloutView) -> FleetS
 
 
 def _with_pods(candidate: Candidate, pods: tuple[Pod, ...]) -> Candidate:
-    known = replace(candidate, pods=pods, objection=None)
+    known = replace(candidate, pods=pods)
     objection = judge(known)
     return known if objection is None else replace(known, pods=None, objection=objection)
 

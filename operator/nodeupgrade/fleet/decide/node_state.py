@@ -83,13 +83,6 @@ class NodeState:
         return self.task is not None and self.task.kind is RunKind.PRECHECK and self.record is None
 
     @property
-    def is_objected_to(self) -> bool:
-        """Whether it is where it is because of what its pods objected to when they were read last."""
-        if self.candidate is None or (objection := self.candidate.objection) is None:
-            return False
-        return (self.reason, self.message) == (objection.reason, objection.message)
-
-    @property
     def failure_uid(self) -> str:
         """UID of the Node whose failure, if it failed, this state shows."""
         if self.record is not None:

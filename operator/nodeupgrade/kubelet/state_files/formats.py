@@ -5,6 +5,7 @@ from functools import partial
 from typing import TypeAlias
 
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import RESIZE_GATE
 from nodeupgrade.kubelet.layout import (
     CLAIM_STATE,
     CPU_STATE,
@@ -41,7 +42,7 @@ BREAKS: Mapping[str, tuple[MinorChange, ...]] = {
 def read_by(version: KubeletVersion, layout: KubeletLayout) -> tuple[str, ...]:
     """Return the names of the state files that a kubelet reads when it starts."""
     by_default = history.POD_STATE.applies_to(version)
-    resizes = layout.gates.get("InPlacePodVerticalScaling", by_default or layout.resizes_in_place)
+    resizes = layout.gates.get(RESIZE_GATE, by_default or layout.resizes_in_place)
     claims = layout.gates.get("DynamicResourceAllocation", history.DRA_BY_DEFAULT.applies_to(version))
     unread = {
         *(() if history.MEMORY_MANAGER.applies_to(version) else (MEMORY_STATE,)),

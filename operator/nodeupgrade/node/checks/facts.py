@@ -9,7 +9,7 @@ from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, PodRef
 from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.kubelet.feature_gates import allocates_pod_resources
+from nodeupgrade.kubelet.feature_gates import RESIZE_GATE, allocates_pod_resources
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.restart_policies import heeds_containers
@@ -242,7 +242,7 @@ class NodeFacts:
     @property
     def recorded(self) -> bool:
         """Whether the running kubelet, from 1.33 on, keeps a record of the resources that it has allocated."""
-        return self.gates_before.get("InPlacePodVerticalScaling") is not False
+        return self.gates_before.get(RESIZE_GATE) is not False
 
     @property
     def allocating(self) -> tuple[bool, bool]:

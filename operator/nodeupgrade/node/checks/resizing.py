@@ -7,6 +7,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import RESIZE_GATE
 from nodeupgrade.kubelethash import UnhashableContainer, UnsupportedKubelet, changes, resize_may_restart
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.pod_lifecycle import active
@@ -24,8 +25,8 @@ def nothing_is_resized(facts: NodeFacts) -> Iterator[Found]:
 
     It acts on the policy where it compares resources that the old one did not, or leaves some out that are recorded.
     """
-    current, gate = facts.current, "InPlacePodVerticalScaling"
-    if current is None or facts.gates.get(gate) is False:
+    current = facts.current
+    if current is None or facts.gates.get(RESIZE_GATE) is False:
         return
     for instance, pod, container in facts.running_containers():
         try:
