@@ -139,7 +139,8 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
         role=role,
         phase=status.get("phase", ""),
         deleting=deleted is not None,
-        started=any(c.get("containerID") or "waiting" not in (c.get("state") or {"waiting": {}}) for c in acting),
+        started=any(c.get("containerID") or "waiting" not in (c.get("state") or {"waiting": {}}) for c in acting)
+        or (role is PodRole.ARTIFACT and _has_copied(status, artifact_container)),
         created_at=from_json(datetime, metadata["creationTimestamp"], "metadata.creationTimestamp"),
         running_since=next(filter(None, map(_running_since, acting)), None),
         deleted_at=known_time(deleted),
@@ -147,6 +148,12 @@ def view_agent_pod(body: Json, main_containers: Mapping[PodRole, str], artifact_
         ended=next((_last_words(state) for state in terminated if state.get("exitCode")), ""),
         blocked_on_artifact=any(name == artifact_container for _, name in blocked),
     )
+
+
+def _has_copied(status: Json, artifact_container: str) -> bool:
+    """Report whether the files are there: a second before a kubelet reports the next container to be running."""
+    copying = [c for c in status.get("initContainerStatuses") or () if c["name"] == artifact_container]
+    return any(((c.get("state") or {}).get("terminated") or {}).get("exitCode") == 0 for c in copying)
 
 
 def _running_since(container: Json) -> datetime | None:

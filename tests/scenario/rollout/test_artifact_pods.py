@@ -6,8 +6,9 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import parse_task
-from nodeupgrade.cluster.agent_pods import COMPONENT_LABEL
+from nodeupgrade.cluster.agent_pods import COMPONENT_LABEL, PodRole
 from nodeupgrade.cluster.kube_api import PODS, TASKS
+from nodeupgrade.fleet.actions import CreateAgent
 from nodeupgrade.fleet.agents.manifests import ARTIFACT_CONTAINER, KEEPER_CONTAINER
 from tests.doubles.kube_fleet import Part
 from tests.scenario.rollout.harness import NAMESPACE, Scene
@@ -93,6 +94,21 @@ async def test_what_keeps_the_image_from_being_pulled_is_told_in_the_words_of_th
     told = [action for action in await scene.look("to-1-33") if action.reason == "ArtifactUnavailable"]
     assert "ImagePullBackOff: Back-off pulling image: not found" in told[0].message
     assert AGENT not in await pods(scene)
+
+
+@pytest.mark.parametrize(("exit_code", "agents"), [(0, 1), (1, 0)])
+async def test_the_agent_is_started_once_the_files_are_there_before_the_kubelet_reports_that_they_are_kept(
+    exit_code: int, agents: int
+) -> None:
+    scene = await scene_with_image(Scene(parts={"node-0": Part.CANNOT_PULL}))
+    await until(scene, ARTIFACT)
+    copied = {"name": ARTIFACT_CONTAINER, "state": {"terminated": {"exitCode": exit_code}}, "restartCount": 0}
+    starting = {"name": KEEPER_CONTAINER, "state": {"waiting": {"reason": "PodInitializing"}}, "restartCount": 0}
+    status = {"phase": "Pending", "initContainerStatuses": [copied], "containerStatuses": [starting]}
+    await scene.kube.replace_status(WHERE, ARTIFACT, status)
+    scene.fleet.parts = {}
+    created = [action for action in await scene.look("to-1-33") if isinstance(action, CreateAgent)]
+    assert [action.role for action in created] == [PodRole.AGENT] * agents
 
 
 async def test_it_is_given_up_and_cleared_away_if_it_cannot_be_pulled() -> None:

@@ -152,7 +152,7 @@ def pod_for(role: PodRole, task: Task, settings: AgentPodSettings, artifact: Pod
 def artifact_pod(task: Task, settings: AgentPodSettings) -> Json:
     """Return the manifest of the pod that takes the kubelet out of its image, and keeps it until the run is over.
 
-    It meets the pod security standard ``restricted``. Once it runs, its volume has the files.
+    It meets the pod security standard ``restricted``. Once its init containers have ended, its volume has the files.
 
     Raises:
         NotAllowedError: As for the agent.

@@ -53,6 +53,10 @@ class Verified:
             self._known[root] = (stamps, manifest)
         return manifest
 
+    def renamed(self, root: Path, target: Path) -> None:
+        """Take note that the bundle at `root`, which was intact, is now at `target`."""
+        self._known[target] = self._known.pop(root)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeBundles:
@@ -140,7 +144,7 @@ def stage(source: Path, parent: Path, labels: Labels = os, verified: Verified | 
     as this process sees them (such as `/host/var/lib/…` in a pod).
 
     Raises:
-        BundleError: `source` has to be copied and is not an intact bundle.
+        BundleError: `source` has to be copied, and its copy is not what its manifest promises.
         OSError: the copy cannot be written.
     """
     verified = verified or Verified()
@@ -149,7 +153,6 @@ def stage(source: Path, parent: Path, labels: Labels = os, verified: Verified | 
     if _is_intact(target, manifest, verified):
         _label(target, labels)
         return target
-    verified.manifest(source)
     parent.mkdir(parents=True, exist_ok=True)
     incoming = parent / f".incoming-{manifest.name}"
     for leftover in (incoming, target):
@@ -157,15 +160,17 @@ def stage(source: Path, parent: Path, labels: Labels = os, verified: Verified | 
     try:
         shutil.copytree(source, incoming)
         _label(incoming, labels)
+        verified.manifest(incoming)
         with ThreadPoolExecutor(_SYNCING_THREADS) as threads:
             # Concurrent syncs share the file system's journal commits: one second instead of many.
             list(threads.map(_sync, [*incoming.rglob("*"), incoming]))
         incoming.rename(target)
-    except OSError as error:
+    except (OSError, BundleError) as error:
         shutil.rmtree(incoming, ignore_errors=True)
         if isinstance(error, shutil.Error):  # a list of all files that could not be copied
             raise OSError(f"{len(error.args[0])} files could not be written, first: {error.args[0][0][2]}") from error
         raise
+    verified.renamed(incoming, target)
     sync_directory(parent)
     return target
 
@@ -186,7 +191,7 @@ def _is_intact(target: Path, manifest: Manifest, verified: Verified) -> bool:
 
 def _stamps(root: Path) -> frozenset[tuple[str, ...]]:
     """Return what the file system says of all files of a bundle; nothing where there is none."""
-    found = ((str(path), path.stat()) for path in root.rglob("*") if path.is_file())
+    found = ((str(path.relative_to(root)), path.stat()) for path in root.rglob("*") if path.is_file())
     return frozenset(
         (path, *map(str, (s.st_dev, s.st_ino, s.st_mode, s.st_size, s.st_mtime_ns, s.st_ctime_ns))) for path, s in found
     )
