@@ -23,7 +23,7 @@ name, socket, unit = sys.argv[1:]
 processes, services = ProcessTable(Path("/proc")), SystemdManager()
 kubelet = HostKubelet(processes)
 runtime = runtime_named(name)(Path(socket), processes=processes, files=HostFiles(), services=services, prefix=())
-runtime.inventory(full=False)
+runtime.inventory()
 def timed(unit, ready):
     began = time.monotonic()
     subprocess.run(["systemctl", "restart", unit], check=True)

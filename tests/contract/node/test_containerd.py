@@ -26,7 +26,7 @@ LIMIT = 60.0
 
 
 def served(world: ContainerdWorld, ids: list[ContainerId]) -> set[HashValue | None]:
-    inventory = world.runtime.inventory(full=False)
+    inventory = world.runtime.inventory()
     return {c.hashes.container for c in inventory.containers if c.id in ids}
 
 
@@ -65,7 +65,7 @@ def test_a_pass_cut_off_by_a_kill_is_finished_by_repeating_it(containerd: Contai
 
 def test_readings_wait_out_a_restart(containerd: ContainerdWorld) -> None:
     container_id = containerd.start_container(OLD)
-    before = containerd.runtime.inventory(full=False)
+    before = containerd.runtime.inventory()
     earlier = containerd.unit.main_pid
 
     def read_until_restarted() -> bool:
@@ -76,7 +76,7 @@ def test_readings_wait_out_a_restart(containerd: ContainerdWorld) -> None:
 
     wait_until("containerd has restarted", read_until_restarted, LIMIT, interval=0)
     containerd.runtime.wait_until_answering(LIMIT)
-    assert containerd.runtime.inventory(full=False) == before
+    assert containerd.runtime.inventory() == before
 
 
 def test_a_containerd_that_is_down_is_waited_for_as_long_as_told(containerd: ContainerdWorld) -> None:
@@ -138,9 +138,9 @@ def test_a_rewrite_changes_the_extension_of_the_record_and_nothing_else(containe
 
 def test_the_shim_is_the_monitor_and_its_loss_is_seen(containerd: ContainerdWorld) -> None:
     container_id = containerd.start_container(OLD)
-    container = containerd.runtime.inventory(full=False).container(container_id)
+    container = containerd.runtime.inventory().container(container_id)
     assert container is not None
-    sandbox = containerd.runtime.inventory(full=False).sandbox(container.sandbox_id)
+    sandbox = containerd.runtime.inventory().sandbox(container.sandbox_id)
     assert sandbox is not None
     assert sandbox.monitor is not None
     assert "containerd-shim" in (containerd.processes.arguments(sandbox.monitor.pid) or ("",))[0]
@@ -148,7 +148,7 @@ def test_the_shim_is_the_monitor_and_its_loss_is_seen(containerd: ContainerdWorl
     containerd.node.exec("kill", "-KILL", str(sandbox.monitor.pid))
 
     def seen() -> bool:
-        after = containerd.runtime.inventory(full=False).sandbox(container.sandbox_id)
+        after = containerd.runtime.inventory().sandbox(container.sandbox_id)
         return after is None or after.monitor is None
 
     wait_until("the loss of the shim to be seen", seen, timeout=10)  # on a busy machine a process dies slowly
@@ -190,8 +190,8 @@ def test_what_was_asked_for_is_told_from_what_ended_by_itself(containerd: Contai
     containerd.restart()
     containerd.runtime.wait_until_answering(LIMIT)
     stopped, killed, left = (containerd.start_container(OLD) for _ in range(3))
-    sandboxes = {c.id: c.sandbox_id for c in containerd.runtime.inventory(full=False).containers}
-    process = next(c.process for c in containerd.runtime.inventory(full=False).containers if c.id == killed)
+    sandboxes = {c.id: c.sandbox_id for c in containerd.runtime.inventory().containers}
+    process = next(c.process for c in containerd.runtime.inventory().containers if c.id == killed)
     assert process is not None
     containerd.node.exec("kill", "-KILL", str(process.pid))
     containerd.remove_container(stopped)

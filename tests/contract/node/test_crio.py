@@ -140,14 +140,14 @@ def test_an_id_that_is_no_name_leads_nowhere(world: CrioWorld, odd: str) -> None
 def test_the_time_of_creation_is_the_one_that_no_restart_changes(world: CrioWorld) -> None:
     """In its list CRI-O has its own clock's until its first restart, and the annotation's from then on."""
     container_id = world.start_container(OLD)
-    before = world.runtime.inventory(full=False).container(container_id)
+    before = world.runtime.inventory().container(container_id)
     assert before is not None
     assert before.created_at == nanoseconds(CREATED_BY_HANDLER)
 
     world.restart()
 
     world.runtime.wait_until_answering(LIMIT)
-    assert world.runtime.inventory(full=False).container(container_id) == before
+    assert world.runtime.inventory().container(container_id) == before
     world.end(container_id)
     world.restart()
     ended = shown(world, container_id)
@@ -228,7 +228,7 @@ def test_it_is_started_if_it_was_left_stopped(world: CrioWorld) -> None:
     container_id = world.start_container(OLD)
     world.stop()
     with pytest.raises(Transient):
-        world.runtime.inventory(full=False)
+        world.runtime.inventory()
 
     assert shown(world, container_id) is not None
     assert world.services.done == [f"start {UNIT}"]
@@ -244,7 +244,7 @@ def test_a_pod_that_shares_its_pids_is_put_back_with_its_container(world: CrioWo
     sandbox = before.sandboxes[0]
     marker = world.storage.directory(sandbox.id) / "stopped"
     assert marker.exists()
-    assert [s.ready for s in world.runtime.inventory(full=False).sandboxes] == [False]
+    assert [s.ready for s in world.runtime.inventory().sandboxes] == [False]
 
     assert world.runtime.reinstate([image]) == {container_id}
 

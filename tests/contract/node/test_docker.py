@@ -23,7 +23,7 @@ NEW = StoredHashes(container=HashValue("b1"))
 
 def served(world: DockerWorld, ids: list[ContainerId]) -> set[HashValue | None]:
     world.runtime.wait_until_answering(LIMIT)
-    inventory = world.runtime.inventory(full=False)
+    inventory = world.runtime.inventory()
     return {c.hashes.container for c in inventory.containers if c.id in ids}
 
 
@@ -175,7 +175,7 @@ def test_a_stopped_dockerd_does_not_answer_and_is_started_by_whoever_waits(docke
     docker.runtime.rewrite([(docker.runtime.before_images([container_id])[container_id], NEW)])
 
     with pytest.raises(Transient):
-        docker.runtime.inventory(full=False)
+        docker.runtime.inventory()
     assert not docker.unit.running
 
     assert served(docker, [container_id]) == {"b1"}
@@ -183,14 +183,14 @@ def test_a_stopped_dockerd_does_not_answer_and_is_started_by_whoever_waits(docke
 
 def test_the_loss_of_a_shim_is_seen(docker: DockerWorld) -> None:
     container_id = docker.start_container(OLD)
-    container = docker.runtime.inventory(full=False).container(container_id)
+    container = docker.runtime.inventory().container(container_id)
     assert container is not None
     assert container.monitor is not None
     docker.node.exec("kill", "-STOP", str(container.monitor.pid))  # or it would take the container along
     docker.node.exec("kill", "-KILL", str(container.monitor.pid))
 
     def seen() -> bool:
-        after = docker.runtime.inventory(full=False).container(container_id)
+        after = docker.runtime.inventory().container(container_id)
         return after is None or after.monitor is None
 
     wait_until("the loss of the shim to be seen", seen, timeout=LIMIT)

@@ -47,10 +47,23 @@ def test_a_running_container_is_listed_with_the_marks_of_its_instance(runtime_wo
     assert full.started_at is not None
     sandbox = runtime_world.runtime.inventory(full=True).sandbox(quick.sandbox_id)
     assert sandbox is not None
-    assert runtime_world.runtime.inventory(full=False, addresses=True).sandbox(quick.sandbox_id) == sandbox
+    assert runtime_world.runtime.inventory(addresses=True).sandbox(quick.sandbox_id) == sandbox
     assert (sandbox.pod, sandbox.ready, sandbox.host_network, sandbox.ip) == (quick.pod, True, True, "")
     assert quick.process not in {sandbox.process, sandbox.monitor}
     assert sandbox.process is None or sandbox.process != sandbox.monitor, "CRI-O's pods rarely have one"
+
+
+def test_of_some_pods_as_much_is_told_as_of_all(runtime_world: RuntimeWorld) -> None:
+    asked, other = runtime_world.start_container(BOTH), runtime_world.start_container(OLD)
+    runtime = runtime_world.runtime
+    quick, full, pod = runtime.inventory(), runtime.inventory(full=True), seen(runtime_world, asked).pod.uid
+
+    some = runtime.inventory(of={pod})
+
+    assert some.container(asked) == full.container(asked) != quick.container(asked)
+    assert some.container(other) == quick.container(other)
+    of_pod = {s.id: s for s in full.sandboxes if s.pod.uid == pod}
+    assert {s.id: s for s in some.sandboxes} == {s.id: s for s in quick.sandboxes} | of_pod
 
 
 def test_a_container_has_a_monitor(runtime_world: RuntimeWorld) -> None:
@@ -86,7 +99,7 @@ def test_what_started_or_ended_since_the_last_look_is_seen(runtime_world: Runtim
     assert None not in {before.process, seen(runtime_world, second).process}
     assert before.process != seen(runtime_world, second).process
     runtime_world.remove_container(first)
-    assert runtime_world.runtime.inventory(full=False).container(first) is None
+    assert runtime_world.runtime.inventory().container(first) is None
 
 
 def test_a_rewritten_hash_is_served_after_a_restart_and_nothing_else_changed(runtime_world: RuntimeWorld) -> None:

@@ -1,6 +1,6 @@
 """Pods come and go until the kubelet is stopped; the run takes that in."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.examination.arrivals import plan_arrivals
@@ -19,14 +19,14 @@ from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
-from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from tests.doubles.node import SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.scenario.node_run.test_node_run import LIMITS, Story
 
 LATE = parse_pod(pod_json("late", "guest"))
-STOP = "services.stop kubelet.service"
+STOP, RESTART = "services.stop kubelet.service", "services.restart containerd.service"
 
 
 def story(old: str = "v1.30.14") -> Story:
@@ -77,6 +77,28 @@ def test_the_amendment_is_in_the_journal_before_anything_is_written() -> None:
     it.tell()
 
     assert announced == [True]
+
+
+def test_while_no_kubelet_runs_only_pods_that_changed_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call for each container and sandbox of a full node takes a tenth of a second, three times."""
+    it, asked = story(), list[tuple[bool, frozenset[PodUid]]]()
+    comes(it)
+    it.node.calls.before(RESTART, lambda: it.node.runtime.end(it.container("work"), 0))
+    listed = it.node.runtime.inventory
+
+    def inventory(*, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
+        if not it.node.services.status("kubelet.service").main_pid:
+            asked.append((full, frozenset(of)))
+        return listed(full=full, of=of, addresses=addresses)
+
+    monkeypatch.setattr(it.node.runtime, "inventory", inventory)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
+    job = next(c.pod.uid for c in it.plan.containers if c.name == "work")
+    assert {pods for _, pods in asked} == {frozenset(), frozenset({LATE.ref.uid}), frozenset({job})}
+    assert not any(full for full, _ in asked)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["ended", "restarted"])

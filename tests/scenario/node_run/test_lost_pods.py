@@ -1,6 +1,6 @@
 """A runtime that does not show what still runs never gets a kubelet: the run waits, fenced, for as long as it takes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import pytest
@@ -9,6 +9,7 @@ from nodeupgrade.api.json import from_json, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.errors import Unimplemented
 from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED, When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, Record, parse
@@ -269,10 +270,10 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
     runtime = it.node.runtime
     listed = runtime.inventory
 
-    def inventory(*, full: bool, addresses: bool = False) -> Inventory:
+    def inventory(*, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         if runtime.troubles.hangs:
             raise Unimplemented("unknown service runtime.v1.RuntimeService")
-        return listed(full=full, addresses=addresses)
+        return listed(full=full, of=of, addresses=addresses)
 
     def without_cri() -> None:
         runtime.troubles.hangs = True

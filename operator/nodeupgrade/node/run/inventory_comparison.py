@@ -33,11 +33,11 @@ def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inv
     """Return the present inventory, and how it differs from the plan's baseline.
 
     Process and start time identify an instance, so details, such as the exit code of a container that completed
-    meanwhile, are requested only if something differs.
+    meanwhile, are requested only of pods in which something differs: no kubelet runs while all others would be asked.
     """
-    now = node.runtime.inventory(full=False, addresses=addresses)
-    if unplanned(plan, now):
-        now = node.runtime.inventory(full=True)
+    now = node.runtime.inventory(addresses=addresses)
+    if found := unplanned(plan, now):
+        now = node.runtime.inventory(of={each.pod.uid for each in found}, addresses=addresses)
     return now, unplanned(plan, now)
 
 

@@ -24,7 +24,7 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
     """
     known, planned, owners = plan.pods(), {c.id: c for c in plan.containers}, node.owner_changes()
     resized = {c.id for c in plan_amendment.resized(plan, owners)}
-    present = (c for c in node.runtime.inventory(full=False).containers if c.state is not ContainerState.EXITED)
+    present = (c for c in node.runtime.inventory().containers if c.state is not ContainerState.EXITED)
     unplanned = [
         c
         for c in present

@@ -49,14 +49,14 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
         StepFailed: what came could not be proved, or nobody answered; or the runtime does not show what still runs.
     """
     began = node.clock.awake()
-    while _is_pending(node, plan, now := node.runtime.inventory(full=False)):
+    while _is_pending(node, plan, now := node.runtime.inventory()):
         if node.clock.awake() >= began + PENDING_SECONDS:
             break
         node.clock.sleep(LOOK_SECONDS)
     with _naming_what_ended(plan, now):
         came, answer = _planned(node, plan, now)
         if came:
-            now = node.runtime.inventory(full=True)
+            now = node.runtime.inventory(of={c.pod.uid for c in came})
             _require_sound(now, came)
         require_shown(node, _not_begun_again(plan, now), now)
         found = amendment_of(plan, now, came, answer)
@@ -84,7 +84,7 @@ def resized(plan: RunPlan, evidence: Evidence) -> Iterator[PlannedContainer]:
 
 def require_plannable(node: Node, plan: RunPlan) -> None:
     """Look at what runs while the kubelet does, and have planned what came; raises as record_of()."""
-    now = node.runtime.inventory(full=False)
+    now = node.runtime.inventory()
     with _naming_what_ended(plan, now):
         _planned(node, plan, now)
 

@@ -55,10 +55,10 @@ def require_shown(node: Node, plan: RunPlan, now: Inventory) -> None:
 
 def _inventory(node: Node, plan: RunPlan) -> Inventory:
     try:
-        return node.runtime.inventory(full=False)
+        return node.runtime.inventory()
     except Unimplemented:
         start_preconditions.restart_for_cri(node, plan)
     except Transient:
         start_preconditions.start_runtime(node, plan)
     node.runtime.wait_until_answering(PATIENCE_SECONDS)
-    return node.runtime.inventory(full=False)
+    return node.runtime.inventory()

@@ -125,7 +125,7 @@ def require_cgroups_as_planned(node: Node, plan: RunPlan) -> None:
     """
     if not (lost := find_incomplete(node.files, plan.cgroups)):
         return
-    sandboxes = node.runtime.inventory(full=False).sandboxes
+    sandboxes = node.runtime.inventory().sandboxes
     running = {sandbox.pod.uid: sandbox.pod for sandbox in sandboxes if sandbox.ready}
     if pods := [f"{running[uid]} ({', '.join(missing)})" for uid, missing in lost.items() if uid in running]:
         raise StepFailed(

@@ -23,7 +23,7 @@ def are_recreated(node: Node, plan: RunPlan, *, since: AwakeTime) -> bool:
         return True
     may_complete = {c.id for c in plan.containers if c.may_complete}
     try:
-        now = tuple(node.runtime.inventory(full=False).running())
+        now = tuple(node.runtime.inventory().running())
     except Transient:
         return False
     kept = {c.id for c in now}

@@ -1,10 +1,10 @@
 """The ports to the container runtime of one node."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.description import (
@@ -66,11 +66,12 @@ class RuntimeView(Protocol):
     def info(self) -> RuntimeInfo:
         """Return name, versions, cgroup driver and places of the running runtime, as it reports them."""
 
-    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+    def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         """List every container and sandbox of Kubernetes.
 
         Args:
             full: include start times, exit codes and sandbox addresses, which cost a call per item.
+            of: include the same, but only of these pods.
             addresses: include the sandbox addresses.
         """
 

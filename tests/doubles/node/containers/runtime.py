@@ -1,10 +1,10 @@
 """A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
 
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from hashlib import sha256
 
-from nodeupgrade.api.values import ContainerId, Digest, PodRef, SandboxId
+from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.errors import ContainerGone, MetadataConflict, Transient
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.host.processes.process import Process
@@ -94,16 +94,14 @@ class SimulatedRuntime:
             places=replace(PLACES, root=self.root),
         )
 
-    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+    def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         """List what is served from memory."""
         self._reading("runtime.inventory")
         listed = [stored for i, stored in self.containers.items() if i not in self.troubles.overlooks]
         sandboxes = self.sandboxes.values()
-        if full:
-            return Inventory(containers=tuple(stored.instance for stored in listed), sandboxes=tuple(sandboxes))
         return Inventory(
-            containers=tuple(stored.listed for stored in listed),
-            sandboxes=tuple(s if addresses else replace(s, ip=None) for s in sandboxes),
+            containers=tuple(s.instance if full or s.instance.pod.uid in of else s.listed for s in listed),
+            sandboxes=tuple(s if full or addresses or s.pod.uid in of else replace(s, ip=None) for s in sandboxes),
         )
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:

@@ -141,7 +141,7 @@ class StartKubelet(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Start it and wait until it is healthy; fail early if it is the wrong program or harms a container."""
-        require_shown(node, plan, node.runtime.inventory(full=False))
+        require_shown(node, plan, node.runtime.inventory())
         kubelet_ports.require_free(node, plan, health=False)
         kubelet_sockets.require_replaceable(node, plan)
         start_preconditions.require_manifests(node, plan)

@@ -144,7 +144,7 @@ def _created_since(node: Node, plan: RunPlan) -> Iterator[tuple[ContainerInstanc
 
 def _with_new_hash(node: Node, hashes: Hashes) -> Iterator[tuple[ContainerInstance, StoredHashes]]:
     """Yield the containers that serve the new kubelet's hash, with the hashes of the old one."""
-    for container in node.runtime.inventory(full=False).containers:
+    for container in node.runtime.inventory().containers:
         before, after = hashes.get((container.pod.uid, container.name), (None, None))
         if before and container.state is not ContainerState.EXITED and container.hashes.container == after:
             yield container, before
@@ -153,7 +153,7 @@ def _with_new_hash(node: Node, hashes: Hashes) -> Iterator[tuple[ContainerInstan
 def _serves_another_era(node: Node, hashes: Hashes) -> bool:
     return any(
         container.hashes.container != known[0].container
-        for container in node.runtime.inventory(full=False).running()
+        for container in node.runtime.inventory().running()
         if (known := hashes.get((container.pod.uid, container.name))) is not None
     )
 
@@ -199,7 +199,7 @@ class RestartRuntime(StepActions):
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the runtime serves the planned hashes."""
         try:
-            return not hash_differences(plan.containers, node.runtime.inventory(full=False))
+            return not hash_differences(plan.containers, node.runtime.inventory())
         except Transient:
             return False
 

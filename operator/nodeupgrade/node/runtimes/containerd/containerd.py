@@ -1,11 +1,12 @@
 """Implements ContainerRuntime with containerd 1.4 to 2.3."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG
@@ -16,7 +17,7 @@ from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.containerd.restart_tuning import DROP_IN, find_tuning
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
 from nodeupgrade.node.runtimes.cri.connection import UnaryMethod
-from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, running
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, running, within
 from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
@@ -58,19 +59,24 @@ class ContainerdRuntime(CriRuntime):
         self.program = ContainerdProgram(self.prefix)
         self._pids: Mapping[str, int] = {}
 
-    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+    def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         """Make up to three calls, and read in ``/proc``.
 
-        Unless sandbox statuses are requested (``full`` or ``addresses``), ``host_network`` is derived from the network
-        namespace of the sandbox's process, and is False for sandboxes that ended.
+        Where no sandbox status is requested, ``host_network`` is derived from the network namespace of the sandbox's
+        process, and is False for sandboxes that ended.
 
         PIDs are cached unless ``full``: the CRI starts each process once, and listing tasks makes containerd ask every
         shim, a third of a millisecond each. The start time in ``/proc`` detects a reused PID.
         """
         listing = self.connection.retry(lambda: self._list(refresh_pids=full))
+        containers, sandboxes = within(of, listing.containers, listing.sandboxes)
+        requested = frozenset(c.id for c in listing.containers if full or c.id in containers)
         statuses = Statuses(
-            containers=self.cri.container_statuses(c.id for c in listing.containers) if full else {},
-            sandboxes=self.cri.sandbox_statuses(s.id for s in listing.sandboxes) if full or addresses else {},
+            containers=self.cri.container_statuses(requested),
+            sandboxes=self.cri.sandbox_statuses(
+                s.id for s in listing.sandboxes if full or addresses or s.id in sandboxes
+            ),
+            requested=requested,
         )
         return to_inventory(listing, statuses, self.processes)
 

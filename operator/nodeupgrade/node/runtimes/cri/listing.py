@@ -1,6 +1,6 @@
 """Builds an Inventory from the answers of the CRI; adapters add the processes."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
@@ -11,6 +11,7 @@ from nodeupgrade.node.runtimes.cri.hash_annotations import served_hashes
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 
 NAME_LABEL = "io.kubernetes.container.name"
+UID_LABEL = "io.kubernetes.pod.uid"
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
 
@@ -37,6 +38,7 @@ class Statuses:
 
     containers: Mapping[str, pb.ContainerStatusResponse] = field(default_factory=dict)
     sandboxes: Mapping[str, pb.PodSandboxStatusResponse] = field(default_factory=dict)
+    requested: frozenset[str] = frozenset()  # ids of the containers of which they were
 
 
 def running(containers: Iterable[pb.Container], sandboxes: Iterable[pb.PodSandbox]) -> set[str]:
@@ -55,6 +57,15 @@ def is_running(container: pb.Container) -> bool:
 def is_ready(sandbox: pb.PodSandbox) -> bool:
     """Report whether the runtime says that a sandbox is ready."""
     return sandbox.state == pb.SANDBOX_READY
+
+
+def within(
+    pods: Collection[PodUid], containers: Iterable[pb.Container], sandboxes: Iterable[pb.PodSandbox]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the ids of the containers and sandboxes of these pods."""
+    of_pods = frozenset(sandbox.id for sandbox in sandboxes if sandbox.metadata.uid in pods)
+    of_containers = (c.id for c in containers if c.pod_sandbox_id in of_pods or c.labels.get(UID_LABEL) in pods)
+    return frozenset(of_containers), of_pods
 
 
 def sort_inventory(containers: Iterable[ContainerInstance], sandboxes: Iterable[SandboxInstance]) -> Inventory:
@@ -86,7 +97,7 @@ def build_inventory(
     pods = {sandbox.id: _pod(sandbox) for sandbox in listing.sandboxes}
     containers, sandboxes = [], []
     for item in listing.containers:
-        if statuses.containers and item.id not in statuses.containers:
+        if item.id in statuses.requested and item.id not in statuses.containers:
             continue  # removed since it was listed
         stat = processes.stat(listing.pids.get(item.id, 0)) if is_running(item) else None
         container = container_of(
@@ -159,5 +170,5 @@ def _pod_by_labels(item: pb.Container) -> PodRef:
     return PodRef(
         namespace=item.labels.get("io.kubernetes.pod.namespace", ""),
         name=item.labels.get("io.kubernetes.pod.name", ""),
-        uid=PodUid(item.labels.get("io.kubernetes.pod.uid", "")),
+        uid=PodUid(item.labels.get(UID_LABEL, "")),
     )

@@ -1,13 +1,13 @@
 """Implements ContainerRuntime with CRI-O."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
-from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_running, running
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_running, running, within
 from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration
 from nodeupgrade.node.runtimes.crio.daemon import fetch_configuration, silent_clients
 from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
@@ -45,29 +45,32 @@ class CrioRuntime(CriRuntime):
         self._configuration: CrioConfiguration | None = None
         self._known = StatusCache()
 
-    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+    def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         """Make two calls, and a call for each new container and sandbox; read in ``/proc``.
 
         PIDs are cached unless ``full``: the CRI starts a process once. The start time in ``/proc`` shows a reused PID.
         """
-        return self.connection.retry(lambda: self._inventory(full=full, addresses=addresses))
+        return self.connection.retry(lambda: self._inventory(full=full, of=of, addresses=addresses))
 
-    def _inventory(self, *, full: bool, addresses: bool) -> Inventory:
+    def _inventory(self, *, full: bool, of: Collection[PodUid], addresses: bool) -> Inventory:
         containers, sandboxes = self._listed()
         if full:
             self._known.pids.clear()
-        unknown = running(containers, sandboxes) - self._known.pids.keys()
+        of_pods, pods = within(of, containers, sandboxes)
+        requested = frozenset(c.id for c in containers if full or c.id in of_pods)
+        unknown = running(containers, sandboxes) - (self._known.pids.keys() - of_pods - pods)
         of_containers = self.cri.container_statuses((c.id for c in containers if c.id in unknown), verbose=True)
         of_sandboxes = self.cri.sandbox_statuses((s.id for s in sandboxes if s.id in unknown), verbose=True)
         self._known.learn(of_containers, of_sandboxes)
-        if full:
-            of_ended = self.cri.container_statuses(c.id for c in containers if not is_running(c))
-            self._known.date(of_ended)
-            of_containers |= of_ended
-        if full or addresses:
-            of_sandboxes |= self.cri.sandbox_statuses(s.id for s in sandboxes if s.id not in of_sandboxes)
+        of_ended = self.cri.container_statuses(c.id for c in containers if c.id in requested and not is_running(c))
+        self._known.date(of_ended)
+        of_containers |= of_ended
+        addressed = {s.id for s in sandboxes if full or addresses or s.id in pods}
+        of_sandboxes |= self.cri.sandbox_statuses(addressed - of_sandboxes.keys())
         statuses = Statuses(
-            containers=of_containers if full else {}, sandboxes=of_sandboxes if full or addresses else {}
+            containers={i: status for i, status in of_containers.items() if i in requested},
+            sandboxes={i: status for i, status in of_sandboxes.items() if i in addressed},
+            requested=requested,
         )
         listing = Listing(containers=containers, sandboxes=sandboxes, pids=self._known.pids)
         return to_inventory(listing, statuses, self._known, self.processes)

@@ -1,9 +1,10 @@
 """Implements ContainerRuntime with Docker."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.retries import retry_for
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -20,7 +21,7 @@ from nodeupgrade.node.runtimes.description import (
 )
 from nodeupgrade.node.runtimes.docker.client import Document, EngineClient
 from nodeupgrade.node.runtimes.docker.hash_store import LabelStore
-from nodeupgrade.node.runtimes.docker.listing import Details, is_running, read_details, to_inventory
+from nodeupgrade.node.runtimes.docker.listing import Details, is_running, pod_uid, read_details, to_inventory
 from nodeupgrade.node.runtimes.docker.next_start import UNIT, DockerdProgram, find_next_start, read_settings, real_path
 from nodeupgrade.node.runtimes.docker.process import find_daemon, stop_daemon, units
 from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards, objections
@@ -72,18 +73,20 @@ class DockerRuntime(NodeRuntime):
             objections=tuple(objections(about, version_numbers(version))),
         )
 
-    def inventory(self, *, full: bool, addresses: bool = False) -> Inventory:
+    def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         """Make one call, and one for each new container.
 
-        Details are cached unless ``full``: most never change. The start time in ``/proc`` detects an outdated PID.
+        Details are cached unless they are requested: most never change. The start time in ``/proc`` detects an outdated
+        PID.
         """
         listed = self._engine.containers()
         ids = [str(entry.get("Id")) for entry in listed]
-        wanted = ids if full else [i for i, entry in zip(ids, listed, strict=True) if self._is_unknown(i, entry)]
+        requested = frozenset(i for i, entry in zip(ids, listed, strict=True) if full or pod_uid(entry) in of)
+        wanted = [i for i, entry in zip(ids, listed, strict=True) if i in requested or self._is_unknown(i, entry)]
         for container_id, inspected in self._engine.inspect(wanted).items():
             self._known[container_id] = read_details(inspected)
         self._known = {i: known for i, known in self._known.items() if i in set(ids)}
-        return to_inventory(listed, self._known, self.processes, full=full, addresses=addresses)
+        return to_inventory(listed, self._known, self.processes, requested=requested, addresses=addresses)
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:
         return find_next_start(self.files, self.program, unit, running, self._endpoint)

@@ -20,6 +20,7 @@ from nodeupgrade.text import integer, lines, number, parse_time, words
 CONTAINER, SANDBOX = "container", "podsandbox"
 """Values of TYPE_LABEL."""
 LABELS = "io.kubernetes."
+UID_LABEL = f"{LABELS}pod.uid"
 SHIM = "containerd-shim"
 """The first 15 bytes of the names of shims, of which each container has one."""
 STATES = {
@@ -67,8 +68,19 @@ def is_running(listed: Document) -> bool:
     return STATES.get(str(listed.get("State"))) is ContainerState.RUNNING
 
 
+def pod_uid(listed: Document) -> PodUid:
+    """Return the UID of a listed container's pod; empty if it has none."""
+    labels = listed.get("Labels")
+    return PodUid(str(labels.get(UID_LABEL, ""))) if isinstance(labels, Mapping) else PodUid("")
+
+
 def to_inventory(
-    listed: Iterable[Document], known: Mapping[str, Details], processes: ProcessTable, *, full: bool, addresses: bool
+    listed: Iterable[Document],
+    known: Mapping[str, Details],
+    processes: ProcessTable,
+    *,
+    requested: frozenset[str],
+    addresses: bool,
 ) -> Inventory:
     """Build the inventory.
 
@@ -76,7 +88,7 @@ def to_inventory(
         listed: the containers.
         known: their details; containers without details are gone, and left out.
         processes: the node's.
-        full: include start times, exit codes and the addresses of sandboxes.
+        requested: ids of which to include start times, exit codes and addresses.
         addresses: include the addresses of sandboxes.
 
     Raises:
@@ -88,9 +100,9 @@ def to_inventory(
             if (about := known.get(entry["Id"])) is None:
                 continue
             if entry["Labels"].get(TYPE_LABEL) == CONTAINER:
-                containers.append(_container(entry, about, processes, full=full))
+                containers.append(_container(entry, about, processes, full=entry["Id"] in requested))
             elif entry["Labels"].get(TYPE_LABEL) == SANDBOX:
-                sandboxes.append(_sandbox(entry, about, processes, addresses=full or addresses))
+                sandboxes.append(_sandbox(entry, about, processes, addresses=addresses or entry["Id"] in requested))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StepFailed(f"cannot read dockerd's list of containers: {error!r}") from error
     return sort_inventory(containers, sandboxes)
@@ -158,7 +170,7 @@ def _pod(labels: Mapping[str, Any]) -> PodRef:
     return PodRef(
         namespace=str(labels[f"{LABELS}pod.namespace"]),
         name=str(labels[f"{LABELS}pod.name"]),
-        uid=PodUid(str(labels[f"{LABELS}pod.uid"])),
+        uid=PodUid(str(labels[UID_LABEL])),
     )
 
 

@@ -43,7 +43,7 @@ def test_a_runtime_that_has_started_without_its_cri_is_waited_for_and_told_apart
     runtime = ContainerdRuntime(socket, processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
     with serving(socket, without):
         with pytest.raises(Unimplemented):
-            runtime.inventory(full=False)
+            runtime.inventory()
         with pytest.raises(Transient, match="did not answer within"):
             runtime.wait_until_answering(0.1)
     runtime.close()

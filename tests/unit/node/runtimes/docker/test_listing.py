@@ -51,7 +51,9 @@ def test_a_container_has_its_own_shim_and_loses_it(node: Node) -> None:
 
     def seen() -> Any:
         entries = [listed("container", **{HASH_LABEL: "a1"})]
-        [container] = to_inventory(entries, known, node.processes, full=True, addresses=False).containers
+        [container] = to_inventory(
+            entries, known, node.processes, requested=frozenset({"container"}), addresses=False
+        ).containers
         return container
 
     container = seen()
@@ -74,7 +76,7 @@ def test_a_container_has_its_own_shim_and_loses_it(node: Node) -> None:
 def test_an_answer_of_another_form_is_an_error_in_words(node: Node, entry: dict[str, Any]) -> None:
     known = {str(entry["Id"]): read_details(inspected(9))}
     with pytest.raises(StepFailed, match="cannot read dockerd's list"):
-        to_inventory([entry], known, node.processes, full=False, addresses=False)
+        to_inventory([entry], known, node.processes, requested=frozenset(), addresses=False)
 
 
 @pytest.mark.parametrize(
