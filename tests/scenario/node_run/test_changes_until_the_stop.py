@@ -29,8 +29,9 @@ LATE = parse_pod(pod_json("late", "guest"))
 STOP, RESTART = "services.stop kubelet.service", "services.restart containerd.service"
 
 
-def story(old: str = "v1.30.14") -> Story:
-    pods = [pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("job", "work", restart_policy="Never")]
+def story(old: str = "v1.30.14", jobs: tuple[str, ...] = ("",)) -> Story:
+    pods = [pod_json("web", "nginx", "log", sidecars=("mesh",))]
+    pods += [pod_json(name or "job", f"work-{name}".strip("-"), restart_policy="Never") for name in jobs]
     node = SimulatedNode(version=old, pods=pods)
     examination = examination_of(node, "v1.33.13", limits=LIMITS)
     assert examination.plan is not None
@@ -99,6 +100,23 @@ def test_while_no_kubelet_runs_only_pods_that_changed_are_asked_about(monkeypatc
     job = next(c.pod.uid for c in it.plan.containers if c.name == "work")
     assert {pods for _, pods in asked} == {frozenset(), frozenset({LATE.ref.uid}), frozenset({job})}
     assert not any(full for full, _ in asked)
+
+
+def test_a_job_that_ends_while_another_is_asked_about_is_asked_about_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = story(jobs=("job", "late-job"))
+    it.node.calls.before(RESTART, lambda: it.node.runtime.end(it.container("work-job"), 0))
+    listed = it.node.runtime.inventory
+
+    def inventory(*, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
+        if of:
+            it.node.runtime.end(it.container("work-late-job"), 0)
+        return listed(full=full, of=of, addresses=addresses)
+
+    monkeypatch.setattr(it.node.runtime, "inventory", inventory)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["ended", "restarted"])

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -35,10 +35,13 @@ def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inv
     Process and start time identify an instance, so details, such as the exit code of a container that completed
     meanwhile, are requested only of pods in which something differs: no kubelet runs while all others would be asked.
     """
-    now = node.runtime.inventory(addresses=addresses)
-    if found := unplanned(plan, now):
-        now = node.runtime.inventory(of={each.pod.uid for each in found}, addresses=addresses)
-    return now, unplanned(plan, now)
+    asked: frozenset[PodUid] = frozenset()
+    while True:
+        now = node.runtime.inventory(of=asked, addresses=addresses)
+        found = unplanned(plan, now)
+        if (differing := frozenset(each.pod.uid for each in found)) <= asked:
+            return now, found
+        asked |= differing
 
 
 def _settled(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
