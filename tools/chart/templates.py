@@ -51,7 +51,10 @@ def _instead(field: str, *, indent: int) -> Replacement:
     """Let a value decide a field of the pod or container, which stays as it is if an older chart did not have it."""
     value = "podSecurityContext" if indent == _OF_THE_POD else field
     space = " " * indent
-    chosen = f".Values.{value} | default (fromYaml `\n\\1`) | toYaml | nindent {indent + 2}"
+    chosen = f".Values.{value} | default (fromYaml `\n\\1`)"
+    if indent == _OF_THE_POD:
+        chosen = f'omit ({chosen}) (ternary "" "seccompProfile" (eq ({_RECENT}) "true"))'
+    chosen = f"{chosen} | toYaml | nindent {indent + 2}"
     return Replacement(rf"^{space}{field}:\n((?:{space}  .*\n)+)", f"{space}{field}: {{{{- {chosen} }}}}\n")
 
 

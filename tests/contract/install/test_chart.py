@@ -129,6 +129,13 @@ class TestRendered:
         for key, body in ours.items():
             assert body == theirs[key], key
 
+    def test_what_came_with_1_19_is_nowhere_before(self) -> None:
+        """Servers before 1.25 check no fields, but kubectl and Helm do, by the server's own description."""
+        cleanup = (ROOT / "components/cleanup/cleanup.yaml").read_text(encoding="utf-8")
+        found = (rendered("cleanup=true", kubernetes="1.16.15"), kustomized("overlays/without-cel"), by_key(cleanup))
+        bodies = [body for each in found for body in each.values()]
+        assert [body["metadata"]["name"] for body in bodies if "seccompProfile" in str(body)] == []
+
     def test_what_is_different_without_further_values(self) -> None:
         ours, theirs = rendered("image.tag=dev"), kustomized("manifests")
         check = ours.pop(("Job", NAMESPACE, "nodeupgrade-uninstall-check"))

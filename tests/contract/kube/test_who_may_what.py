@@ -1,5 +1,6 @@
 """What people and accounts may do on a real API server with our manifests: the rows of docs/security.md."""
 
+import json
 import uuid
 from collections.abc import AsyncIterator
 
@@ -9,7 +10,7 @@ import yaml
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import Resource
-from tests.contract.kube.apiserver import AGENT
+from tests.contract.kube.apiserver import AGENT, ApiServer
 from tests.contract.kube.conftest import ROOT
 from tests.scenario.rollout.harness import NAMESPACE
 
@@ -89,3 +90,20 @@ def test_viewing_is_part_of_the_clusters_own_role() -> None:
     assert labels["rbac.authorization.k8s.io/aggregate-to-view"] == "true"
     aggregated = {label for role in ROLES.values() for label in role["metadata"]["labels"]}
     assert not any(label.endswith(("aggregate-to-edit", "aggregate-to-admin")) for label in aggregated)
+
+
+def test_roles_are_installed_again_beside_the_controller_that_aggregates_them(api_server: ApiServer) -> None:
+    """From 1.21 on, that controller applies the rules under this name."""
+    apply = "apply", "--server-side", "-f"
+    api_server.kubectl("delete", "clusterrole", "nodeupgrade-operate", "--ignore-not-found")
+    api_server.kubectl(*apply, str(ROOT / "manifests/user-roles.yaml"))
+    role = ROLES["nodeupgrade-operate"] | {"rules": ROLES["nodeupgrade-view"]["rules"]}
+    by_controller = "--field-manager=clusterrole-aggregation-controller", "--force-conflicts"
+    aggregated = json.dumps(
+        {key: role[key] for key in ("apiVersion", "kind", "rules")} | {"metadata": {"name": "nodeupgrade-operate"}}
+    )
+    assert api_server.kubectl_as("", *apply, "-", *by_controller, stdin=aggregated) == ""
+
+    api_server.kubectl(*apply, str(ROOT / "manifests/user-roles.yaml"))
+
+    assert json.loads(api_server.kubectl("get", "clusterrole", "nodeupgrade-operate", "-o", "json"))["rules"]
