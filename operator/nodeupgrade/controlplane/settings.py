@@ -57,6 +57,7 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
         node=environment.get("NODE_NAME"),
         pod=environment.get("POD_NAME") or environment.get("HOSTNAME") or "operator",
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        allowed_file=Path(environment["ALLOWED"]) if "ALLOWED" in environment else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
         metrics_host=host.strip("[]"),
         metrics_port=port,
@@ -65,6 +66,16 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             max_in_flight=_limit(environment, "MAX_IN_FLIGHT"), max_unavailable=_limit(environment, "MAX_UNAVAILABLE")
         ),
     )
+
+
+def still_allows(file: Path, allowed: Allowed) -> bool:
+    """Report whether the file of what is allowed says what it did when it was read; if it is away, it does."""
+    try:
+        return read_allowed(read_one(file.read_bytes())) == allowed
+    except OSError:
+        return True
+    except (yaml.YAMLError, UnicodeDecodeError, AllowedError):
+        return False
 
 
 def _limit(environment: Mapping[str, str], name: str) -> IntOrPercent | None:

@@ -54,6 +54,7 @@ class OperatorSettings:
     node: str | None = None  # the node that the operator runs on, which is upgraded last
     pod: str = "operator"  # the name of the operator's pod, or of its machine; tells its replicas apart
     kubeconfig: Path | None = None  # for running outside a cluster; None inside
+    allowed_file: Path | None = None  # where what is allowed was read; None if it is what is allowed without a file
     liveness: str = DEFAULT_LIVENESS  # URL at which to answer the liveness probe
     metrics_host: str = ""  # address on which to serve metrics to Prometheus
     metrics_port: int = 0  # port on which to serve metrics

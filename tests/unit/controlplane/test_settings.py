@@ -101,8 +101,9 @@ def test_a_budget_that_is_neither_is_refused(name: str, text: str) -> None:
 
 def test_the_file_that_is_installed_allows_what_is_allowed_without_one(tmp_path: Path) -> None:
     given = {"AGENT_IMAGE": "nodeupgrade:dev"}
-    installed = from_environment({**given, "ALLOWED": str(MANIFESTS / "allowed.yaml")}).agents.allowed
-    assert installed == from_environment(given).agents.allowed == Allowed()
+    installed = from_environment({**given, "ALLOWED": str(MANIFESTS / "allowed.yaml")})
+    assert installed.agents.allowed == from_environment(given).agents.allowed == Allowed()
+    assert (installed.allowed_file, from_environment(given).allowed_file) == (MANIFESTS / "allowed.yaml", None)
     for text in ("urls: [http]", "url: [x]", "{", "- a", "\x00", "paths: [../x]", "files: [etc]"):
         (tmp_path / "allowed.yaml").write_text(text)
         with pytest.raises(SettingsError, match=r"allowed\.yaml cannot be read: "):
