@@ -7,7 +7,15 @@ import pytest
 import yaml
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.kube_api import PODS, UPGRADES, ForbiddenError, NotFoundError, RejectedError, Resource
+from nodeupgrade.cluster.kube_api import (
+    DEPLOYMENTS,
+    PODS,
+    UPGRADES,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+    Resource,
+)
 from tests.golden.cli.cluster import WORLD, Cluster, check
 from tests.golden.test_impeded import DENIED
 from tools.release.manifests import CHECKOUT
@@ -93,6 +101,18 @@ def test_an_installation_is_looked_at(cluster: Cluster) -> None:
     cluster.kube.forbidden = frozenset({("list", "nodes"), ("get", "deployments")})
     told.append(cluster.run(COMMAND))
     check("check.txt", told)
+
+
+@pytest.mark.parametrize("named", ["", "registry.example/agent:1"])
+def test_an_agent_is_tried_with_the_image_that_it_would_have(cluster: Cluster, named: str) -> None:
+    place = DEPLOYMENTS.within(NAMESPACE)
+    deployment = cluster.get(place, "nodeupgrade-operator")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    container["image"] = "registry.example/nodeupgrade:9.9.9"
+    container["env"].append({"name": "AGENT_IMAGE", "value": named})
+    cluster.add(deployment)
+
+    assert f"with the image {named or container['image']}" in " ".join(cluster.run(COMMAND).split())
 
 
 def test_an_operator_may_be_uninstalled_when_no_node_is_in_flight(cluster: Cluster) -> None:

@@ -101,10 +101,6 @@ _BY_KIND = {
         ),
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY),
         Replacement(
-            r"^            - \{name: AGENT_IMAGE, value: nodeupgrade\}$",
-            '            - {name: AGENT_IMAGE, value: {{ include "nodeupgrade.image" . | quote }}}',
-        ),
-        Replacement(
             r"^            - \{name: MAX_IN_FLIGHT, value: ''\}$",
             f"            - {{name: MAX_IN_FLIGHT, value: {_text('maxInFlight')}}}",
         ),

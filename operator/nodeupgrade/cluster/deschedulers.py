@@ -1,6 +1,7 @@
 """The deschedulers of the cluster that would evict the pods of a cordoned node, as far as the operator may see them.
 
-Nothing but its pods and its ConfigMap shows one, and the operator may read ConfigMaps of the usual names only.
+Nothing but its pods and its ConfigMap shows one, and the operator may read ConfigMaps of the usual names only. Whoever
+may create a pod anywhere can give it the labels of one, so what such a pod says is marked as not believed.
 """
 
 import asyncio
@@ -8,7 +9,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from nodeupgrade.cluster.descheduler_policy import Descheduler, evicts_from_cordoned
-from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, KubeApi, NotFoundError, RejectedError
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, KubeApi, NotFoundError, RejectedError, TooLargeError
 from nodeupgrade.cluster.pods import Pod, parse_pod
 
 RECENT_SECONDS = 60.0
@@ -17,10 +18,20 @@ RECENT_SECONDS = 60.0
 _LABELS = ({"app.kubernetes.io/name": "descheduler"}, {"app": "descheduler"})
 """Labels that its Helm chart and its Kustomizations give to pods."""
 
-_USUAL = tuple(("kube-system", name) for name in ("descheduler", "descheduler-policy-configmap"))
+_SYSTEM = "kube-system"
+
+_CRITICAL = ("system-cluster-critical", "system-node-critical")
+"""Priority classes of Kubernetes; its chart, its Kustomizations and OpenShift give it the first of them.
+
+Whoever may use these, above which no other ranks, ends the pods of others anyway, by preemption.
+"""
+
+_USUAL = tuple((_SYSTEM, name) for name in ("descheduler", "descheduler-policy-configmap"))
 """Where both keep the policy by default. A CronJob that keeps no finished pod, or without labels, is found by it."""
 
 _MOST = 10
+
+_LEFT_OUT = Descheduler(name="other namespaces, whose pods are too large to read,", known=False, believed=False)
 
 
 class KnownDeschedulers:
@@ -38,35 +49,51 @@ class KnownDeschedulers:
 
 
 async def read_deschedulers(kube: KubeApi) -> tuple[Descheduler, ...]:
-    """Return the deschedulers that evict, or may evict, the pods of cordoned nodes."""
-    pods = [pod for found in await asyncio.gather(*(_pods(kube, each) for each in _LABELS)) for pod in found]
-    acting = [pod for pod in pods if not _only_reports(pod)]
-    used = [*dict.fromkeys(place for pod in acting for place in _places(pod))]
-    idle = {place for pod in pods for place in _places(pod)} - {*used}
-    places = [*used, *(place for place in _USUAL if place not in used and place not in idle)]
-    policies = await asyncio.gather(*(_policy(kube, place, used) for place in places[:_MOST]))
-    unread = [*places[_MOST:], *((pod.ref.namespace, pod.ref.name) for pod in acting if not _places(pod))]
-    unknown = (Descheduler(name="/".join(place), known=False) for place in unread)
-    return (*(each for each in policies if each is not None), *unknown)
+    """Return deschedulers that evict, or may evict, the pods of cordoned nodes; those that are believed come first."""
+    read = await asyncio.gather(*(_pods(kube, each) for each in _LABELS))
+    pods = [pod for found, _ in read for pod in found]
+    acting = sorted((pod for pod in pods if not _only_reports(pod)), key=_believed, reverse=True)
+    used = {place: _believed(pod) for pod in reversed(acting) for place in _places(pod)}
+    idle = {place for pod in pods for place in _places(pod)} - used.keys()
+    usual = {place: True for place in _USUAL if place not in used and place not in idle}
+    places = sorted((used | usual).items(), key=lambda each: not each[1])
+    policies = await asyncio.gather(*(_policy(kube, place, used, believed) for place, believed in places[:_MOST]))
+    unread = [*places[_MOST:], *(((p.ref.namespace, p.ref.name), _believed(p)) for p in acting if not _places(p))]
+    unknown = (Descheduler(name="/".join(place), known=False, believed=believed) for place, believed in unread)
+    left_out = () if all(whole for _, whole in read) else (_LEFT_OUT,)
+    every = (*(each for each in policies if each is not None), *unknown, *left_out)
+    return tuple(sorted(every, key=lambda each: not each.believed)[:_MOST])
 
 
-async def _pods(kube: KubeApi, labels: Mapping[str, str]) -> list[Pod]:
+async def _pods(kube: KubeApi, labels: Mapping[str, str]) -> tuple[list[Pod], bool]:
+    """Return pods that may be deschedulers, and whether these are all."""
     try:
-        return [parse_pod(body) for body in await kube.list(PODS, labels=labels, recent=True)]
+        try:
+            found, whole = await kube.list(PODS, labels=labels, recent=True), True
+        except TooLargeError:  # where only administrators create pods, they are not
+            found, whole = await kube.list(PODS.within(_SYSTEM), labels=labels, recent=True), False
     except RejectedError:  # somebody who may not see these pods can plan nevertheless
-        return []
+        return [], True
+    pods = map(parse_pod, found)
+    return [pod for pod in pods if _believed(pod) or pod.spec.get("nodeName")], whole  # others never ran
 
 
-async def _policy(kube: KubeApi, place: tuple[str, str], used: Collection[tuple[str, str]]) -> Descheduler | None:
+def _believed(pod: Pod) -> bool:
+    return pod.ref.namespace == _SYSTEM or pod.spec.get("priorityClassName") in _CRITICAL
+
+
+async def _policy(
+    kube: KubeApi, place: tuple[str, str], used: Collection[tuple[str, str]], believed: bool
+) -> Descheduler | None:
     namespace, name = place
     try:
         body = await kube.get(CONFIGMAPS.within(namespace), name)
     except (NotFoundError, RejectedError):
-        return Descheduler(name="/".join(place), known=False) if place in used else None
+        return Descheduler(name="/".join(place), known=False, believed=believed) if place in used else None
     evicts = evicts_from_cordoned(body.get("data"))
     if evicts is False or (evicts is None and place not in used):
         return None
-    return Descheduler(name="/".join(place), known=evicts is not None)
+    return Descheduler(name="/".join(place), known=evicts is not None, believed=believed)
 
 
 def _places(pod: Pod) -> list[tuple[str, str]]:

@@ -41,6 +41,10 @@ class InvalidError(RejectedError):
     """The API server rejects the content of the request (HTTP 400 or 422)."""
 
 
+class TooLargeError(RejectedError):
+    """There is more of it than the caller keeps in memory, and nothing was read."""
+
+
 class NoClusterError(NodeUpgradeError):
     """No API server or no credentials are configured."""
 
@@ -190,6 +194,9 @@ class KubeApi(Protocol):
             labels: those that they must have.
             fields: those that they must have.
             recent: whether a state of some seconds ago will do, which the API server need not read from etcd.
+
+        Raises:
+            TooLargeError: a recent state, which comes in one answer, is too large for that.
         """
 
     def pages(self, resource: Resource, *, labels: Mapping[str, str] | None = None) -> AsyncIterator[Page]:

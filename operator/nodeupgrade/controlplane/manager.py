@@ -7,12 +7,14 @@ does, the operator exits and its Deployment starts it again; all state is in the
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.transport import Session
+from nodeupgrade.controlplane.settings import still_allows
 from nodeupgrade.controlplane.wiring import ControlPlane, OperatorSettings, control_plane
 from nodeupgrade.controlplane.workers import measure_lag, reconcile_for_ever
 from nodeupgrade.fleet.controllers.event_keys import Queues
@@ -20,12 +22,15 @@ from nodeupgrade.fleet.leadership.campaign import Elector
 
 _log = structlog.get_logger(__name__)
 
+ALLOWED_SECONDS = 10.0
+"""Interval at which the file of what is allowed is read again; a kubelet exchanges it within two minutes."""
+
 
 class Manager:
     """Owns the control plane from start-up to clean-up.
 
     Args:
-        stop: Set as soon as a task ends unexpectedly.
+        stop: Set as soon as a task ends unexpectedly, or what is allowed has changed.
 
     Attributes:
         refusal: The error that kept the operator from starting.
@@ -58,6 +63,8 @@ class Manager:
             self._plane, self._stack = plane, stack.pop_all()
         self._run("informers", plane.fleet.run())
         self._run("event loop lag", measure_lag(plane.metrics))
+        if (file := self._settings.allowed_file) is not None:
+            self._run("what is allowed", self._follow_allowed(file))
         self._run("election", lead(plane.elector, lambda: self._work(plane)))
         _log.info("operator_started")
 
@@ -98,6 +105,18 @@ class Manager:
         finally:
             own.forget()
             self._queues.forget()
+
+    async def _follow_allowed(self, file: Path) -> None:
+        """Let the operator end, and so be started again, once its file allows something else than it has read.
+
+        Where the ConfigMap has a name of its content, a new Deployment does the same. It keeps its name if it is edited
+        in a rendered file or in the cluster, and what was withdrawn would be allowed for as long as the pod lives.
+        """
+        while True:
+            await asyncio.sleep(ALLOWED_SECONDS)
+            if not self._stop.is_set() and not still_allows(file, self._settings.agents.allowed):
+                _log.warning("allowed_changed", file=str(file), then="this replica ends, and starts with it")
+                self._stop.set()
 
     def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(job, name=name)

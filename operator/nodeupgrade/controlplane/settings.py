@@ -28,18 +28,20 @@ class SettingsError(Exception):
 def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
     """Read the settings from environment variables.
 
-    These are AGENT_IMAGE, POD_NAMESPACE, POD_NAME, NODE_NAME, KUBECONFIG, LIVENESS_ENDPOINT, METRICS_ADDRESS, the
-    budget of the cluster, MAX_IN_FLIGHT and MAX_UNAVAILABLE, which are unlimited if empty, and the paths of two files,
-    CONFIG_FILE and ALLOWED. Without the latter, only what ``Allowed`` allows by default is allowed. In tests, the
-    failpoints' VARIABLE too.
+    These are POD_NAMESPACE, POD_NAME, AGENT_IMAGE, by default the image of that pod, NODE_NAME, KUBECONFIG,
+    LIVENESS_ENDPOINT, METRICS_ADDRESS, the budget of the cluster, MAX_IN_FLIGHT and MAX_UNAVAILABLE, which are
+    unlimited if empty, and the paths of two files, CONFIG_FILE and ALLOWED. Without the latter, only what ``Allowed``
+    allows by default is allowed. In tests, the failpoints' VARIABLE too.
 
     Raises:
-        SettingsError: AGENT_IMAGE is missing, METRICS_ADDRESS is not an address with a port, a part of the budget is
-            neither a number nor a percentage, or one of the files is not valid.
+        SettingsError: AGENT_IMAGE and POD_NAME are missing, METRICS_ADDRESS is not an address with a port, a part of
+            the budget is neither a number nor a percentage, or one of the files is not valid.
     """
-    image = environment.get("AGENT_IMAGE")
-    if not image:
-        raise SettingsError("cannot start because AGENT_IMAGE is not set; set it to the image of the agent")
+    image, pod = environment.get("AGENT_IMAGE", ""), environment.get("POD_NAME", "")
+    if not image and not pod:
+        raise SettingsError(
+            "cannot start because AGENT_IMAGE is not set, nor POD_NAME, the pod whose image agents get; set one of them"
+        )
     kubeconfig = environment.get("KUBECONFIG")
     address = environment.get("METRICS_ADDRESS", DEFAULT_METRICS)
     host, _, digits = address.rpartition(":")
@@ -55,8 +57,9 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             allowed=_allowed(environment.get("ALLOWED")),
         ),
         node=environment.get("NODE_NAME"),
-        pod=environment.get("POD_NAME") or environment.get("HOSTNAME") or "operator",
+        pod=pod or environment.get("HOSTNAME") or "operator",
         kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        allowed_file=Path(environment["ALLOWED"]) if "ALLOWED" in environment else None,
         liveness=environment.get("LIVENESS_ENDPOINT", DEFAULT_LIVENESS),
         metrics_host=host.strip("[]"),
         metrics_port=port,
@@ -65,6 +68,16 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
             max_in_flight=_limit(environment, "MAX_IN_FLIGHT"), max_unavailable=_limit(environment, "MAX_UNAVAILABLE")
         ),
     )
+
+
+def still_allows(file: Path, allowed: Allowed) -> bool:
+    """Report whether the file of what is allowed says what it did when it was read; if it is away, it does."""
+    try:
+        return read_allowed(read_one(file.read_bytes())) == allowed
+    except OSError:
+        return True
+    except (yaml.YAMLError, UnicodeDecodeError, AllowedError):
+        return False
 
 
 def _limit(environment: Mapping[str, str], name: str) -> IntOrPercent | None:

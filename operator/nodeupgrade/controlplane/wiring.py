@@ -5,7 +5,7 @@ import contextlib
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import structlog
@@ -15,9 +15,9 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.transport import Patience
-from nodeupgrade.cluster.kube_api import LEASES, UPGRADES, ForbiddenError, NotFoundError
+from nodeupgrade.cluster.kube_api import LEASES, PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
 from nodeupgrade.controlplane.metrics.collector import Metrics, State, serve_metrics
-from nodeupgrade.fleet.agents.manifests import AgentPodSettings
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, operator_image
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
 from nodeupgrade.fleet.caches.write_through import WriteThrough
 from nodeupgrade.fleet.cluster_budget import ClusterBudget
@@ -50,10 +50,11 @@ ELECTION_PATIENCE = Patience(request_seconds=3.0, retry_seconds=0.0)
 class OperatorSettings:
     """The settings that the operator's Deployment decides."""
 
-    agents: AgentPodSettings  # image and namespace of agent pods
+    agents: AgentPodSettings  # image, that of the operator's own pod if empty, and namespace of agent pods
     node: str | None = None  # the node that the operator runs on, which is upgraded last
     pod: str = "operator"  # the name of the operator's pod, or of its machine; tells its replicas apart
     kubeconfig: Path | None = None  # for running outside a cluster; None inside
+    allowed_file: Path | None = None  # where what is allowed was read; None if it is what is allowed without a file
     liveness: str = DEFAULT_LIVENESS  # URL at which to answer the liveness probe
     metrics_host: str = ""  # address on which to serve metrics to Prometheus
     metrics_port: int = 0  # port on which to serve metrics
@@ -101,6 +102,8 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
 
     Raises:
         NoClusterError: No API server is configured.
+        NotFoundError, ForbiddenError, UnavailableError: The operator's own pod, of whose image agents are to be, cannot
+            be read.
         OSError: The port for metrics is in use.
     """
     fleet: InformedFleet | None = None
@@ -112,8 +115,8 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
         tasks, leads = fleet.tasks.views.values(), elector.may_write()
         return State(tasks=tasks, informers=fleet.informers, queue_depth=len(queues), leads=leads)
 
-    metrics, agents, kubeconfig = Metrics(state), settings.agents, settings.kubeconfig
-    reader = HEALTH_READER.format(namespace=agents.namespace)
+    metrics, kubeconfig = Metrics(state), settings.kubeconfig
+    reader = HEALTH_READER.format(namespace=settings.agents.namespace)
     async with (
         KubeClient.open(kubeconfig, answered=metrics.answered) as kube,
         KubeClient.open(kubeconfig, patience=ELECTION_PATIENCE, answered=metrics.answered) as electing,
@@ -125,6 +128,9 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
             page_size=objects.PAGE_SIZE,
         ) as as_reader,
     ):
+        agents = settings.agents
+        if not agents.image:
+            agents = replace(agents, image=await own_image(kube, agents.namespace, settings.pod))
         # A name of its own for every process: the API server's fence compares what precedes the underscore.
         identity = f"{settings.pod}_{uuid.uuid4().hex[:12]}"
         elector = Elector(electing, agents.namespace, identity, on_standby=_log_election)
@@ -161,6 +167,17 @@ async def control_plane(settings: OperatorSettings, queues: Queues) -> AsyncIter
                 elector=elector,
                 namespace=agents.namespace,
             )
+
+
+async def own_image(kube: KubeApi, namespace: str, pod: str) -> str:
+    """Return the image that the operator's own pod names, whoever has set it: a values file, an overlay, Argo CD.
+
+    Raises:
+        NotFoundError: There is no such pod, or no container of the operator in it.
+    """
+    if (image := operator_image((await kube.get(PODS.within(namespace), pod))["spec"])) is not None:
+        return image
+    raise NotFoundError(f"pod {namespace}/{pod} has no container of the operator; set AGENT_IMAGE to the agents' image")
 
 
 def _log_election(reason: str) -> None:

@@ -159,7 +159,6 @@ class TestRendered:
         (operator,) = spec["template"]["spec"]["containers"]
         pinned = f"registry.example/op@sha256:{'a' * 64}"
         assert (operator["image"], operator["imagePullPolicy"], spec["replicas"]) == (pinned, "Always", 0)
-        assert [each["value"] for each in operator["env"] if each["name"] == "AGENT_IMAGE"] == [pinned]
         assert spec["template"]["spec"]["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
         assert not operator["resources"]
         assert not spec["template"]["spec"]["tolerations"]
@@ -185,7 +184,7 @@ class TestRendered:
         assert "topologySpreadConstraints" not in pod
         (operator,) = pod["containers"]
         assert operator["env"][-1] == {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}
-        assert [each["name"] for each in operator["env"]][:2] == ["AGENT_IMAGE", "ALLOWED"]
+        assert [each["name"] for each in operator["env"]][:2] == ["ALLOWED", "MAX_IN_FLIGHT"]
         assert pod["volumes"][-1] == {"name": "extra"}
         assert operator["volumeMounts"][-1] == {"name": "extra", "mountPath": "/extra"}
 

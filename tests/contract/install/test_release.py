@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -36,11 +37,23 @@ def test_the_files_are_the_manifests_with_one_image(name: ImageName) -> None:
         found, wanted = by_key(files[file]), kustomized(folder)
         text = json.dumps([*found.values()])
         assert json.loads(text.replace(str(name), "nodeupgrade:dev")) == [*wanted.values()]
-        assert text.count(f'"{name}"') == 2, "operator and agents"
+        assert text.count(f'"{name}"') == 1, "agents get what the operator's pod says"
         assert "nodeupgrade:dev" not in files[file]
     (cleanup,) = documents(files["cleanup.yaml"])
     pod = cleanup["spec"]["template"]["spec"]
     assert {each["image"] for each in (*pod["initContainers"], *pod["containers"])} == {str(name)}
+
+
+@pytest.mark.parametrize("base", ["manifests", "overlays/with-cleanup", "overlays/with-cluster-api"])
+def test_an_image_that_an_overlay_of_ones_own_sets_is_the_only_one(tmp_path: Path, base: str) -> None:
+    for name in manifests.FOLDERS:
+        shutil.copytree(manifests.CHECKOUT / name, tmp_path / name)
+    wanted = {"name": "nodeupgrade", "newName": "registry.example/op", "newTag": "0.1.0"}
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own/kustomization.yaml").write_text(yaml.safe_dump({"resources": [f"../{base}"], "images": [wanted]}))
+
+    text = json.dumps([*kustomized(str(tmp_path / "own")).values()])
+    assert set(re.findall(r'"(nodeupgrade:\w+|registry\.example/.*?)"', text)) == {"registry.example/op:0.1.0"}
 
 
 @pytest.mark.parametrize("digest", ["b" * 64, f"sha256:{'b' * 63}", "latest"])

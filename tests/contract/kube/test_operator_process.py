@@ -19,12 +19,14 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task, parse_task
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.upgrade.object import Upgrade, parse_upgrade
 from nodeupgrade.api.values import Verdict
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.client.client import KubeClient
-from nodeupgrade.cluster.kube_api import TASKS, UPGRADES, ConflictError, NotFoundError
+from nodeupgrade.cluster.kube_api import PODS, TASKS, UPGRADES, ConflictError, NotFoundError
 from nodeupgrade.controlplane.serve import run
 from nodeupgrade.controlplane.settings import from_environment
 from tests.contract.kube.apiserver import ApiServer, free_ports
@@ -323,6 +325,26 @@ async def test_nodes_in_flight_do_not_care_for_the_operator(admin: KubeClient, a
         verdict = (await rollout.task(node)).verdict
         assert verdict is not None
         assert verdict.outcome is Verdict.SUCCEEDED
+
+
+async def test_agents_get_the_image_of_its_own_pod(admin: KubeClient, api_server: ApiServer) -> None:
+    image = f"registry.example/op@sha256:{'a' * 64}"
+    spec = {"containers": [{"name": "operator", "image": image}]}
+    await admin.create(PODS.within(NAMESPACE), {"metadata": {"name": "operator-0"}, "spec": spec})
+    rollout = Rollout(admin, api_server, "image")
+    await rollout.begins("image-0")
+    own = {"AGENT_IMAGE": "", "POD_NAME": "operator-0"}
+    agents = list[Json]()
+
+    async def has_an_agent() -> bool:
+        agents[:] = await admin.list(PODS.within(NAMESPACE), labels=AGENT_LABELS)
+        return bool(agents)
+
+    async with operator_process(api_server.kubeconfig("operator"), **own) as operator:
+        await rollout.goes_on_until(has_an_agent)
+        await operator.stops()
+    assert image in {each["image"] for agent in agents for each in agent["spec"]["containers"]}
+    await admin.delete(PODS.within(NAMESPACE), "operator-0")
 
 
 async def test_the_probe_tells_when_the_loop_hangs(admin: KubeClient, api_server: ApiServer) -> None:

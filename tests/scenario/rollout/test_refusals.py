@@ -380,6 +380,22 @@ async def test_no_node_is_cordoned_while_a_descheduler_would_evict_its_pods() ->
     assert (await scene.upgrade()).status.phase == "Succeeded"
 
 
+async def test_a_pod_that_any_tenant_may_create_stops_no_rollout_by_calling_itself_a_descheduler() -> None:
+    body: Json = {
+        "metadata": {"name": "x", "namespace": "tenant-7", "labels": {"app": "descheduler"}},
+        "spec": {"containers": [{"name": "x", "image": "busybox"}], "nodeName": "elsewhere"},
+    }
+    scene = Scene()
+    await scene.fleet.add_node("node-0")
+    await scene.kube.create(PODS.within("tenant-7"), body)
+    await scene.apply()
+    await scene.run()
+
+    assert (await scene.upgrade()).status.phase == "Succeeded"
+    (admitted,) = [line for line in scene.story if line.startswith("Admit ")]
+    assert Reason.DESCHEDULER_EVICTS in admitted
+
+
 @pytest.mark.parametrize("lost", [False, True], ids=["", "its task is deleted in mid-run"])
 async def test_without_a_cordon_neither_a_descheduler_nor_load_balancers_matter(lost: bool) -> None:
     policy = "{kind: DeschedulerPolicy, strategies: {RemovePodsViolatingNodeTaints: {enabled: true}}}"

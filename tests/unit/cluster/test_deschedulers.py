@@ -5,18 +5,21 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.descheduler_policy import Descheduler
 from nodeupgrade.cluster.deschedulers import RECENT_SECONDS, KnownDeschedulers, read_deschedulers
-from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, ForbiddenError, Resource
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, ForbiddenError, Resource, TooLargeError
 from tests.doubles.kube import InMemoryKube
 
 EVICTS = "{kind: DeschedulerPolicy, strategies: {RemovePodsViolatingNodeTaints: {enabled: true}}}"
 SPARES = "{kind: DeschedulerPolicy}"
 
 
-def pod(namespace: str, policy: str | None, *arguments: str) -> Json:
+def pod(namespace: str, policy: str | None, *arguments: str, **spec: str) -> Json:
+    """Return a pod as its chart makes it, unless ``spec`` says otherwise."""
     volumes = [] if policy is None else [{"name": "policy", "configMap": {"name": policy}}]
+    containers = [{"name": "descheduler", "args": [*arguments]}]
+    priority = {"priorityClassName": "system-cluster-critical"}
     return {
         "metadata": {"name": "one", "namespace": namespace, "labels": {"app.kubernetes.io/name": "descheduler"}},
-        "spec": {"containers": [{"name": "descheduler", "args": [*arguments]}], "volumes": volumes},
+        "spec": {"containers": containers, "volumes": volumes, **(spec or priority)},
         "status": {"phase": "Succeeded"},
     }
 
@@ -56,6 +59,56 @@ async def test_deschedulers_are_found_by_their_pods_and_policies(
     kube = await cluster(pods, policies)
 
     assert [*await read_deschedulers(kube)] == [Descheduler(name=name, known=known) for name, known in found]
+
+
+RAN = {"nodeName": "node-0"}
+
+
+@pytest.mark.parametrize(
+    ("pods", "policies", "found"),
+    [
+        ([pod("tenant", None, schedulerName="none")], {}, []),
+        ([pod("tenant", None, **RAN)], {}, [("tenant/one", False, False)]),
+        ([pod("tenant", "mine", **RAN)], {("tenant", "mine"): EVICTS}, [("tenant/mine", True, False)]),
+        ([pod("tenant", "mine", **RAN)], {("tenant", "mine"): SPARES}, []),
+        ([pod("kube-system", "mine", **RAN)], {}, [("kube-system/mine", False, True)]),
+        ([pod("kube-system", "mine", schedulerName="none")], {}, [("kube-system/mine", False, True)]),
+        (
+            [pod("a", None, **RAN), pod("tools", None), pod("z", "mine", **RAN)],
+            {},
+            [("tools/one", False, True), ("z/mine", False, False), ("a/one", False, False)],
+        ),
+    ],
+)
+async def test_a_pod_that_anybody_may_create_is_not_believed_and_counts_last(
+    pods: list[Json], policies: dict[tuple[str, str], str], found: list[tuple[str, bool, bool]]
+) -> None:
+    kube = await cluster(pods, policies)
+
+    assert [(each.name, each.known, each.believed) for each in await read_deschedulers(kube)] == found
+
+
+async def test_a_crowd_of_pods_leaves_room_for_what_is_believed() -> None:
+    kube = await cluster([pod(f"tenant-{number}", "mine", **RAN) for number in range(50)], {USUAL: EVICTS})
+    found = await read_deschedulers(kube)
+
+    assert found[0] == Descheduler(name="kube-system/descheduler", known=True)
+    assert len(found) == 10
+
+
+class Crowded(InMemoryKube):
+    async def list(self, resource: Resource, **asked: Any) -> list[Json]:
+        if resource.namespace is None:
+            raise TooLargeError("more than that")
+        return await super().list(resource, **asked)
+
+
+async def test_where_pods_are_too_large_to_read_those_of_the_system_are_read() -> None:
+    kube = await cluster([pod("kube-system", "mine"), pod("tools", "mine")], {}, Crowded())
+    found = await read_deschedulers(kube)
+
+    assert [(each.name, each.believed) for each in found][:1] == [("kube-system/mine", True)]
+    assert [each.believed for each in found][1:] == [False]
 
 
 class Closed(InMemoryKube):

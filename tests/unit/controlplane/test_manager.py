@@ -1,7 +1,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from nodeupgrade.controlplane.wiring import OperatorSettings
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.upgrade_cache import UpgradeCache
 from nodeupgrade.fleet.controllers.controllers import Controllers
+from tests.builders.manifests import MANIFESTS
 from tests.doubles.kube import InMemoryKube
 from tests.doubles.passes import snapshots_of
 
@@ -121,6 +123,26 @@ async def test_a_task_that_returns_ends_the_operator_too(plane: Plane) -> None:
     await asyncio.wait_for(stop.wait(), 60)
     assert manager.failed
     await manager.stop()
+
+
+@pytest.mark.parametrize("text", ["{}", "{"])
+async def test_what_is_no_longer_allowed_ends_the_operator_without_a_failure(
+    plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(managers, "ALLOWED_SECONDS", 0.01)
+    stop, file = asyncio.Event(), tmp_path / "allowed.yaml"
+    file.write_text((MANIFESTS / "allowed.yaml").read_text())
+    manager = Manager(replace(SETTINGS, allowed_file=file), stop)
+    await manager.start()
+    for same in (file.unlink, lambda: file.write_bytes((MANIFESTS / "allowed.yaml").read_bytes() + b"# a comment")):
+        same()
+        await asyncio.sleep(0.05)
+        assert not stop.is_set()
+    file.write_text(text)
+    await asyncio.wait_for(stop.wait(), 60)
+    assert not manager.failed
+    await manager.stop()
+    assert plane.closed
 
 
 async def test_tasks_that_are_stopped_are_no_failure(plane: Plane) -> None:

@@ -68,14 +68,19 @@ def test_a_file_that_is_named_must_be_there(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_operator_says_which_setting_is_missing() -> None:
-    with pytest.raises(SettingsError, match="AGENT_IMAGE"):
-        from_environment({})
+    with pytest.raises(SettingsError, match="AGENT_IMAGE is not set, nor POD_NAME"):
+        from_environment({"AGENT_IMAGE": ""})
+
+
+def test_agents_get_the_image_of_its_own_pod_unless_another_is_set() -> None:
+    assert from_environment({"POD_NAME": "operator-0"}).agents.image == ""
+    assert from_environment({"POD_NAME": "operator-0", **IMAGE}).agents.image == "nodeupgrade:dev"
 
 
 def test_operator_deployment_gives_every_setting() -> None:
     deployment = yaml.safe_load((MANIFESTS / "operator.yaml").read_text())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    given = {"AGENT_IMAGE", "ALLOWED", "MAX_IN_FLIGHT", "MAX_UNAVAILABLE", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"}
+    given = {"ALLOWED", "MAX_IN_FLIGHT", "MAX_UNAVAILABLE", "POD_NAMESPACE", "POD_NAME", "NODE_NAME"}
     assert given == {entry["name"] for entry in container["env"]}
 
 
@@ -101,8 +106,9 @@ def test_a_budget_that_is_neither_is_refused(name: str, text: str) -> None:
 
 def test_the_file_that_is_installed_allows_what_is_allowed_without_one(tmp_path: Path) -> None:
     given = {"AGENT_IMAGE": "nodeupgrade:dev"}
-    installed = from_environment({**given, "ALLOWED": str(MANIFESTS / "allowed.yaml")}).agents.allowed
-    assert installed == from_environment(given).agents.allowed == Allowed()
+    installed = from_environment({**given, "ALLOWED": str(MANIFESTS / "allowed.yaml")})
+    assert installed.agents.allowed == from_environment(given).agents.allowed == Allowed()
+    assert (installed.allowed_file, from_environment(given).allowed_file) == (MANIFESTS / "allowed.yaml", None)
     for text in ("urls: [http]", "url: [x]", "{", "- a", "\x00", "paths: [../x]", "files: [etc]"):
         (tmp_path / "allowed.yaml").write_text(text)
         with pytest.raises(SettingsError, match=r"allowed\.yaml cannot be read: "):

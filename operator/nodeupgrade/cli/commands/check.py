@@ -43,7 +43,7 @@ from nodeupgrade.cluster.kube_api import (
 )
 from nodeupgrade.cluster.nodes import NodeView, view_node
 from nodeupgrade.cluster.pods import container_statuses
-from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod
+from nodeupgrade.fleet.agents.manifests import AgentPodSettings, agent_pod, operator_image
 from nodeupgrade.fleet.guard import requirement
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN, GuardWriter
 from nodeupgrade.fleet.leadership.campaign import LEASE_NAME
@@ -264,10 +264,11 @@ async def _agent(kube: ReviewingKube, node: str | None) -> Found:
 
 
 def _agent_image(deployment: Json) -> str:
-    """Return the image of agents, from the operator's environment."""
-    containers: list[Json] = deployment["spec"]["template"]["spec"]["containers"]
-    variables = (variable for container in containers for variable in container.get("env") or ())
-    return next((str(each.get("value", "")) for each in variables if each["name"] == "AGENT_IMAGE"), "")
+    """Return the image of agents: the operator's own, unless its environment names another."""
+    pod = deployment["spec"]["template"]["spec"]
+    variables = (variable for container in pod["containers"] for variable in container.get("env") or ())
+    named = (str(each.get("value", "")) for each in variables if each["name"] == "AGENT_IMAGE")
+    return next(filter(None, named), None) or operator_image(pod) or ""
 
 
 def _task(node: NodeView) -> Task:

@@ -77,6 +77,7 @@ class Kubectl:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
+        largest: int | None = None,  # noqa: ARG002 - a person's machine has the memory
     ) -> Json:
         """Send a request and return the JSON of the answer.
 

@@ -26,6 +26,9 @@ from nodeupgrade.text import integer
 PAGE_SIZE = 500
 """Objects per page of a list, so that the size of an answer does not grow with the fleet."""
 
+LARGEST_RECENT = 4 * 1024 * 1024
+"""Bytes of a list that has no pages, some hundred pods. Parsed, it takes several times as many of memory."""
+
 EXPIRED_LISTS = 3
 """Attempts at a list whose continue token expires before all pages are read."""
 
@@ -50,11 +53,13 @@ class Requests(Protocol):
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
+        largest: int | None = None,
     ) -> Json:
-        """Send it.
+        """Send it; with ``largest``, read no answer that has more bytes.
 
         Raises:
             NoClusterError, NotFoundError, ConflictError, RejectedError, UnavailableError: As in ``kube_api``.
+            TooLargeError: The answer has more bytes.
         """
 
 
@@ -84,7 +89,8 @@ class RequestingKube(TypedKube):
         """List all objects, page by page; the pods of a node in one answer, from the API server's index."""
         if recent:  # of no page size: with one, API servers before 1.31 read etcd
             asked = {"resourceVersion": "0", **selectors(labels, fields)}
-            return [item async for page in self._pages(resource, asked) for item in page.items]
+            answer = await self._requests.request("GET", path(resource), query=asked, largest=LARGEST_RECENT)
+            return [*_page(resource, answer)[0].items]
         indexed = labels is None and has_index(resource, fields)
         page = await (self._indexed(resource, fields) if indexed else self._whole(resource, labels, fields))
         return list(page.items)

@@ -17,7 +17,7 @@ from kubernetes.aio import config as untyped_config
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.refusals import AheadError, failure, is_about_all_requests, refusal_message
-from nodeupgrade.cluster.kube_api import NotLeadingError, UnavailableError
+from nodeupgrade.cluster.kube_api import NotLeadingError, TooLargeError, UnavailableError
 from nodeupgrade.text import parse_json
 
 _config: Any = untyped_config  # Any: upstream has no type hints here
@@ -136,15 +136,16 @@ class Transport:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "application/json",
+        largest: int | None = None,
     ) -> Json:
-        """Send a request, with retries, and return the JSON of the answer.
+        """Send a request, with retries, and return the JSON of the answer; for ``largest``, see ``Requests``.
 
         All our requests are safe to repeat. A create is, because names are deterministic: the second one
         conflicts, as it would after a crash between the two.
 
         Raises:
-            NotFoundError, ConflictError, ExpiredError, RejectedError, UnavailableError, NotLeadingError: As in
-                ``kube_api``.
+            NotFoundError, ConflictError, ExpiredError, RejectedError, TooLargeError, UnavailableError,
+                NotLeadingError: As in ``kube_api``.
         """
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_retriable),
@@ -152,7 +153,7 @@ class Transport:
             stop=tenacity.stop_before_delay(self._patience.retry_seconds),
             reraise=True,
         )
-        return await retrying(self._send, method, path, dict(query or {}), body, content_type)
+        return await retrying(self._send, method, path, dict(query or {}), body, content_type, largest=largest)
 
     async def lines(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Stream the lines of a watch.
@@ -184,12 +185,18 @@ class Transport:
         except _NO_ANSWER as error:
             raise UnavailableError(f"cannot {what} because the connection broke ({error!r})") from error
         finally:
-            # To close it would wait for the server's goodbye, in the background and even after the loop has ended.
-            if (connection := response.response.connection) is not None and connection.transport is not None:
-                connection.transport.abort()
-            response.response.close()
+            _break_off(response)
 
-    async def _send(self, method: str, path: str, query: dict[str, str], body: object, content_type: str) -> Json:
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: object,
+        content_type: str,
+        *,
+        largest: int | None = None,
+    ) -> Json:
         what = f"{method} {path}"
         await self._turn(what)
         try:
@@ -197,14 +204,16 @@ class Transport:
             if method != "GET" and not self.may_write():
                 raise NotLeadingError(f"cannot {what} because this operator does not lead")
             response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
-            payload = await response.read()
-            if response.status < 400:
+            payload = await (response.read() if largest is None else _read(response, largest))
+            if payload is not None and response.status < 400:
                 answer: Json = parse_json(payload)
         except _NO_ANSWER as error:
             self._answered(method, NO_CODE)
             raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error
         self._answered(method, str(response.status))
         self._note_time(response.getheaders().get("Date"))
+        if payload is None:
+            raise TooLargeError(f"cannot {what} because the answer has more than {largest} bytes")
         if response.status < 400:
             return answer
         refusal = failure(what, response.status, refusal_message(payload), response.getheaders().get("Retry-After"))
@@ -245,6 +254,24 @@ class Transport:
             body=body,
             auth_settings=["BearerToken"],
         )
+
+
+async def _read(response: Any, largest: int) -> bytes | None:
+    """Return the body of a response; None if it is larger, and then no more of it is read."""
+    payload = bytearray()
+    async for chunk in response.response.content.iter_any():
+        payload += chunk
+        if len(payload) > largest:
+            _break_off(response)
+            return None
+    return bytes(payload)
+
+
+def _break_off(response: Any) -> None:
+    """End the connection; to close it would wait for the server's goodbye, even after the loop has ended."""
+    if (connection := response.response.connection) is not None and connection.transport is not None:
+        connection.transport.abort()
+    response.response.close()
 
 
 def _is_retriable(error: BaseException) -> bool:

@@ -39,6 +39,7 @@ from nodeupgrade.cluster.kube_api import PODS, RejectedError
 from nodeupgrade.sources.allowlist import Allowed, forbidden
 
 AGENT_CONTAINER = "agent"
+OPERATOR_CONTAINER = "operator"
 BUNDLE_CONTAINER, ARTIFACT_CONTAINER, KEEPER_CONTAINER = "bundle", "artifact", "keeper"
 
 
@@ -77,9 +78,14 @@ class AgentPodSettings:
     """Settings of agent pods that follow from the operator's own deployment."""
 
     namespace: str
-    image: str
+    image: str  # the operator's own, unless its environment names another
     failpoints: str | None = None  # directory on the nodes with the failpoints of a test; None outside of tests
     allowed: Allowed = field(default_factory=Allowed)  # what a run may ask for
+
+
+def operator_image(pod_spec: Json) -> str | None:
+    """Return the image of the operator's container, whoever has set it, which agents get; None if there is none."""
+    return next((str(each["image"]) for each in pod_spec["containers"] if each["name"] == OPERATOR_CONTAINER), None)
 
 
 class NotAllowedError(RejectedError):

@@ -114,9 +114,9 @@ def findings(candidate: Candidate) -> list[Finding]:
 
 
 def warnings(candidate: Candidate) -> tuple[Finding, ...]:
-    """Return warnings about an upgrade that is admitted nevertheless; first those that were accepted."""
+    """Return warnings about an upgrade that is admitted nevertheless; first those of checks that may forbid it."""
     return (
-        *(finding for finding in findings(candidate) if finding.accepted),
+        *(finding for finding in findings(candidate) if not finding.forbids),
         *_of_skew(candidate),
         *ask(WARNINGS, candidate),
     )

@@ -173,17 +173,18 @@ def node_is_to_stay(candidate: Candidate) -> Found | None:
 def pods_stay_on_a_cordoned_node(candidate: Candidate) -> Finding | None:
     """No descheduler evicts the pods of cordoned nodes, as the plugin RemovePodsViolatingNodeTaints does.
 
-    With ``spec.nodes.cordon: false`` no node is cordoned.
+    With ``spec.nodes.cordon: false`` no node is cordoned. What any author of a pod can claim is only a warning.
     """
     if candidate.cordoned_by_others or not candidate.deschedulers or not candidate.spec.nodes.cordon:
         return None
     first = candidate.deschedulers[0]
+    severity = None if first.believed else Severity.WARN
     if first.known:
         detail = f"{named(candidate)} would be cordoned, and the descheduler of {first.name} then evicts its pods"
-        return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail)
+        return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail, severity=severity)
     detail = f"the policy of the descheduler of {first.name} is not known; it may evict the pods of {named(candidate)}"
-    remedy = f"{Reason.DESCHEDULER_EVICTS.remedy}; if it is so already, accept this check"
-    return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail, remedy=remedy)
+    remedy = f"{Reason.DESCHEDULER_EVICTS.remedy}; if it is so already, accept this check" if first.believed else None
+    return Finding(reason=Reason.DESCHEDULER_EVICTS, detail=detail, remedy=remedy, severity=severity)
 
 
 @check(Reason.WRITE_REFUSED, acceptable=False)

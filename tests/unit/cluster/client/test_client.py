@@ -10,6 +10,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.refusals import failure
+from nodeupgrade.cluster.client.requesting import LARGEST_RECENT
 from nodeupgrade.cluster.client.transport import Transport
 from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, UnavailableError, WatchEventType
 
@@ -33,10 +34,14 @@ class Line:
     counted: Json | None = field(default_factory=lambda: {"remainingItemCount": 149_999, "continue": "c"})
     answers: asyncio.Event | None = None  # set once it answers; None if it always does
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    bounds: list[int | None] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
-    async def request(self, _method: str, path: str, *, query: Mapping[str, str] | None = None) -> Any:
+    async def request(
+        self, _method: str, path: str, *, query: Mapping[str, str] | None = None, largest: int | None = None
+    ) -> Any:
         query = query or {}
+        self.bounds.append(largest)
         self.asked.append((path, dict(query)))
         if self.answers is not None:
             await self.answers.wait()
@@ -63,6 +68,13 @@ async def test_pages_are_as_large_as_was_wanted() -> None:
     for wanted in (None, 50):
         assert [page async for page in client(line, wanted).pages(NODES)]
     assert [asked["limit"] for _, asked in line.asked] == ["500", "50"]
+
+
+async def test_what_comes_without_pages_has_a_limit() -> None:
+    line = Line()
+    assert await client(line).list(PODS, labels={"app": "a"}, recent=True)
+    assert line.asked == [("/api/v1/pods", {"resourceVersion": "0", "labelSelector": "app=a"})]
+    assert line.bounds == [LARGEST_RECENT]
 
 
 async def test_the_index_is_asked_for_the_state_of_this_moment() -> None:

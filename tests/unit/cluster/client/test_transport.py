@@ -1,6 +1,7 @@
 """Tests for requests to the API server: throttling, server time, failures, and watches that end."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import ssl
@@ -13,11 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from nodeupgrade.cluster.client import transport as module
 from nodeupgrade.cluster.client.client import KubeClient
+from nodeupgrade.cluster.client.requesting import LARGEST_RECENT
 from nodeupgrade.cluster.client.transport import LONGEST_PAUSE_SECONDS, Patience, Transport
-from nodeupgrade.cluster.kube_api import NODES, UnavailableError
+from nodeupgrade.cluster.kube_api import NODES, PODS, TooLargeError, UnavailableError
 from tests.builders.certificates import self_signed
 
 KUBECONFIG = """
@@ -139,6 +143,36 @@ async def test_other_errors_are_about_one_request(status: int) -> None:
     with pytest.raises(UnavailableError):
         await there.request("GET", "/a")
     assert await there.request("GET", "/b") == {}
+
+
+@pytest.mark.parametrize("size", [LARGEST_RECENT // 2, 64 * LARGEST_RECENT])
+async def test_of_an_answer_that_is_larger_than_wanted_no_more_is_read(tmp_path: Path, size: int) -> None:
+    sent = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await response.write(b'{"metadata": {"resourceVersion": "1"}, "items": []')
+        with contextlib.suppress(ConnectionResetError):
+            while sent < size:
+                await response.write(b" " * 65536)
+                sent += 65536
+            await response.write(b"}")
+        return response
+
+    application = web.Application()
+    application.router.add_get("/api/v1/pods", answer)
+    async with TestServer(application) as there:
+        config = tmp_path / "config"
+        config.write_text(KUBECONFIG.replace("https://127.0.0.1:1", f"http://127.0.0.1:{there.port}"), encoding="utf-8")
+        async with KubeClient.open(config, None, Patience(request_seconds=20, retry_seconds=0)) as kube:
+            if size < LARGEST_RECENT:
+                assert await kube.list(PODS, recent=True) == []
+            else:
+                with pytest.raises(TooLargeError, match="more than 4194304 bytes"):
+                    await kube.list(PODS, recent=True)
+                assert sent < size / 2
 
 
 BOOKMARK = {"type": "BOOKMARK", "object": {"kind": "Node", "metadata": {"resourceVersion": "5"}}}
