@@ -1,6 +1,6 @@
 """What pausing, resuming, approving, retrying and aborting change in a NodeUpgrade. Repeating a change is harmless."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
@@ -43,6 +43,15 @@ def pause(upgrade: Upgrade) -> Change:
         done=lambda later: later.paused_by_annotation and not later.status.in_flight,
         waits_for=resting,
     )
+
+
+def pause_unread(name: str, annotations: Mapping[str, str], problem: str) -> Change:
+    """Set the emergency brake on a NodeUpgrade that this version cannot read, such as one of a newer operator."""
+    unknown = f"whether nodes are in flight is unknown, since it cannot be read ({problem})"
+    if annotations.get(PAUSE_ANNOTATION) == "true":
+        return Change(says=f"{name} is already paused by annotation; {unknown}")
+    says = f"no further node of {name} is started until it is resumed; {unknown}"
+    return Change(says=says, patch=_annotate(PAUSE_ANNOTATION, "true"))
 
 
 def resume(upgrade: Upgrade) -> Change:

@@ -26,7 +26,20 @@ READS_AT_ONCE = 10
 
 _REMEDY = "use the version of nodeupgrade that the cluster runs"
 
+_UNREADABLE = (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError)
+"""What parsing one may raise, as the caches of the operator take it."""
+
 T = TypeVar("T")
+
+
+class UnreadableError(CannotError):
+    """An object exists, and this version cannot read it."""
+
+    def __init__(self, kind: str, body: Json, problem: str) -> None:
+        self.body = body
+        self.problem = problem
+        name = body["metadata"]["name"]
+        super().__init__(f"cannot understand {kind} {name} because {problem}; {_REMEDY}")
 
 
 async def upgrades(kube: KubeApi) -> list[Upgrade]:
@@ -39,6 +52,12 @@ async def readable_upgrades(kube: KubeApi) -> list[Upgrade]:
     found, unreadable = _readable(read_upgrade, await _listed(kube, UPGRADES))
     warn_of(unreadable, UPGRADES)
     return found
+
+
+async def unfinished(kube: KubeApi) -> list[str]:
+    """List the names of the NodeUpgrades that have not ended, sorted, also of those that cannot be read."""
+    listed = await _listed(kube, UPGRADES)
+    return sorted(body["metadata"]["name"] for body in listed if not (body.get("status") or {}).get("completedAt"))
 
 
 async def upgrade(kube: KubeApi, name: str) -> Upgrade:
@@ -162,20 +181,22 @@ def _readable(parse: Callable[[Json], T], bodies: Iterable[Json]) -> tuple[list[
     for body in bodies:
         try:
             found.append(parse(body))
-        except MalformedObjectError as error:
-            unreadable[body["metadata"]["name"]] = f"{error.path}: {error.problem}"
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # the caches of the operator, too
-            unreadable[body["metadata"]["name"]] = str(error) or type(error).__name__
+        except _UNREADABLE as error:
+            unreadable[body["metadata"]["name"]] = _problem(error)
     return found, unreadable
 
 
 def _parsed(parse: Callable[[Json], T], kind: str, body: Json) -> T:
     try:
         return parse(body)
-    except MalformedObjectError as error:
-        raise CannotError(
-            f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; {_REMEDY}"
-        ) from error
+    except _UNREADABLE as error:
+        raise UnreadableError(kind, body, _problem(error)) from error
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, MalformedObjectError):
+        return f"{error.path}: {error.problem}"
+    return str(error) or type(error).__name__
 
 
 _upgrade = partial(_parsed, read_upgrade, UPGRADES.kind)
