@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from nodeupgrade.cluster.descheduler_policy import Descheduler, evicts_from_cordoned
-from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, KubeApi, NotFoundError, RejectedError
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, ForbiddenError, KubeApi, NotFoundError, RejectedError
 from nodeupgrade.cluster.pods import Pod, parse_pod
 
 RECENT_SECONDS = 60.0
@@ -61,8 +61,9 @@ async def _policy(kube: KubeApi, place: tuple[str, str], used: Collection[tuple[
     namespace, name = place
     try:
         body = await kube.get(CONFIGMAPS.within(namespace), name)
-    except (NotFoundError, RejectedError):
-        return Descheduler(name="/".join(place), known=False) if place in used else None
+    except (NotFoundError, RejectedError) as error:
+        denied = isinstance(error, ForbiddenError)
+        return Descheduler(name="/".join(place), known=False, denied=denied) if place in used else None
     evicts = evicts_from_cordoned(body.get("data"))
     if evicts is False or (evicts is None and place not in used):
         return None

@@ -17,13 +17,14 @@ from nodeupgrade.cli.console import Text, show
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import World, on_cluster
 from nodeupgrade.cli.inputs.completion import nodes
-from nodeupgrade.cli.inputs.fleet import OPERATOR_LABELS
+from nodeupgrade.cli.inputs.fleet import OPERATOR_LABELS, guard_is_hidden
 from nodeupgrade.cli.output import dump, output_option
 from nodeupgrade.cli.program import NO, OK, NoClusterAnswerError, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
 from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
+    CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
     FENCE,
@@ -228,7 +229,10 @@ async def _policies(kube: KubeApi) -> Found:
     except ForbiddenError:
         return State.UNKNOWN, f"you cannot get {ADMISSION_POLICIES.plural} or {ADMISSION_POLICY_BINDINGS.plural}"
     wanted = {name: lacks for name, lacks in lacking.items() if name not in OPTIONAL or len(lacks) < len(_PARTS)}
-    problem = requirement.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
+    guard = await GuardWriter(kube, INSTALLED_IN).read()
+    if not wanted and guard is None and await guard_is_hidden(kube):
+        return State.UNKNOWN, f"you cannot get {CONFIGMAPS.plural} in {INSTALLED_IN}"
+    problem = requirement.obstacle(KubeletVersion.parse(server), guard)
     if wanted or problem is not None:
         missing = "; ".join(f"{name} lacks its {' and its '.join(lacks)}" for name, lacks in wanted.items())
         files = dict.fromkeys(POLICIES[name] for name in wanted or (READINESS_GUARD,))

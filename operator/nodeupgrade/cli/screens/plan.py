@@ -118,7 +118,8 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     else:
         yield "Windows", "open now" if report.spec.windows or report.spec.blackouts else "none: at any time"
     if report.first:
-        yield "First", f"{named(report.first, NODES_NAMED)} would be started at once"
+        condition = f", if {report.provided}" if report.provided else ""
+        yield "First", f"{named(report.first, NODES_NAMED)} would be started at once{condition}"
     elif report.waits:
         yield "First", Text(f"none would be started now: {report.waits}", BUSY)
     yield from _expected(report)
