@@ -172,7 +172,10 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     annotate the others with nodeupgrade.dev/skip.
     """
     token = timestamp(world.now().replace(microsecond=0))
-    return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))
+    repaired = await cluster_objects.repaired(kube, await cluster_objects.upgrade(kube, name))
+    return await _change(
+        world, kube, name, lambda upgrade: changes.retry(upgrade, token, repaired), ChangeOptions(**how)
+    )
 
 
 @command("abort", "nodeupgrade abort kubelet-1-33-13 --dry-run", "nodeupgrade abort kubelet-1-33-13 --yes --wait")

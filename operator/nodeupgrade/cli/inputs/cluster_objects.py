@@ -9,11 +9,24 @@ from functools import partial
 from typing import TypeVar
 
 from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.values import Verdict
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError, warn
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
+from nodeupgrade.cluster.kube_api import (
+    EVENTS,
+    NODES,
+    TASKS,
+    UPGRADES,
+    ForbiddenError,
+    KubeApi,
+    NotFoundError,
+    Resource,
+)
+from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.findings.finding import named
 
 NAMED = 10
@@ -58,6 +71,27 @@ async def unfinished(kube: KubeApi) -> list[str]:
     """List the names of the NodeUpgrades that have not ended, sorted, also of those that cannot be read."""
     listed = await _listed(kube, UPGRADES)
     return sorted(body["metadata"]["name"] for body in listed if not (body.get("status") or {}).get("completedAt"))
+
+
+async def repaired(kube: KubeApi, upgrade: Upgrade) -> int:
+    """Count the nodes that a retry takes for repaired after a failed rollback; 0 if the user may not see them."""
+    broken = [each for each in upgrade.status.failures if each.outcome is Verdict.ROLLBACK_FAILED]
+    try:
+        return sum([await _is_repaired(kube, upgrade, each) for each in broken])
+    except ForbiddenError:
+        return 0
+
+
+async def _is_repaired(kube: KubeApi, upgrade: Upgrade, failure: NodeFailure) -> bool:
+    found = await task(kube, failure.node)
+    ours = (upgrade.uid, failure.uid)
+    if found is not None and (found.spec.upgrade_ref.uid, stored_uid(found.spec.node_uid)) == ours:
+        return False
+    try:
+        view = view_node(await kube.get(NODES, failure.node))
+    except NotFoundError:
+        return True
+    return not (view.unschedulable and (view.cordoned_by, stored_uid(view.uid)) == ours)
 
 
 async def upgrade(kube: KubeApi, name: str) -> Upgrade:
