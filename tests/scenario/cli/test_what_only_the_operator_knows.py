@@ -102,6 +102,16 @@ def test_one_that_holds_may_have_to_hold_for_longer(cluster: Cluster) -> None:
     assert plan(cluster).endswith(f"would be started at once, if {condition}")
 
 
+def test_programs_are_told_so_as_well(cluster: Cluster) -> None:
+    written = {**cluster.get(UPGRADES, ROLLOUT), "metadata": {"name": ROLLOUT}}
+    for budget in (False, True):
+        if budget:
+            tell(cluster, "ClusterBudgetReached", BUDGET, "Reconciling")
+        printed = cluster.run("nodeupgrade plan - -o json", stdin=json.dumps({**written, "status": {}}))
+        made = json.loads(printed.partition("\n")[2].partition("exit code")[0])
+        assert (NODE in made["first"], made["provided"], made["waits"]) == (not budget, "", BUDGET if budget else "")
+
+
 def test_one_that_the_operator_has_not_told_of_was_not_evaluated(cluster: Cluster) -> None:
     change(cluster, healthChecks=CHECKS)
     assert waits(cluster) == "health check errors: it has not been evaluated yet."

@@ -51,6 +51,7 @@ def document(report: PlanReport) -> Json:
         "openNow": report.open_now,
         "opens": report.opens,
         "first": report.first,
+        "provided": report.provided,
         "waits": report.waits,
         "expected": report.expected,
         "runtimes": report.runtimes,
