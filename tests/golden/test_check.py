@@ -10,12 +10,14 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import (
     DEPLOYMENTS,
     PODS,
+    TASKS,
     UPGRADES,
     ForbiddenError,
     NotFoundError,
     RejectedError,
     Resource,
 )
+from tests.doubles.kube import merged
 from tests.golden.cli.cluster import WORLD, Cluster, check
 from tests.golden.test_impeded import DENIED
 from tools.release.manifests import CHECKOUT
@@ -25,6 +27,8 @@ MANIFESTS = ("operator.yaml", "readiness-guard.yaml", "operator-fence.yaml", "ag
 KINDS = {"Deployment", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 POD = "nodeupgrade-operator-5d9c7-x2x7q"
 COMMAND = "nodeupgrade check --node web-b-1"
+BEFORE_UNINSTALL = "nodeupgrade check --before-uninstall"
+ROLLOUT = "kubelet-1-33-13"
 
 
 class Partly:
@@ -85,11 +89,11 @@ def cluster() -> Cluster:
     return cluster
 
 
-def partly(cluster: Cluster, **errors: Exception) -> str:
+def partly(cluster: Cluster, command: str = COMMAND, **errors: Exception) -> str:
     whole = cluster.kube
     cluster.kube = Partly(whole, errors)  # type: ignore[assignment]
     try:
-        return cluster.run(COMMAND)
+        return cluster.run(command)
     finally:
         cluster.kube = whole
 
@@ -116,11 +120,31 @@ def test_an_agent_is_tried_with_the_image_that_it_would_have(cluster: Cluster, n
 
 
 def test_an_operator_may_be_uninstalled_when_no_node_is_in_flight(cluster: Cluster) -> None:
-    told = [cluster.run("nodeupgrade check --before-uninstall")]
+    told = [cluster.run(BEFORE_UNINSTALL)]
     for body in [body for (plural, _, _), body in cluster.kube._objects.items() if plural == UPGRADES.plural]:
         cluster.add({**body, "status": {**body["status"], "inFlight": []}})
-    told.append(cluster.run("nodeupgrade check --before-uninstall"))
+    told.append(cluster.run(BEFORE_UNINSTALL))
+    cluster.kube._objects.pop((UPGRADES.plural, None, ROLLOUT))  # abandoned: the runs go on without it
+    for node in ("web-a-3", "web-a-4"):
+        told.append(cluster.run(BEFORE_UNINSTALL))
+        task = cluster.get(TASKS, node)
+        cluster.add(merged(task, {"status": {"runID": task["spec"]["runID"], "phase": "Succeeded"}}))
+    told.append(cluster.run(BEFORE_UNINSTALL))
     check("check-before-uninstall.txt", told)
+
+
+def test_an_operator_may_be_uninstalled_once_its_definitions_are_gone(cluster: Cluster) -> None:
+    gone = NotFoundError("cannot GET this because it is not there")
+    said = partly(cluster, BEFORE_UNINSTALL, nodeupgrades=gone, nodeupgradetasks=gone)
+    assert "none; 0 NodeUpgrades in all" in said
+    assert "exit code" not in said
+
+
+def test_a_task_that_cannot_be_read_may_be_of_a_node_in_flight(cluster: Cluster) -> None:
+    cluster.add(merged(cluster.get(TASKS, "web-a-1"), {"status": {"phase": "Teleporting"}}))
+    said = cluster.run(BEFORE_UNINSTALL)
+    assert "cannot understand NodeUpgradeTask web-a-1" in said
+    assert "exit code 1" in said
 
 
 def test_what_is_wrong_with_it_is_told_with_the_remedy(cluster: Cluster) -> None:

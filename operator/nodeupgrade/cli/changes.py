@@ -1,6 +1,6 @@
 """What pausing, resuming, approving, retrying and aborting change in a NodeUpgrade. Repeating a change is harmless."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
@@ -45,6 +45,15 @@ def pause(upgrade: Upgrade) -> Change:
     )
 
 
+def pause_unread(name: str, annotations: Mapping[str, str], problem: str) -> Change:
+    """Set the emergency brake on a NodeUpgrade that this version cannot read, such as one of a newer operator."""
+    unknown = f"whether nodes are in flight is unknown, since it cannot be read ({problem})"
+    if annotations.get(PAUSE_ANNOTATION) == "true":
+        return Change(says=f"{name} is already paused by annotation; {unknown}")
+    says = f"no further node of {name} is started until it is resumed; {unknown}"
+    return Change(says=says, patch=_annotate(PAUSE_ANNOTATION, "true"))
+
+
 def resume(upgrade: Upgrade) -> Change:
     """Release the emergency brake."""
     _require_active(upgrade, "resume")
@@ -83,8 +92,14 @@ def approve(upgrade: Upgrade, wave: str) -> Change:
     )
 
 
-def retry(upgrade: Upgrade, token: str) -> Change:
-    """Retry all nodes that failed or were refused, and those that were repaired after a failed rollback."""
+def retry(upgrade: Upgrade, token: str, repaired: int = 0) -> Change:
+    """Retry all nodes that failed or were refused, and those that were repaired after a failed rollback.
+
+    Args:
+        upgrade: The NodeUpgrade.
+        token: What to write into the annotation.
+        repaired: How many nodes are known to be repaired after a failed rollback.
+    """
     if _aborted(upgrade):
         raise CannotError(f"cannot retry {upgrade.name} because it is aborted; create a new NodeUpgrade instead")
     if upgrade.deleting:
@@ -96,15 +111,16 @@ def retry(upgrade: Upgrade, token: str) -> Change:
             waits_for=_RETRIED,
         )
     counts = upgrade.status.counts
-    again = counts.failed + counts.rolled_back + counts.refused
-    if not again and not counts.rollback_failed:
+    lost = max(0, counts.rollback_failed - repaired)
+    again = counts.failed + counts.rolled_back + counts.refused + counts.rollback_failed - lost
+    if not again and not lost:
         return Change(says=f"no node of {upgrade.name} failed or was refused")
     says = f"{counted(again, 'node')} of {upgrade.name} that failed, were rolled back or refused are retried"
-    lost = f"{counted(counts.rollback_failed, 'node')} could not be rolled back; such a node is retried only if it was"
+    only = f"{counted(lost, 'node')} could not be rolled back; such a node is retried only if it was"
     return Change(
         says=says if again else f"nodes of {upgrade.name} that were repaired are retried",
         patch=_annotate(RETRY_ANNOTATION, token),
-        but=f"{lost} repaired and uncordoned, and its NodeUpgradeTask deleted" if counts.rollback_failed else "",
+        but=f"{only} repaired and uncordoned, and its NodeUpgradeTask deleted" if lost else "",
         done=_retried(token),
         waits_for=_RETRIED,
     )

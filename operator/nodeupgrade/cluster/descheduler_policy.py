@@ -28,6 +28,7 @@ class Descheduler:
     name: str  # namespace and name of the ConfigMap of its policy; if that is unknown, of its pod
     known: bool  # whether its policy could be read
     believed: bool = True  # whether it shows what not every author of a pod can make it show
+    denied: bool = False  # whether whoever asked may not read it
 
 
 def evicts_from_cordoned(data: object) -> bool | None:

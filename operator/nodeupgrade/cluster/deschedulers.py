@@ -9,7 +9,15 @@ import math
 from collections.abc import Collection, Mapping
 
 from nodeupgrade.cluster.descheduler_policy import Descheduler, evicts_from_cordoned
-from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, KubeApi, NotFoundError, RejectedError, TooLargeError
+from nodeupgrade.cluster.kube_api import (
+    CONFIGMAPS,
+    PODS,
+    ForbiddenError,
+    KubeApi,
+    NotFoundError,
+    RejectedError,
+    TooLargeError,
+)
 from nodeupgrade.cluster.pods import Pod, parse_pod
 
 RECENT_SECONDS = 60.0
@@ -88,8 +96,9 @@ async def _policy(
     namespace, name = place
     try:
         body = await kube.get(CONFIGMAPS.within(namespace), name)
-    except (NotFoundError, RejectedError):
-        return Descheduler(name="/".join(place), known=False, believed=believed) if place in used else None
+    except (NotFoundError, RejectedError) as error:
+        denied, name = isinstance(error, ForbiddenError), "/".join(place)
+        return Descheduler(name=name, known=False, believed=believed, denied=denied) if place in used else None
     evicts = evicts_from_cordoned(body.get("data"))
     if evicts is False or (evicts is None and place not in used):
         return None

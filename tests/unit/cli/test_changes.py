@@ -127,3 +127,9 @@ def test_a_node_that_was_repaired_after_a_failed_rollback_is_retried(failed: int
     assert change.patch == {"metadata": {"annotations": {"nodeupgrade.dev/retry": "token"}}}
     assert change.says.startswith(retried)
     assert change.but.startswith("1 node could not be rolled back; such a node is retried only if it was repaired")
+
+
+def test_what_is_known_to_be_repaired_is_no_reservation() -> None:
+    body = state("Run", {}, {"counts": {"rollbackFailed": 2}}, deleting=False)
+    assert changes.retry(parse_upgrade(body), "token", 1).but.startswith("1 node could not be rolled back")
+    assert changes.retry(parse_upgrade(body), "token", 2).but == ""

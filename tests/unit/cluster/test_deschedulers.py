@@ -121,7 +121,7 @@ class Closed(InMemoryKube):
 async def test_a_policy_that_may_not_be_read_is_not_known() -> None:
     kube = await cluster([pod("tools", "mine")], {OURS: SPARES}, Closed())
 
-    assert await read_deschedulers(kube) == (Descheduler(name="tools/mine", known=False),)
+    assert await read_deschedulers(kube) == (Descheduler(name="tools/mine", known=False, denied=True),)
 
 
 async def test_what_was_found_lately_is_not_looked_for_again() -> None:

@@ -1,10 +1,10 @@
 """`nodeupgrade check`: whether an installation could carry out a rollout."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import click
 
@@ -17,13 +17,14 @@ from nodeupgrade.cli.console import Text, show
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.cluster import World, on_cluster
 from nodeupgrade.cli.inputs.completion import nodes
-from nodeupgrade.cli.inputs.fleet import OPERATOR_LABELS
+from nodeupgrade.cli.inputs.fleet import OPERATOR_LABELS, guard_is_hidden
 from nodeupgrade.cli.output import dump, output_option
-from nodeupgrade.cli.program import NO, OK, command
+from nodeupgrade.cli.program import NO, OK, NoClusterAnswerError, command
 from nodeupgrade.cli.screens.formatting import BAD, FAINT, GOOD, Columns
 from nodeupgrade.cluster.kube_api import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
+    CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
     FENCE,
@@ -80,6 +81,7 @@ class State(StrEnum):
     UNKNOWN = "unknown"
 
 
+T = TypeVar("T")
 Found: TypeAlias = tuple[State, str]
 """What was found and a message; if something is wrong, the message has the remedy."""
 
@@ -105,20 +107,31 @@ async def examine(world: World, kube: ReviewingKube, node: str | None) -> list[L
 
 
 async def _in_flight(kube: KubeApi) -> Found:
-    """Say what has to end before the operator may go."""
-    try:
-        rollouts = await cluster_objects.upgrades(kube)
-    except NotFoundError:
-        return State.OK, "there are no NodeUpgrades, and their CustomResourceDefinition is not installed"
-    flying = [(each.name, each.status.flying) for each in rollouts if each.status.in_flight]
+    """Say what has to end before the operator may go: runs with a slot, and those whose rollout was abandoned."""
+    rollouts, tasks = await _served(cluster_objects.upgrades(kube)), await _served(cluster_objects.every_task(kube))
+    flying = {node: each.name for each in rollouts for node in each.status.flying}
+    known = {each.uid for each in rollouts}
+    going = [each for each in tasks if each.open and not each.reported.phase.terminal and each.name not in flying]
+    flying |= {each.name: each.spec.upgrade_ref.name for each in going}
     if not flying:
         return State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all"
-    name, nodes = flying[0]
-    where = f"{nodes[0]} of NodeUpgrade {name}"
-    more = sum(len(each) for _, each in flying) - 1
+    first, name = next(iter(flying.items()))
+    more = len(flying) - 1
     others = f" and {counted(more, 'other node')}" if more else ""
-    remedy = f"wait, or roll them back: kubectl nodeupgrade abort {name}"
-    return State.PROBLEM, f"{where}{others}: without the operator their runs would not finish; {remedy}"
+    if any(each.name == first and each.spec.upgrade_ref.uid not in known for each in going):
+        what = f"{first} of NodeUpgrade {name} (gone){others}: without the operator it would stay cordoned"
+        remedy = f"wait until its run is over (kubectl nodeupgrade evidence {first})"
+        return State.PROBLEM, f"{what}; {remedy}, or uncordon it and delete its NodeUpgradeTask"
+    what = f"{first} of NodeUpgrade {name}{others}: without the operator their runs would not finish"
+    return State.PROBLEM, f"{what}; wait, or roll them back: kubectl nodeupgrade abort {name}"
+
+
+async def _served(listed: Awaitable[list[T]]) -> list[T]:
+    """Return the objects; none if their CustomResourceDefinition is gone, and they with it."""
+    try:
+        return await listed
+    except NoClusterAnswerError:
+        return []
 
 
 async def _objects(kube: KubeApi) -> Found:
@@ -216,7 +229,10 @@ async def _policies(kube: KubeApi) -> Found:
     except ForbiddenError:
         return State.UNKNOWN, f"you cannot get {ADMISSION_POLICIES.plural} or {ADMISSION_POLICY_BINDINGS.plural}"
     wanted = {name: lacks for name, lacks in lacking.items() if name not in OPTIONAL or len(lacks) < len(_PARTS)}
-    problem = requirement.obstacle(KubeletVersion.parse(server), await GuardWriter(kube, INSTALLED_IN).read())
+    guard = await GuardWriter(kube, INSTALLED_IN).read()
+    if not wanted and guard is None and await guard_is_hidden(kube):
+        return State.UNKNOWN, f"you cannot get {CONFIGMAPS.plural} in {INSTALLED_IN}"
+    problem = requirement.obstacle(KubeletVersion.parse(server), guard)
     if wanted or problem is not None:
         missing = "; ".join(f"{name} lacks its {' and its '.join(lacks)}" for name, lacks in wanted.items())
         files = dict.fromkeys(POLICIES[name] for name in wanted or (READINESS_GUARD,))
@@ -305,7 +321,8 @@ async def check_command(
     if none does, why its pods do not start; whether the admission policies and their bindings exist; and, with --node,
     whether quotas, pod security and webhooks would admit an agent pod on that node. It changes nothing.
 
-    With --before-uninstall, only checks whether nodes are in flight, whose runs would not finish without an operator.
+    With --before-uninstall, only checks whether nodes are in flight, whose runs would not finish without an operator;
+    so are those of a NodeUpgrade that was abandoned, until their runs are over.
 
     The exit code is 1 when there is a problem. What you cannot read is reported as unknown.
     """

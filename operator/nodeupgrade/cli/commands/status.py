@@ -233,7 +233,7 @@ async def _skipped(world: World, kube: KubeApi, upgrade: Upgrade) -> dict[str, t
     if upgrade.spec is None or not upgrade.status.skips:
         return {}
     with suppress(ForbiddenError):
-        rollout = view_rollout(await read_fleet(kube, upgrade), upgrade.spec, world.now())
+        rollout = view_rollout(await read_fleet(kube, upgrade, quiet=True), upgrade.spec, world.now())
         for member in rollout.members.values():
             if member.place is Place.SKIPPED:
                 found[member.reason.value].append(member.node)

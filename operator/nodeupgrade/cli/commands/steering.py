@@ -19,11 +19,12 @@ from nodeupgrade.cli import changes
 from nodeupgrade.cli.changes import Change
 from nodeupgrade.cli.console import say
 from nodeupgrade.cli.inputs import cluster_objects
-from nodeupgrade.cli.inputs.cluster import Seconds, World, on_cluster
+from nodeupgrade.cli.inputs.cluster import Seconds, World, command_error, on_cluster
 from nodeupgrade.cli.inputs.clusters import Answer, Clusters, on_clusters
 from nodeupgrade.cli.inputs.completion import rollouts, waves
 from nodeupgrade.cli.program import NO, NO_CLUSTER, OK, TIME_IS_OVER, CannotError, command
 from nodeupgrade.cluster.kube_api import UPGRADES, ConflictError, KubeApi
+from nodeupgrade.errors import NodeUpgradeError
 
 MANAGER = "nodeupgrade-cli"
 """Field manager of everything that this program writes; the status names it as the approver of a wave.
@@ -171,7 +172,10 @@ async def retry_command(world: World, kube: KubeApi, *, name: str, **how: Any) -
     annotate the others with nodeupgrade.dev/skip.
     """
     token = timestamp(world.now().replace(microsecond=0))
-    return await _change(world, kube, name, lambda upgrade: changes.retry(upgrade, token), ChangeOptions(**how))
+    repaired = await cluster_objects.repaired(kube, await cluster_objects.upgrade(kube, name))
+    return await _change(
+        world, kube, name, lambda upgrade: changes.retry(upgrade, token, repaired), ChangeOptions(**how)
+    )
 
 
 @command("abort", "nodeupgrade abort kubelet-1-33-13 --dry-run", "nodeupgrade abort kubelet-1-33-13 --yes --wait")
@@ -209,7 +213,7 @@ async def _change_each(
     """Change one rollout, or all that have not ended; return the worst exit code."""
     if name is not None:
         return await _change(world, kube, name, decide, how, tell=tell)
-    names = [upgrade.name for upgrade in await cluster_objects.readable_upgrades(kube) if not upgrade.finished]
+    names = await cluster_objects.unfinished(kube)
     if not names:
         tell("Nothing to do: there is no rollout that has not ended.")
 
@@ -217,9 +221,10 @@ async def _change_each(
         told = partial(_told_of, tell, name)
         try:
             return await _change(world, kube, name, decide, how, tell=told)
-        except CannotError as error:  # the others are changed all the same
-            told(f"error: {error.format_message()}", err=True)
-            return NO
+        except (CannotError, NodeUpgradeError) as error:  # the others are changed all the same
+            failed = error if isinstance(error, CannotError) else command_error(error)
+            told(f"error: {failed.format_message()}", err=True)
+            return failed.exit_code
 
     return max(await asyncio.gather(*map(one, names)), default=OK)
 
@@ -248,11 +253,9 @@ async def _change(
 async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -> Change:
     """Patch exactly the revision that the change was decided on; after a conflict, read the object and decide again."""
     for _ in range(ATTEMPTS):
-        upgrade = await cluster_objects.upgrade(kube, name)
-        change = decide(upgrade)
+        change, version = await _decided(kube, name, decide)
         if change.patch is None:
             return change
-        version = upgrade.resource_version
         try:
             await kube.merge(
                 UPGRADES, name, change.patch, resource_version=version, field_manager=MANAGER, dry_run=how.dry_run
@@ -261,6 +264,19 @@ async def _write(kube: KubeApi, name: str, decide: Decide, how: ChangeOptions) -
             continue
         return change
     raise CannotError(f"cannot change {name} because it is changed too often; try again")
+
+
+async def _decided(kube: KubeApi, name: str, decide: Decide) -> tuple[Change, str]:
+    """Return the change, and the revision of the object that it was decided on. The brake needs nothing of a status."""
+    try:
+        upgrade = await cluster_objects.upgrade(kube, name)
+    except cluster_objects.UnreadableError as error:
+        if decide is not changes.pause:
+            raise
+        metadata = error.body["metadata"]
+        change = changes.pause_unread(name, metadata.get("annotations") or {}, error.problem)
+        return change, metadata["resourceVersion"]
+    return decide(upgrade), upgrade.resource_version
 
 
 async def _wait(world: World, kube: KubeApi, name: str, change: Change, how: ChangeOptions, *, tell: Tell) -> int:

@@ -9,11 +9,24 @@ from functools import partial
 from typing import TypeVar
 
 from nodeupgrade.api.json import Json, MalformedObjectError
+from nodeupgrade.api.limits import stored_uid
 from nodeupgrade.api.task.object import UPGRADE_LABEL, Task, parse_task
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import NodeFailure
+from nodeupgrade.api.values import Verdict
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.program import CannotError, NoClusterAnswerError, warn
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, TASKS, UPGRADES, KubeApi, NotFoundError, Resource
+from nodeupgrade.cluster.kube_api import (
+    EVENTS,
+    NODES,
+    TASKS,
+    UPGRADES,
+    ForbiddenError,
+    KubeApi,
+    NotFoundError,
+    Resource,
+)
+from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.findings.finding import named
 
 NAMED = 10
@@ -26,7 +39,20 @@ READS_AT_ONCE = 10
 
 _REMEDY = "use the version of nodeupgrade that the cluster runs"
 
+_UNREADABLE = (MalformedObjectError, LookupError, TypeError, ValueError, AttributeError)
+"""What parsing one may raise, as the caches of the operator take it."""
+
 T = TypeVar("T")
+
+
+class UnreadableError(CannotError):
+    """An object exists, and this version cannot read it."""
+
+    def __init__(self, kind: str, body: Json, problem: str) -> None:
+        self.body = body
+        self.problem = problem
+        name = body["metadata"]["name"]
+        super().__init__(f"cannot understand {kind} {name} because {problem}; {_REMEDY}")
 
 
 async def upgrades(kube: KubeApi) -> list[Upgrade]:
@@ -39,6 +65,33 @@ async def readable_upgrades(kube: KubeApi) -> list[Upgrade]:
     found, unreadable = _readable(read_upgrade, await _listed(kube, UPGRADES))
     warn_of(unreadable, UPGRADES)
     return found
+
+
+async def unfinished(kube: KubeApi) -> list[str]:
+    """List the names of the NodeUpgrades that have not ended, sorted, also of those that cannot be read."""
+    listed = await _listed(kube, UPGRADES)
+    return sorted(body["metadata"]["name"] for body in listed if not (body.get("status") or {}).get("completedAt"))
+
+
+async def repaired(kube: KubeApi, upgrade: Upgrade) -> int:
+    """Count the nodes that a retry takes for repaired after a failed rollback; 0 if the user may not see them."""
+    broken = [each for each in upgrade.status.failures if each.outcome is Verdict.ROLLBACK_FAILED]
+    try:
+        return sum([await _is_repaired(kube, upgrade, each) for each in broken])
+    except ForbiddenError:
+        return 0
+
+
+async def _is_repaired(kube: KubeApi, upgrade: Upgrade, failure: NodeFailure) -> bool:
+    found = await task(kube, failure.node)
+    ours = (upgrade.uid, failure.uid)
+    if found is not None and (found.spec.upgrade_ref.uid, stored_uid(found.spec.node_uid)) == ours:
+        return False
+    try:
+        view = view_node(await kube.get(NODES, failure.node))
+    except NotFoundError:
+        return True
+    return not (view.unschedulable and (view.cordoned_by, stored_uid(view.uid)) == ours)
 
 
 async def upgrade(kube: KubeApi, name: str) -> Upgrade:
@@ -104,6 +157,11 @@ async def readable_tasks(kube: KubeApi, *, rollout: str | None = None) -> tuple[
     return _readable(parse_task, await _listed(kube, TASKS, {UPGRADE_LABEL: rollout} if rollout else None))
 
 
+async def every_task(kube: KubeApi) -> list[Task]:
+    """List all tasks; for answers that would not be true if one were left out."""
+    return [_task(body) for body in await _listed(kube, TASKS)]
+
+
 def warn_of(unreadable: Mapping[str, str], resource: Resource) -> None:
     """Name the objects that are left out, and say what is wrong with the first."""
     if not unreadable:
@@ -157,20 +215,22 @@ def _readable(parse: Callable[[Json], T], bodies: Iterable[Json]) -> tuple[list[
     for body in bodies:
         try:
             found.append(parse(body))
-        except MalformedObjectError as error:
-            unreadable[body["metadata"]["name"]] = f"{error.path}: {error.problem}"
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # the caches of the operator, too
-            unreadable[body["metadata"]["name"]] = str(error) or type(error).__name__
+        except _UNREADABLE as error:
+            unreadable[body["metadata"]["name"]] = _problem(error)
     return found, unreadable
 
 
 def _parsed(parse: Callable[[Json], T], kind: str, body: Json) -> T:
     try:
         return parse(body)
-    except MalformedObjectError as error:
-        raise CannotError(
-            f"cannot understand {kind} {body['metadata']['name']} because {error.path}: {error.problem}; {_REMEDY}"
-        ) from error
+    except _UNREADABLE as error:
+        raise UnreadableError(kind, body, _problem(error)) from error
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, MalformedObjectError):
+        return f"{error.path}: {error.problem}"
+    return str(error) or type(error).__name__
 
 
 _upgrade = partial(_parsed, read_upgrade, UPGRADES.kind)

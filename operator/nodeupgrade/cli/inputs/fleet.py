@@ -4,15 +4,21 @@ from dataclasses import replace
 from datetime import datetime
 
 from nodeupgrade.api.json import Json, timestamp
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.api.upgrade.object import Upgrade
+from nodeupgrade.api.upgrade.status import ConditionType
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cli.inputs import cluster_objects
 from nodeupgrade.cli.inputs.live_fleet import LiveFleet
+from nodeupgrade.cli.program import warn
 from nodeupgrade.cluster.deschedulers import read_deschedulers
-from nodeupgrade.cluster.kube_api import PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
+from nodeupgrade.cluster.kube_api import CONFIGMAPS, PODS, UPGRADES, ForbiddenError, KubeApi, NotFoundError
+from nodeupgrade.fleet.actions import GuardParameters
 from nodeupgrade.fleet.controllers.snapshots import gather
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN, GuardWriter
+from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from nodeupgrade.fleet.snapshot import FleetSnapshot
 
 OPERATOR_LABELS = {"app.kubernetes.io/name": "nodeupgrade-operator"}
@@ -22,8 +28,10 @@ NOT_CREATED = "not-created"
 """UID of a NodeUpgrade that exists only in a file: no task and no cordon can belong to it."""
 
 
-async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
+async def read_fleet(kube: KubeApi, upgrade: Upgrade, *, quiet: bool = False) -> FleetSnapshot:
     """Read what the operator reads: nodes, tasks, other rollouts, whether the readiness guard is available. No pods.
+
+    What the user may not read, and the operator may, is no finding: unless ``quiet``, a warning names it.
 
     Raises:
         NoClusterAnswerError: the cluster does not have the CRDs.
@@ -31,11 +39,45 @@ async def read_fleet(kube: KubeApi, upgrade: Upgrade) -> FleetSnapshot:
     source = LiveFleet(kube, None, read_upgrade)
     try:
         guard, own = GuardWriter(kube, INSTALLED_IN), await operator_node(kube)
-        found = await read_deschedulers(kube)
-        fleet = replace(await gather(kube, upgrade, source, guard), operator_node=own, deschedulers=found)
+        deschedulers = await read_deschedulers(kube)
+        fleet = await gather(kube, upgrade, source, guard)
     except NotFoundError:
         raise cluster_objects.not_installed(UPGRADES) from None
-    return replace(fleet, active_upgrades=fleet.active_upgrades | {upgrade.uid})
+    hidden = {each.name: Reason.DESCHEDULER_EVICTS for each in deschedulers if each.denied and _cordons(upgrade)}
+    if fleet.needs_guard and fleet.guard is None and not _lacks_guard(upgrade) and await guard_is_hidden(kube):
+        fleet = replace(fleet, guard=GuardParameters(data={}, resource_version=""))
+        if upgrade.spec is not None and upgrade.spec.verify.readiness_guard is GuardPolicy.REQUIRE:
+            hidden[f"{INSTALLED_IN}/{GUARD_NAME}"] = Reason.READINESS_GUARD_UNAVAILABLE
+    for name, reason in hidden.items() if not quiet else ():
+        unknown = f"whether the operator refuses nodes for it ({reason}) is unknown"
+        warn(f"cannot get ConfigMap {name} because you may not; {unknown}")
+    return replace(
+        fleet,
+        operator_node=own,
+        deschedulers=tuple(each for each in deschedulers if not each.denied),
+        active_upgrades=fleet.active_upgrades | {upgrade.uid},
+    )
+
+
+async def guard_is_hidden(kube: KubeApi) -> bool:
+    """Report whether the user may not read the parameters of the readiness guard."""
+    try:
+        await kube.get(CONFIGMAPS.within(INSTALLED_IN), GUARD_NAME)
+    except ForbiddenError:
+        return True
+    except NotFoundError:
+        return False
+    return False
+
+
+def _cordons(upgrade: Upgrade) -> bool:
+    return upgrade.spec is not None and upgrade.spec.nodes.cordon
+
+
+def _lacks_guard(upgrade: Upgrade) -> bool:
+    """Report whether the operator, which may read them, has said that no node can be guarded."""
+    told = upgrade.status.condition(ConditionType.READINESS_GUARDED)
+    return told.reason == Reason.READINESS_GUARD_UNAVAILABLE and told.observed_generation == upgrade.generation
 
 
 async def operator_node(kube: KubeApi) -> NodeName | None:

@@ -14,11 +14,12 @@ from nodeupgrade.api.values import NodeName
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.reports.account import account
 from nodeupgrade.cli.reports.failures import found_by
+from nodeupgrade.cli.reports.starts import expected_start, provided
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.fleet.decide.admission import accept
 from nodeupgrade.fleet.decide.baseline import Baseline
-from nodeupgrade.fleet.decide.budgets import StartDecision, decide_start
+from nodeupgrade.fleet.decide.budgets import StartDecision
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
 from nodeupgrade.fleet.decide.rollout_view import RolloutView
 
@@ -170,10 +171,11 @@ def _waits(rollout: RolloutView, member: NodeState, number: int, now: datetime) 
     accepted = upgrade.status.condition(ConditionType.ACCEPTED)
     if accepted.status is ConditionStatus.FALSE and accepted.observed_generation == upgrade.generation:
         return f"the spec to be accepted: {accepted.message}"  # what the operator's configuration allows, only it knows
-    decision = decide_start(rollout)
+    decision = expected_start(rollout)
     chosen = [each.node for each in decision.nodes]
     if member.node in chosen:
-        return "nothing: the operator starts it with its next pass"
+        condition = provided(rollout)
+        return f"nothing: the operator starts it with its next pass{f', if {condition}' if condition else ''}"
     if rollout.spec.action is not RolloutAction.PLAN and number - 1 > rollout.position.index >= 0:
         return _wave_waits(rollout, number - 1, decision)
     if chosen:

@@ -13,12 +13,13 @@ from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cli.reports.duration import Expectation, expect
 from nodeupgrade.cli.reports.restarts import EraForecast, NodeForecast, by_era
+from nodeupgrade.cli.reports.starts import expected_start, provided
 from nodeupgrade.cli.reports.todo import Todo, todo
 from nodeupgrade.cluster.pod_owner import with_owners
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.admission import findings
-from nodeupgrade.fleet.decide.budgets import concurrency, decide_start
+from nodeupgrade.fleet.decide.budgets import concurrency
 from nodeupgrade.fleet.decide.candidate import Candidate
 from nodeupgrade.fleet.decide.membership import after_checks, view_rollout
 from nodeupgrade.fleet.decide.node_state import NodeState, Place
@@ -61,6 +62,7 @@ class PlanReport:
     open_now: bool  # whether nodes may be started now
     opens: datetime | None  # when nodes may be started; None if no window ever opens
     first: tuple[str, ...] = ()  # nodes that would be started at once if the object were applied now
+    provided: str = ""  # on what that still depends
     waits: str = ""  # why none would be started; empty if some would
     approvals: Mapping[str, str]  # who or what approved the waves that need approval
     forecasts: Mapping[str, NodeForecast]  # by node, for the nodes that would be upgraded
@@ -139,7 +141,7 @@ def report(
 ) -> PlanReport:
     """Report what would happen if the action were Run, given every member's state and what the checks found on it."""
     spec, judged = seen.spec, seen.with_members({member.node: member for member in members})
-    decision = decide_start(judged)
+    decision = expected_start(judged)
     reports = {member.node: member.task.reported for member in members if member.task is not None}
     hazards: dict[str, tuple[ReportedHazard, ...]] = {
         node: status.hazards for node, status in reports.items() if status.hazards
@@ -156,6 +158,7 @@ def report(
         open_now=is_open(spec.windows, spec.blackouts, now),
         opens=next_opening(spec.windows, spec.blackouts, now),
         first=tuple(member.node for member in decision.nodes),
+        provided=provided(judged) if decision.nodes else "",
         waits="" if decision.nodes else decision.message or _in_flight(judged),
         approvals={wave.name: wave.approved_by for wave in judged.waves if wave.approved_by is not None},
         forecasts=dict(forecasts),

@@ -51,6 +51,7 @@ def document(report: PlanReport) -> Json:
         "openNow": report.open_now,
         "opens": report.opens,
         "first": report.first,
+        "provided": report.provided,
         "waits": report.waits,
         "expected": report.expected,
         "runtimes": report.runtimes,
@@ -118,7 +119,8 @@ def _facts(report: PlanReport) -> Iterator[tuple[str, str | Text]]:
     else:
         yield "Windows", "open now" if report.spec.windows or report.spec.blackouts else "none: at any time"
     if report.first:
-        yield "First", f"{named(report.first, NODES_NAMED)} would be started at once"
+        condition = f", if {report.provided}" if report.provided else ""
+        yield "First", f"{named(report.first, NODES_NAMED)} would be started at once{condition}"
     elif report.waits:
         yield "First", Text(f"none would be started now: {report.waits}", BUSY)
     yield from _expected(report)

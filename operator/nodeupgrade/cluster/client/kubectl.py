@@ -25,6 +25,8 @@ LAST_WORDS_SECONDS = 1.0
 """Until the pipes of a killed kubectl are given up, whose end Python would complain of once the loop is closed."""
 
 _REFUSAL = re.compile(r"Error from server(?: \(([A-Za-z]+)\))?: (.*)", re.DOTALL)
+_INVALID = re.compile(r"(?:^| )(The (?:(?:\S* )?\"[^\"]*\"|request) is invalid\b.*)", re.DOTALL)
+"""What kubectl says instead for reason Invalid, after warnings: of a schema, and of most denials of a policy."""
 _CODES = {
     "BadRequest": 400,
     "Unauthorized": 401,
@@ -35,7 +37,6 @@ _CODES = {
     "Conflict": 409,
     "Expired": 410,
     "Gone": 410,
-    "Invalid": 422,
     "TooManyRequests": 429,
     "InternalError": 500,
     "ServiceUnavailable": 503,
@@ -150,6 +151,8 @@ def _error(what: str, said: str) -> NodeUpgradeError:
     text = one_line(trimmed(said).partition("\n\n")[0])
     if (refusal := _REFUSAL.search(text)) is not None:
         return failure(what, _CODES.get(refusal[1] or "", 500), refusal[2])
+    if (invalid := _INVALID.search(text)) is not None:
+        return failure(what, 422, invalid[1])
     if "(Unauthorized)" in text:
         return failure(what, 401, text)
     if "getting credentials" in text:

@@ -2,8 +2,15 @@
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.cli.commands.check import FOUR_EYES, POLICIES, State, _policies
-from nodeupgrade.cluster.kube_api import ADMISSION_POLICIES, ADMISSION_POLICY_BINDINGS, CONFIGMAPS, Resource
+from nodeupgrade.cluster.kube_api import (
+    ADMISSION_POLICIES,
+    ADMISSION_POLICY_BINDINGS,
+    CONFIGMAPS,
+    ForbiddenError,
+    Resource,
+)
 from nodeupgrade.fleet.guard.parameters import INSTALLED_IN
 from nodeupgrade.fleet.guard.requirement import GUARD_NAME
 from tests.doubles.kube import InMemoryKube
@@ -46,6 +53,19 @@ async def test_all_that_are_missing_are_named() -> None:
     both = "lacks its ValidatingAdmissionPolicy and its ValidatingAdmissionPolicyBinding"
     assert [f"{name} {both}" in message for name in DEFAULT] == [True] * 4
     assert FOUR_EYES not in message, "nobody has asked for it"
+
+
+async def test_parameters_that_the_user_may_not_read_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = await installed()
+    before = kube.get
+
+    async def get(resource: Resource, name: str) -> Json:
+        if resource.plural == CONFIGMAPS.plural:
+            raise ForbiddenError("not for you")
+        return await before(resource, name)
+
+    monkeypatch.setattr(kube, "get", get)
+    assert await _policies(kube) == (State.UNKNOWN, f"you cannot get configmaps in {INSTALLED_IN}")
 
 
 async def test_a_binding_that_only_warns_is_none() -> None:

@@ -36,6 +36,12 @@ exit $(cat "$here/code")
 """
 
 
+DENIED = (
+    "ValidatingAdmissionPolicy 'no-privileged' with binding 'no-privileged' denied request: "
+    "privileged containers are not allowed"
+)
+
+
 class Program:
     """A kubectl that answers what a test says."""
 
@@ -155,7 +161,11 @@ def test_a_name_cannot_end_the_path(program: Program) -> None:
         ("Error from server (Forbidden): pods is forbidden: User \"x\" cannot list", ForbiddenError),
         ("Error from server (Conflict): Operation cannot be fulfilled", ConflictError),
         ("Error from server (Expired): The provided continue parameter is too old", ExpiredError),
-        ("Error from server (Invalid): x is invalid", InvalidError),
+        (f'The pods "nodeupgrade-agent-node-17" is invalid: : {DENIED}', InvalidError),
+        (f'The nodeupgrades "up" is invalid: \n* : {DENIED}\n* spec.action: Unsupported value: "Go"', InvalidError),
+        ('Warning: unknown field "spec.x"\nThe  "up" is invalid: spec.action: Required value', InvalidError),
+        (f"The request is invalid: {DENIED}", InvalidError),
+        ("The request is invalid", InvalidError),
         ("Error from server (Timeout): the server was unable to return a response", UnavailableError),
         ("Error from server: etcdserver: request timed out", UnavailableError),
         ("error: You must be logged in to the server (Unauthorized)", UnauthenticatedError),
