@@ -278,6 +278,7 @@ def request(*, replacement: Replacement | Finding | None = None, **kubelet: Any)
     return RunRequest(
         spec=task_spec(**kubelet),
         run_id=RunId("run-1.1"),
+        namespace="nodeupgrade-system",
         replacement=replacement or Replacement(program=PROGRAM, digest=Digest("bbb")),
         staged=str(PROGRAM),
         backup="/usr/bin/.old",

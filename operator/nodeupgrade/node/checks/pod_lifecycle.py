@@ -31,7 +31,7 @@ def active(facts: NodeFacts) -> Iterator[Pod]:
 
 def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
     """Return the containers of a pod that the runtime holds, running or not."""
-    return (container for container in facts.inventory.containers if container.pod.uid == pod.ref.uid)
+    return (container for container in facts.inventory.containers if container.pod == pod.ref)
 
 
 RECENTLY = timedelta(minutes=10)

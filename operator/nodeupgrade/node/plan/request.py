@@ -25,6 +25,7 @@ class RunRequest:
 
     spec: TaskSpec
     run_id: RunId  # id of this attempt
+    namespace: str  # the operator's own, in which the pods of its runs are
     replacement: Replacement | Finding  # the new program, or why it is not available
     staged: str  # path next to the old program from which the new one is swapped in
     backup: str  # path next to the old program where the old one is kept
