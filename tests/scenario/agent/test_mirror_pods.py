@@ -156,7 +156,8 @@ async def test_no_other_pod_says_what_stops_a_container(start: Start) -> None:
     await world.serve()
 
     plan = world.runs.read_plan(RunId(f"{RUN}.1"))
-    assert plan is not None and plan.shield is not None
+    assert plan is not None
+    assert plan.shield is not None
     assert plan.shield.hooks == ()
 
 

@@ -174,6 +174,7 @@ class NodeFacts:
     node: Json
     pods: tuple[Pod, ...]
     spec: TaskSpec  # what the control plane requests for the node
+    namespace: str  # the operator's own
     kubelet: KubeletFacts
     runtime: RuntimeInfo
     runtime_unit: UnitStatus

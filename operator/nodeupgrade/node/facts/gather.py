@@ -140,6 +140,7 @@ def gather(
         node=node_object,
         pods=views,
         spec=request.spec,
+        namespace=request.namespace,
         kubelet=kubelet,
         runtime=runtime,
         runtime_unit=unit,

@@ -37,7 +37,9 @@ def test_who_answers_is_read_from_slices_and_from_endpoints() -> None:
     assert found == {"shop/old": {"shop/old", "10.9.9.9"}, "shop/web": {"shop/web-1", "shop/web-2"}}
 
 
-@pytest.mark.parametrize("target", [None, {}, {"kind": "Pod"}, {"kind": "Pod", "name": ""}, {"kind": "Pod", "uid": "x"}])
+@pytest.mark.parametrize(
+    "target", [None, {}, {"kind": "Pod"}, {"kind": "Pod", "name": ""}, {"kind": "Pod", "uid": "x"}]
+)
 def test_an_endpoint_that_names_no_pod_is_known_by_its_addresses(target: dict[str, str] | None) -> None:
     """Controllers and users may write such; nothing validates a targetRef."""
     nameless = {**slices("web", "web-1"), "endpoints": [{"addresses": ["10.0.0.9"], "targetRef": target}]}
