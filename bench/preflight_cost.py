@@ -85,7 +85,14 @@ def requested(node: SimulatedNode) -> RunRequest:
     )
     node.disk[str(STAGED)] = program(NEW)
     replacement = Replacement(program=STAGED, digest=node.files.digest(STAGED))
-    return RunRequest(spec=spec, run_id=run, replacement=replacement, staged=str(STAGED), backup="/usr/bin/.before")
+    return RunRequest(
+        spec=spec,
+        run_id=run,
+        namespace="nodeupgrade-system",
+        replacement=replacement,
+        staged=str(STAGED),
+        backup="/usr/bin/.before",
+    )
 
 
 def timed(work: Callable[[], T]) -> tuple[float, T]:

@@ -21,6 +21,7 @@ LENIENT = {**SPEC, "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "No
 INIT = [{"name": "first", "image": "i"}, {"name": "last", "image": "i"}]
 DEBUGGER = {"name": "debugger", "image": "i"}
 HELD = instance("1")
+OWN_LABEL = {"nodeupgrade.dev/run": "r"}
 
 
 def pod(
@@ -231,9 +232,9 @@ CAUTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
     ),
     "a pod of our own": (
         Reason.POD_WITHOUT_CONTROLLER,
-        facts(pod(metadata={"ownerReferences": None})),
+        facts(pod(metadata={"ownerReferences": None, "labels": OWN_LABEL})),
         "default/web",
-        facts(pod(metadata={"ownerReferences": None, "labels": {"nodeupgrade.dev/run": "r"}})),
+        facts(pod(metadata={"ownerReferences": None, "labels": OWN_LABEL, "namespace": "nodeupgrade-system"})),
     ),
     "somebody who debugs": (
         Reason.DEBUG_SESSION_WOULD_END,

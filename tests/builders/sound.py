@@ -170,6 +170,7 @@ def facts(**fields: Any) -> NodeFacts:
         },
         "pods": (parse_pod(pod()),),
         "spec": replace(task_spec(), **asked),
+        "namespace": "nodeupgrade-system",
         "kubelet": kubelet(),
         "runtime": RuntimeInfo(
             name="containerd", version="1.7.2", cri_versions=("v1", "v1alpha2"), binary_version="1.7.2"
@@ -278,6 +279,7 @@ def request(*, replacement: Replacement | Finding | None = None, **kubelet: Any)
     return RunRequest(
         spec=task_spec(**kubelet),
         run_id=RunId("run-1.1"),
+        namespace="nodeupgrade-system",
         replacement=replacement or Replacement(program=PROGRAM, digest=Digest("bbb")),
         staged=str(PROGRAM),
         backup="/usr/bin/.old",

@@ -46,6 +46,10 @@ class AwakeTime:
         return self.seconds - earlier.seconds
 
 
+FullName = tuple[str, str]
+"""Namespace and name of a pod, by which a kubelet pairs static pods and mirror pods."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class PodRef:
     """A pod as the kubelet labels it in the runtime."""
@@ -56,6 +60,11 @@ class PodRef:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def full_name(self) -> FullName:
+        """Return its namespace and name."""
+        return self.namespace, self.name
 
 
 class Verdict(StrEnum):

@@ -65,9 +65,13 @@ def file_from_object(index: int) -> str:
     return f"{FROM_OBJECTS}/{index}"
 
 
-def agents_of(attempt: RunId, pods: Iterable[Pod]) -> frozenset[PodUid]:
-    """Return those of a node's pods that serve a run. They exist only for it, and it goes on without them."""
-    return frozenset(pod.ref.uid for pod in pods if pod.labels.get(RUN_LABEL) == task_run(attempt))
+def agents_of(attempt: RunId, namespace: str, pods: Iterable[Pod]) -> frozenset[PodUid]:
+    """Return those of a node's pods that serve a run. They exist only for it, and it goes on without them.
+
+    Anybody may label a pod. So only the operator's own namespace counts, and no static pod, whose UID is a manifest's.
+    """
+    own = (pod for pod in pods if pod.ref.namespace == namespace and not pod.static)
+    return frozenset(pod.ref.uid for pod in own if pod.labels.get(RUN_LABEL) == task_run(attempt))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,12 @@ from nodeupgrade.text import integer
 MARGIN = timedelta(seconds=5)
 """Time for the kubelet to sync its pods and write their status; the whole exposure of pods without such probes."""
 
+LONGEST_EXPOSURE = timedelta(minutes=10)
+"""Nobody waits any longer for pods whose probes are very infrequent."""
+
+_MOST_SECONDS = 10**10
+"""Of an exposure. The API server takes any period and threshold up to 2**31 - 1, for which a timedelta is too short."""
+
 _FORGOTTEN = ("startupProbe", "readinessProbe")
 
 
@@ -36,16 +42,17 @@ def exposure(pod: Json) -> timedelta:
     """Return how long after a kubelet's start a pod may be reported unready only because it has not been probed yet."""
     spec = pod.get("spec") or {}
     sidecars = [c for c in spec.get("initContainers") or () if is_sidecar(c)]
-    return MARGIN + max(map(_until_probed, [*(spec.get("containers") or ()), *sidecars]), default=timedelta())
+    seconds = max(map(_until_probed, [*(spec.get("containers") or ()), *sidecars]), default=0)
+    return MARGIN + timedelta(seconds=min(seconds, _MOST_SECONDS))
 
 
-def _until_probed(container: Json) -> timedelta:
-    return sum((_longest(container[kind]) for kind in _FORGOTTEN if container.get(kind)), timedelta())
+def _until_probed(container: Json) -> int:
+    return sum(_longest(container[kind]) for kind in _FORGOTTEN if container.get(kind))
 
 
-def _longest(probe: Json) -> timedelta:
+def _longest(probe: Json) -> int:
     """Add up a period until the first attempt, one per required success, and the timeout of the last attempt."""
-    return timedelta(seconds=(1 + (probe.get("successThreshold") or 1)) * period(probe) + timeout(probe))
+    return (1 + integer(probe.get("successThreshold") or 1)) * period(probe) + timeout(probe)
 
 
 def period(probe: Mapping[str, Any]) -> int:

@@ -143,7 +143,9 @@ async def test_digest_is_wrong(hour: FirstHour, tmp_path: Path) -> None:
     for path in ("opt/kubelet/kubelet", "usr/bin/kubelet"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_bytes(b"another one")
-    settings = AgentSettings(node=task.name, task=task.name, run_id=task.spec.run_id, host=tmp_path)
+    settings = AgentSettings(
+        node=task.name, task=task.name, run_id=task.spec.run_id, namespace=NAMESPACE, host=tmp_path
+    )
     with pytest.raises(Refused) as refused:
         stage(settings, NodeArtifacts(tmp_path), HostFiles(tmp_path), task.spec.artifact, program)
     await hour.kubelet_says(pod, {"phase": "Running", "containerStatuses": [runs(AGENT_CONTAINER)]})
@@ -190,7 +192,7 @@ async def test_agents_have_no_rights(hour: FirstHour, monkeypatch: pytest.Monkey
 async def log_without_rights(hour: FirstHour) -> str:
     """Return the end of the log of an agent that may not read its task, as its kubelet reports it."""
     task = parse_task(await hour.admin.get(TASKS, hour.node))
-    settings = AgentSettings(node=task.name, task=task.name, run_id=task.spec.run_id)
+    settings = AgentSettings(node=task.name, task=task.name, run_id=task.spec.run_id, namespace=NAMESPACE)
     async with KubeClient.open(hour.server.kubeconfig("agent")) as agent, asyncio.timeout(SECONDS):
 
         async def serve() -> None:

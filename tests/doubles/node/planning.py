@@ -89,6 +89,7 @@ def examination_of(
             preflight=PreflightSettings(accept=accept),
         ),
         run_id=RunId(run),
+        namespace="nodeupgrade-system",
         replacement=Replacement(program=staged, digest=node.files.digest(staged)),
         staged=STAGED,
         backup=BACKUP,

@@ -337,7 +337,9 @@ def make_world(
         name=NODE,
     )
     node.disk[SOURCE] = program(new)
-    settings = AgentSettings(node=NODE, task=NODE, run_id=RUN, host=root, bundle=small_bundle(root))
+    settings = AgentSettings(
+        node=NODE, task=NODE, run_id=RUN, namespace="nodeupgrade-system", host=root, bundle=small_bundle(root)
+    )
     runs = RunStore(settings.on_host(RUNS), mount=root)
     world = World(
         root=root,

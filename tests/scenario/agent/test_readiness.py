@@ -10,6 +10,7 @@ import pytest
 from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import GuardState, TaskPhase, TaskStatus
 from nodeupgrade.api.values import RunId
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import ForbiddenError
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -50,6 +51,21 @@ async def test_pods_that_become_unready_for_no_reason_are_named(world: World, gu
     assert status.containers.readiness_flaps == ("default/web",)
     assert status.message.endswith("; reported unready meanwhile: default/web")
     assert status.phase is TaskPhase.SUCCEEDED, "that fails no run"
+
+
+@pytest.mark.parametrize(("namespace", "named"), [("default", ("default/web",)), ("nodeupgrade-system", ())])
+async def test_only_the_runs_own_pods_are_not_watched(world: World, namespace: str, named: tuple[str, ...]) -> None:
+    """Anybody may give a pod their labels."""
+
+    def report() -> None:
+        web = pod(world, "web")
+        web["metadata"] = {**web["metadata"], "namespace": namespace, "labels": AGENT_LABELS}
+        world.kube.report(reported(world, web))
+        world.kube.report(reported(world, web, "False"))
+
+    world.hook = once_stopped(world, report)
+
+    assert (await world.serve()).containers.readiness_flaps == named
 
 
 async def test_a_pod_that_stays_unready_is_named_in_the_end(world: World) -> None:

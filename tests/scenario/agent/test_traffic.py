@@ -188,3 +188,12 @@ async def test_a_container_that_is_starting_is_waited_for(
         [Reason.STARTUP_PROBE_RUNS_AGAIN],
     )
     assert list(started) == []
+
+
+async def test_an_endpoint_that_names_no_pod_fails_no_run(world: World) -> None:
+    nameless = {"conditions": {"ready": True}, "addresses": ["10.1.2.3"], "targetRef": {"kind": "Pod"}}
+    world.kube.services = [{**SLICE, "endpoints": [*SLICE["endpoints"], nameless]}]
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED, status.message

@@ -158,7 +158,7 @@ async def test_the_agents_own_pod_may_be_lost_and_is_no_reason_to_refuse(
 ) -> None:
     """It exists for this run only, which goes on without it: a busy node may give it a shim of its own, too."""
     agent = pod_json("nodeupgrade-agent", "agent", restart_policy="Never")
-    agent["metadata"]["labels"] = {RUN_LABEL: RUN}
+    agent["metadata"] |= {"labels": {RUN_LABEL: RUN}, "namespace": "nodeupgrade-system"}
     world = make_world(tmp_path, monkeypatch, pods=(*PODS, agent))
     [own] = [c.id for c in world.node.inventory().containers if c.name == "agent"]
     world.node.runtime.split_monitors(own)

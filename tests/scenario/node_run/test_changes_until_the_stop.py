@@ -250,8 +250,8 @@ def test_what_a_restart_does_to_the_pod_of_the_agent_does_not_matter() -> None:
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0)
 
 
-def with_room_for(pods: int) -> Story:
-    """A node with three pods, one of them static, whose next kubelet admits so many."""
+def with_room_for(pods: int, *more: Pod) -> Story:
+    """A node with three pods, one of them static, whose next kubelet admits so many; the API server shows more."""
     node = SimulatedNode(
         version="v1.30.14",
         pods=[pod_json("web", "nginx"), pod_json("job", "work", restart_policy="Never")],
@@ -267,7 +267,7 @@ def with_room_for(pods: int) -> Story:
 
     def answer(asked: Arrivals) -> PlannedArrivals:
         manifests = read_manifests(node.files, examination.layout)
-        return plan_arrivals(examination, [*node.kubelet.pods, parse_pod(mirror)], manifests, asked)
+        return plan_arrivals(examination, [*node.kubelet.pods, parse_pod(mirror), *more], manifests, asked)
 
     node.ports = replace(node.ports, planned_arrivals=answer)
     return Story(node, examination.plan)
@@ -314,6 +314,19 @@ def test_what_came_has_to_fit_beside_everything_else(
     if outcome is Outcome.ROLLED_BACK:
         assert untouched(it, report)
         assert "4 pods are on the node and 3 would be admitted" in report.message
+
+
+def test_a_pod_that_only_says_it_is_a_mirror_pod_is_none_of_them() -> None:
+    """It claims the UID of what came, and has another image."""
+    claims = pod_json("zzz", "guest")
+    claims["metadata"] |= {"uid": "of nobody", "annotations": {CONFIG_HASH: LATE.ref.uid, CONFIG_MIRROR: "1"}}
+    claims["spec"]["containers"] = [{**claims["spec"]["containers"][0], "image": "other"}]
+    it = with_room_for(4, parse_pod(claims))
+    comes(it)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
 
 
 def lies(it: Story, **changes: object) -> None:

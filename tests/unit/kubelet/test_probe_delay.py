@@ -1,5 +1,7 @@
 """How long a fresh kubelet may need to probe a pod; the real API server is asked the same in tests/contract/kube."""
 
+from datetime import timedelta
+
 import pytest
 
 from nodeupgrade.api.json import Json
@@ -27,3 +29,12 @@ CASES: dict[str, tuple[Json, int]] = {
 @pytest.mark.parametrize(("spec", "seconds"), CASES.values(), ids=CASES.keys())
 def test_the_exposure_of_a_pod(spec: Json, seconds: int) -> None:
     assert exposure({"spec": spec}).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("kind", ["startupProbe", "readinessProbe"])
+@pytest.mark.parametrize("field", ["periodSeconds", "timeoutSeconds", "successThreshold", "failureThreshold", "all"])
+def test_whatever_number_the_api_server_takes_is_a_time(kind: str, field: str) -> None:
+    """It has an upper bound for none of them but that of the type."""
+    probe = {name: 2**31 - 1 if field in {name, "all"} else 1 for name in (*PROBE, "failureThreshold")}
+
+    assert timedelta() < exposure({"spec": {"containers": [{kind: probe}] * 2}})

@@ -251,6 +251,7 @@ def _is_precheck(task: Task) -> bool:
 
 def _agent_container(task: Task, settings: AgentPodSettings, artifact: PodUid | None) -> Json:
     environment = {"NODE_NAME": task.spec.node_name, "TASK_NAME": task.name, "RUN_ID": task.spec.run_id}
+    environment |= {"POD_NAMESPACE": settings.namespace}
     environment |= {"APPROVED": approval(task.spec), "ALLOWED": json.dumps(to_json(settings.allowed))}
     environment |= {"ARTIFACT_POD": artifact} if artifact else {}
     environment |= {VARIABLE: settings.failpoints} if settings.failpoints else {}

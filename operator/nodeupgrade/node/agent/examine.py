@@ -169,6 +169,7 @@ class Examiner:
         request = RunRequest(
             spec=spec,
             run_id=given.attempt,
+            namespace=self.settings.namespace,
             replacement=given.replacement,
             staged=str(staged_path(program)),
             backup=str(backup_path(program)),

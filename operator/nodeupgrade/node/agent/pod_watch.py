@@ -99,6 +99,7 @@ class PodWatch:
 
     def _update(self, pod: Json) -> None:
         parsed = parse_pod(pod)
-        if not AGENT_LABELS.items() <= parsed.labels.items():
+        own = parsed.ref.namespace == self.settings.namespace and AGENT_LABELS.items() <= parsed.labels.items()
+        if not own:
             self.flaps = self.flaps.after(parsed)
             self.removed |= {parsed.ref.uid} if not parsed.static and was_deleted(parsed) else set()

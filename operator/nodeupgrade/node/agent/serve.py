@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import structlog
 
@@ -46,8 +46,6 @@ from nodeupgrade.node.task_status.task_status import (
 from nodeupgrade.node.verification.readiness_flaps import Flaps
 
 ATTEMPTS = 3
-LONGEST_EXPOSURE = timedelta(minutes=10)
-"""Longest time that a finished run waits for pods whose probes are very infrequent."""
 
 log = structlog.get_logger()
 
@@ -235,7 +233,7 @@ class Agent:
             return None
         await self._pods.begin()
         clock = self._host.clock
-        exposure = min(self._pods.flaps.exposure, LONGEST_EXPOSURE)
+        exposure = self._pods.flaps.exposure
         left = min(started + exposure - clock.now(), exposure).total_seconds()
         end, polls = clock.monotonic() + left, 0
         while clock.monotonic() < end:

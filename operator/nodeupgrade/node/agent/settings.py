@@ -24,6 +24,7 @@ class AgentSettings:
     node: NodeName
     task: str
     run_id: RunId
+    namespace: str  # of the agent's pod, which is the operator's
     host: Path = Path("/host")  # mount point of the node's root directory
     bundle: Path = Path(DEFAULT_LOCATION)  # the bundle in the agent's image
     copied: Path = Path(BORROWED)  # where the agent keeps a kubelet that it only examines, in its own pod
@@ -39,15 +40,16 @@ class AgentSettings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "AgentSettings":
-        """Read NODE_NAME, RUN_ID, APPROVED, ALLOWED, ARTIFACT_POD, and TASK_NAME, which defaults to the node's name.
+        """Read NODE_NAME, RUN_ID, POD_NAMESPACE, APPROVED, ALLOWED, ARTIFACT_POD, and TASK_NAME, by default the node's.
 
         Raises:
-            KeyError: NODE_NAME, RUN_ID, APPROVED or ALLOWED is missing.
+            KeyError: NODE_NAME, RUN_ID, POD_NAMESPACE, APPROVED or ALLOWED is missing.
         """
         return cls(
             node=NodeName(environment["NODE_NAME"]),
             task=environment.get("TASK_NAME", environment["NODE_NAME"]),
             run_id=RunId(environment["RUN_ID"]),
+            namespace=environment["POD_NAMESPACE"],
             approved=environment["APPROVED"],
             allowed=read_allowed(parse_json(environment["ALLOWED"])),
             artifact_pod=PodUid(environment["ARTIFACT_POD"]) if environment.get("ARTIFACT_POD") else None,

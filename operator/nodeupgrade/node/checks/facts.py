@@ -174,6 +174,7 @@ class NodeFacts:
     node: Json
     pods: tuple[Pod, ...]
     spec: TaskSpec  # what the control plane requests for the node
+    namespace: str  # the operator's own
     kubelet: KubeletFacts
     runtime: RuntimeInfo
     runtime_unit: UnitStatus
@@ -299,14 +300,14 @@ class NodeFacts:
 
     def running_pods(self) -> Iterator[Pod]:
         """Return the pods that have a running container."""
-        running = {container.pod.uid for container in self.inventory.running()}
-        return (pod for pod in self.pods if pod.ref.uid in running)
+        running = {container.pod for container in self.inventory.running()}
+        return (pod for pod in self.pods if pod.ref in running)
 
     def running_containers(self) -> Iterator[tuple[ContainerInstance, Pod, PodContainer]]:
         """Return the running containers whose pods are known, with their specs."""
-        pods = {pod.ref.uid: pod for pod in self.pods}
+        pods = {pod.ref: pod for pod in self.pods}
         for instance in self.inventory.running():
-            pod = pods.get(instance.pod.uid)
+            pod = pods.get(instance.pod)
             container = None if pod is None else pod.container(instance.name)
             if pod is not None and container is not None:
                 yield instance, pod, container

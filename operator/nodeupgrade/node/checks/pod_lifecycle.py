@@ -26,12 +26,16 @@ def active(facts: NodeFacts) -> Iterator[Pod]:
 
     Manifests show nothing of what happens.
     """
-    return (pod for pod in facts.traffic.pods if not pod.finished and RUN_LABEL not in pod.labels)
+    return (pod for pod in facts.traffic.pods if not (pod.finished or _is_own(facts, pod)))
+
+
+def _is_own(facts: NodeFacts, pod: Pod) -> bool:
+    return RUN_LABEL in pod.labels and pod.ref.namespace == facts.namespace
 
 
 def held(facts: NodeFacts, pod: Pod) -> Iterator[ContainerInstance]:
     """Return the containers of a pod that the runtime holds, running or not."""
-    return (container for container in facts.inventory.containers if container.pod.uid == pod.ref.uid)
+    return (container for container in facts.inventory.containers if container.pod == pod.ref)
 
 
 RECENTLY = timedelta(minutes=10)

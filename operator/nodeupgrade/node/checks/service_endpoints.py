@@ -14,7 +14,7 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 def answering(objects: Iterable[Json]) -> dict[str, frozenset[str]]:
     """Return the ready endpoints of each Service (``namespace/name``), given Services, EndpointSlices and Endpoints.
 
-    Pods are named as ``namespace/name``, an endpoint that is not a pod by its addresses. Services with
+    Pods are named as ``namespace/name``, an endpoint that names no pod by its addresses. Services with
     ``publishNotReadyAddresses`` are left out: they keep a pod that becomes unready.
     """
     publishing_unready = set[str]()
@@ -68,5 +68,8 @@ def _endpoints(body: Json) -> Iterator[_Endpoint]:
 
 
 def _pod(endpoint: _Endpoint, namespace: str) -> str | None:
+    """Return the pod that an endpoint is, if it names one: the API server does not require it to."""
     target = endpoint.target
-    return f"{target.get('namespace') or namespace}/{target['name']}" if target.get("kind") == "Pod" else None
+    if target.get("kind") != "Pod" or not (name := target.get("name")):
+        return None
+    return f"{target.get('namespace') or namespace}/{name}"

@@ -16,8 +16,10 @@ from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.examination.planning import Examination, owned_by, plan_uids, prefer_manifests, static_sources
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
+from nodeupgrade.node.plan.mirror_pods import without_pretenders
 from nodeupgrade.node.plan.plan import StopHook
 from nodeupgrade.node.plan.static_pod_uids import manifest_views, match
+from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.verification.ended_pods import completing
 
 
@@ -31,17 +33,20 @@ def plan_arrivals(
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
     """
-    concerned = {c.pod.uid for c in asked.inventory.containers}
-    static = match(manifests, asked.inventory, examination.request.spec.node_name)
+    concerned = {c.pod for c in asked.inventory.containers}
+    node_name = examination.request.spec.node_name
+    seen = Inventory(sandboxes=(*examination.facts.inventory.sandboxes, *asked.inventory.sandboxes))
+    pods = without_pretenders(pods, seen, manifests, node_name)
+    static = match(manifests, asked.inventory, node_name)
     views, unread = manifest_views(static, in_place_resize=examination.layout.resizes_in_place)
     gates_then = examination.facts.readiness.layout.resizes_in_place
     to_target, _ = manifest_views(static, in_place_resize=gates_then)
-    known = {pod.ref.uid: pod for pod in pods} | {p.ref.uid: p for p in examination.facts.pods if p.from_manifest}
-    unchanged = {pod.sandbox.pod.uid for pod in examination.static.pods if manifests.get(pod.path) == pod.data}
-    others = (known[uid] for uid in sorted(known.keys() - concerned) if uid in unchanged or not known[uid].static)
+    known = {pod.ref: pod for pod in pods} | {p.ref: p for p in examination.facts.pods if p.from_manifest}
+    unchanged = {pod.sandbox.pod for pod in examination.static.pods if manifests.get(pod.path) == pod.data}
+    others = (known[ref] for ref in sorted(known.keys() - concerned) if ref in unchanged or not known[ref].static)
     facts = replace(
         examination.facts,
-        pods=prefer_manifests(tuple(known[uid] for uid in sorted(concerned & known.keys())), views),
+        pods=prefer_manifests(tuple(known[ref] for ref in sorted(concerned & known.keys())), views),
         inventory=asked.inventory,
         stored={c.id: c.hashes for c in asked.inventory.containers},
     )

@@ -115,7 +115,7 @@ def examine(
     pins, unpinned = plan_uids(facts, static, layout)
     restarts = any(container.changes for container in rewriting.containers)
     facts = replace(facts, recreated=pins.recreated, restarts_runtime=restarts)
-    agents = agents_of(request.run_id, facts.pods)
+    agents = agents_of(request.run_id, request.namespace, facts.pods)
     proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=agents)
     found = with_owners(registry.refusals(facts, proof), facts.pods)
     examination = Examination(
@@ -323,5 +323,5 @@ def _override(facts: NodeFacts) -> ArgumentsOverride | None:
 
 def prefer_manifests(served: tuple[Pod, ...], from_manifests: tuple[Pod, ...]) -> tuple[Pod, ...]:
     """Return the pods of the API server, with mirror pods replaced by what their manifests say."""
-    from_files = {pod.ref.uid for pod in from_manifests}
-    return (*(pod for pod in served if pod.ref.uid not in from_files), *from_manifests)
+    from_files = {pod.ref for pod in from_manifests}
+    return (*(pod for pod in served if pod.ref not in from_files), *from_manifests)

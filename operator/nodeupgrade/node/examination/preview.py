@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from nodeupgrade.api.limits import CONTAINERS_LISTED, FORECAST_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import FileChange, Preview, RestartForecast
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.kubelethash import (
     KubeletVersion,
@@ -67,7 +67,7 @@ def preview(examination: Examination) -> Preview | None:
 
 def _restarts(examination: Examination, current: KubeletVersion) -> Iterator[RestartForecast]:
     """Forecast every container that would not survive a plain swap of the kubelet's program."""
-    pods = {pod.ref.uid: pod for pod in (*examination.facts.pods, *examination.to_target)}
+    pods = {pod.ref: pod for pod in (*examination.facts.pods, *examination.to_target)}
     renamed = dict(_with_another_uid(examination, current))
     killed = {v.subject: v.detail for v in (*examination.refusals, *examination.accepted) if v.reason in _RESTARTS}
     for instance in examination.facts.inventory.running():
@@ -97,10 +97,10 @@ def _with_another_uid(examination: Examination, current: KubeletVersion) -> Iter
 
 
 def _hash_difference(
-    instance: ContainerInstance, pods: Mapping[PodUid, Pod], current: KubeletVersion, target: KubeletVersion
+    instance: ContainerInstance, pods: Mapping[PodRef, Pod], current: KubeletVersion, target: KubeletVersion
 ) -> str | None:
     """Explain why the new kubelet would not recognise a container by its stored hash; ``None`` if it would."""
-    pod = pods.get(instance.pod.uid)
+    pod = pods.get(instance.pod)
     spec = None if pod is None else pod.container(instance.name)
     if pod is None or spec is None or not is_compared(spec.role, target):
         return None

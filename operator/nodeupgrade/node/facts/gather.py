@@ -29,6 +29,7 @@ from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_b
 from nodeupgrade.node.facts.next_start import StartWithFiles, other_names
 from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
 from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -41,6 +42,7 @@ from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of
+from nodeupgrade.node.plan.mirror_pods import without_pretenders
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
 from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports
@@ -118,10 +120,11 @@ def gather(
     """Gather the input of the checks and the plan; ``then`` is the new kubelet's start, if it differs from now."""
     then = then or StartWithFiles(files=node.files, words=running.words)
     starting = replace(running, words=then.words)
-    views = tuple(parse_pod(pod) for pod in pods)
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
+    manifests = read_manifests(node.files, kubelet_layout(node.files, running))
+    views = without_pretenders(map(parse_pod, pods), inventory, manifests, request.spec.node_name)
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)
     changing = tuple(changes_of(then.found))
@@ -137,6 +140,7 @@ def gather(
         node=node_object,
         pods=views,
         spec=request.spec,
+        namespace=request.namespace,
         kubelet=kubelet,
         runtime=runtime,
         runtime_unit=unit,
@@ -146,7 +150,7 @@ def gather(
             RuntimeAtWork(
                 info=runtime,
                 unit=unit,
-                inventory=inventory.without(agents_of(request.run_id, views)),
+                inventory=inventory.without(agents_of(request.run_id, request.namespace, views)),
                 listing_seconds=listing_seconds,
             )
         ),

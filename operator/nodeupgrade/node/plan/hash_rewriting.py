@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.cluster.owner_changes import seen_in
 from nodeupgrade.cluster.pods import Pod, PodContainer, Role
 from nodeupgrade.findings.finding import Finding
@@ -27,6 +27,7 @@ from nodeupgrade.kubelethash import (
     known_kubelets,
     series_ranges,
 )
+from nodeupgrade.node.plan.mirror_pods import each_for_itself
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, PlannedContainer, RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 
@@ -83,9 +84,9 @@ def plan_rewriting(
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
     """
-    by_uid = {pod.ref.uid: pod for pod in pods}
-    deleting = frozenset(uid for uid, pod in by_uid.items() if pod.terminating and not stopped)
-    after = {**by_uid, **{pod.ref.uid: pod for pod in to_target}}
+    known = {pod.ref: pod for pod in pods}
+    deleting = frozenset(ref for ref, pod in known.items() if pod.terminating and not stopped)
+    after = {**known, **{pod.ref: pod for pod in to_target}}
     kubelets = _Kubelets(current, tuple(also_accepted), target, frozenset(heeding))
     planned: list[PlannedContainer] = []
     findings: list[Finding] = []
@@ -94,11 +95,11 @@ def plan_rewriting(
     for instance in inventory.containers:
         if instance.state is ContainerState.EXITED or instance.id in left_over:
             continue
-        if instance.pod.uid in deleting and instance.state is ContainerState.RUNNING:
+        if instance.pod in deleting and instance.state is ContainerState.RUNNING:
             detail = "its pod is being deleted"
             findings.append(Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail))
             continue
-        match _plan_one(instance, by_uid, after, kubelets):
+        match _plan_one(instance, known, after, kubelets):
             case Unproven() as found:
                 findings.append(found.finding)
                 unproven.append(found)
@@ -106,8 +107,8 @@ def plan_rewriting(
                 findings.append(finding)
             case container:
                 planned.append(container)
-    running = {(c.pod.uid, c.name) for c in planned}
-    awaited = tuple(_awaited(by_uid.values(), running, current, target, after))
+    running = {(c.pod, c.name) for c in planned}
+    awaited = tuple(_awaited(known.values(), running, current, target, after))
     return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited, unproven=tuple(unproven))
 
 
@@ -118,7 +119,7 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
         UnsupportedKubelet: one of the two versions is not supported.
     """
     known = plan.pods()
-    pods = tuple(pods)
+    pods = each_for_itself(pods, (sandbox.pod for sandbox in plan.baseline.sandboxes))
     changed = {spec.pod for spec in seen_in(plan.owned, pods).specs}
     new = [pod for pod in pods if pod.ref.uid not in known or pod.ref.uid in changed]
     current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
@@ -127,15 +128,15 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
 
 def _awaited(
     pods: Iterable[Pod],
-    running: Collection[tuple[PodUid, str]],
+    running: Collection[tuple[PodRef, str]],
     current: KubeletVersion,
     target: KubeletVersion,
-    to_target: Mapping[PodUid, Pod] = MappingProxyType({}),
+    to_target: Mapping[PodRef, Pod] = MappingProxyType({}),
 ) -> Iterator[AwaitedContainer]:
     for pod in pods:
-        then = to_target.get(pod.ref.uid, pod)
+        then = to_target.get(pod.ref, pod)
         for spec in pod.containers:
-            if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref.uid, spec.name) in running:
+            if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref, spec.name) in running:
                 continue
             with suppress(UnhashableContainer):  # it does not run, so nothing depends on its hash
                 before = hash_of(pod, spec, current)
@@ -145,12 +146,12 @@ def _awaited(
 
 
 def _plan_one(
-    instance: ContainerInstance, pods: Mapping[PodUid, Pod], to_target: Mapping[PodUid, Pod], kubelets: _Kubelets
+    instance: ContainerInstance, pods: Mapping[PodRef, Pod], to_target: Mapping[PodRef, Pod], kubelets: _Kubelets
 ) -> PlannedContainer | Unproven | Finding:
     if instance.state is not ContainerState.RUNNING:
         detail = f"container is {instance.state}: it is being started, stopped or lost; retry when it runs"
         return Finding(reason=Reason.POD_IN_TRANSITION, subject=instance.label, detail=detail)
-    pod = pods.get(instance.pod.uid)
+    pod = pods.get(instance.pod)
     if pod is None:
         detail = "container runs for a pod that neither the API server nor a manifest knows"
         return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
@@ -162,7 +163,7 @@ def _plan_one(
         detail = "container runs, but its pod's spec has none of this name"
         return Finding(reason=Reason.UNKNOWN_CONTAINER, subject=instance.label, detail=detail)
     try:
-        return _prove(instance, pod, spec, to_target.get(instance.pod.uid, pod), kubelets)
+        return _prove(instance, pod, spec, to_target.get(instance.pod, pod), kubelets)
     except UnhashableContainer as error:
         finding = Finding(reason=Reason.STORED_HASH_NOT_REPRODUCED, subject=instance.label, detail=str(error))
         return Unproven(pod=pod.ref.uid, finding=finding, written_by=None)

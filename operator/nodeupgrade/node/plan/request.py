@@ -25,10 +25,11 @@ class RunRequest:
 
     spec: TaskSpec
     run_id: RunId  # id of this attempt
+    namespace: str  # the operator's own, in which the pods of its runs are
     replacement: Replacement | Finding  # the new program, or why it is not available
     staged: str  # path next to the old program from which the new one is swapped in
     backup: str  # path next to the old program where the old one is kept
-    exposure: float = 0.0  # seconds until a new kubelet has probed every pod of the node
+    exposure: float = 0.0  # seconds to wait until a new kubelet has probed every pod of the node
     boot: BootIdentity | None = None  # the present boot of the node
     files: tuple[NewFile, ...] = ()  # the files that are to be there together with the new program
 

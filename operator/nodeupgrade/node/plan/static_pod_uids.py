@@ -5,14 +5,14 @@ does not change; so the present one is written into the manifest, and nothing el
 kubelet computes the same UID by itself: see docs/decisions/static-pods.md.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import Digest, PodRef
+from nodeupgrade.api.values import Digest, FullName, PodRef
 from nodeupgrade.cluster.pods import Pod, Role, parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelethash import UnhashableContainer, default_static_container
@@ -58,7 +58,7 @@ def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) 
     for sandbox in inventory.sandboxes:
         if not (sandbox.ready and sandbox.is_static):
             continue
-        paths = [path for path, document in parsed.items() if _is_of(document, sandbox.pod, node_name)]
+        paths = [path for path, document in parsed.items() if _full_name(document, node_name) == sandbox.pod.full_name]
         if len(paths) != 1:
             findings.append(_without_source(sandbox, paths, unread=manifests.keys() - parsed.keys()))
         elif (other := pods.get(paths[0])) is not None:
@@ -68,6 +68,12 @@ def match(manifests: Mapping[str, bytes], inventory: Inventory, node_name: str) 
             path = paths[0]
             pods[path] = StaticPod(path=path, data=manifests[path], manifest=parsed[path], sandbox=sandbox)
     return StaticPods(pods=tuple(pods.values()), findings=tuple(findings))
+
+
+def full_names(manifests: Iterable[bytes], node_name: str) -> frozenset[FullName]:
+    """Return the names of the pods that kubelets make of manifests."""
+    documents = (document for data in manifests if (document := _parse(data)) is not None)
+    return frozenset(_full_name(document, node_name) for document in documents)
 
 
 def _without_source(sandbox: SandboxInstance, paths: list[str], *, unread: Collection[str]) -> Finding:
@@ -198,7 +204,6 @@ def _is_pod(document: Json) -> bool:
     return all(isinstance(each, list) and all(isinstance(one, Mapping) for one in each) for each in lists)
 
 
-def _is_of(manifest: Json, pod: PodRef, node_name: str) -> bool:
+def _full_name(manifest: Json, node_name: str) -> FullName:
     metadata = manifest["metadata"]
-    name = f"{metadata.get('name')}-{node_name.lower()}"
-    return (str(metadata.get("namespace") or "default"), name) == (pod.namespace, pod.name)
+    return str(metadata.get("namespace") or "default"), f"{metadata.get('name')}-{node_name.lower()}"

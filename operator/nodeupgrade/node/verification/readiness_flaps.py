@@ -7,6 +7,7 @@ from math import ceil
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.kubelet.probe_delay import LONGEST_EXPOSURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +44,13 @@ class Flaps:
 
     @property
     def exposure(self) -> timedelta:
-        """Return how long a new kubelet may take to probe every present pod."""
+        """Return how long to wait until a new kubelet has probed every present pod."""
         return longest_exposure(self.pods.values())
 
 
 def longest_exposure(pods: Iterable[Pod]) -> timedelta:
-    """Return how long a new kubelet may take to probe all of these pods, except those being deleted."""
-    return max((pod.exposure for pod in pods if not pod.leaving), default=timedelta())
+    """Return how long to wait until a new kubelet has probed all of these pods, except those being deleted."""
+    return min(max((pod.exposure for pod in pods if not pod.leaving), default=timedelta()), LONGEST_EXPOSURE)
 
 
 def _for_no_reason(before: Pod, now: Pod) -> bool:
@@ -62,5 +63,5 @@ def _instances(pod: Pod) -> set[tuple[str, str]]:
 
 
 def exposure_seconds(pods: Iterable[Json]) -> int:
-    """Return how many seconds after its start a new kubelet may take to probe every pod."""
+    """Return how many seconds after its start to wait until a new kubelet has probed every pod."""
     return ceil(longest_exposure(map(parse_pod, pods)).total_seconds())

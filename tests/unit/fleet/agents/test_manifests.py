@@ -118,7 +118,9 @@ def test_files_come_with_the_pod_each_where_the_agent_looks_for_it(action: TaskA
     made = task(TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:" + "a" * 64, path="/k"))
     asked = replace(made, spec=replace(made.spec, files=FILES, action=action))
     spec = agent_pod(asked, SETTINGS)["spec"]
-    settings = AgentSettings.from_environment({"NODE_NAME": "n", "RUN_ID": "r", "APPROVED": "a", "ALLOWED": "{}"})
+    environment = {each["name"]: each["value"] for each in spec["containers"][0]["env"]}
+    settings = AgentSettings.from_environment(environment)
+    assert settings.namespace == SETTINGS.namespace
     settings = replace(settings, from_image=volume_on_node("/var/lib/kubelet", PodUid("u")))
 
     assert [str(settings.file(index)) for index in (0, 2)] == ["/files/0/content", "/files/2/content"]

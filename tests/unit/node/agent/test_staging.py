@@ -50,6 +50,7 @@ class Host:
             node=NodeName("node-a"),
             task="node-a",
             run_id=RunId("run"),
+            namespace="nodeupgrade-system",
             host=root / "host",
             copied=root / "kubelet",
             from_image=VOLUME,

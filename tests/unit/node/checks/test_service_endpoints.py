@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from nodeupgrade.node.checks.service_endpoints import answering
 
 
@@ -33,3 +35,17 @@ def test_who_answers_is_read_from_slices_and_from_endpoints() -> None:
     )
 
     assert found == {"shop/old": {"shop/old", "10.9.9.9"}, "shop/web": {"shop/web-1", "shop/web-2"}}
+
+
+@pytest.mark.parametrize(
+    "target", [None, {}, {"kind": "Pod"}, {"kind": "Pod", "name": ""}, {"kind": "Pod", "uid": "x"}]
+)
+def test_an_endpoint_that_names_no_pod_is_known_by_its_addresses(target: dict[str, str] | None) -> None:
+    """Controllers and users may write such; nothing validates a targetRef."""
+    nameless = {**slices("web", "web-1"), "endpoints": [{"addresses": ["10.0.0.9"], "targetRef": target}]}
+    subset = {"addresses": [{"ip": "10.0.0.8", "targetRef": target}]}
+    old = {"kind": "Endpoints", "metadata": {"namespace": "shop", "name": "old"}, "subsets": [subset]}
+
+    found = answering([slices("web", "web-1"), nameless, old])
+
+    assert found == {"shop/old": {"10.0.0.8"}, "shop/web": {"shop/web-1", "10.0.0.9"}}

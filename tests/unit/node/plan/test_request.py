@@ -22,7 +22,12 @@ def test_a_runs_limits_are_those_of_its_task() -> None:
     program = Replacement(program=PurePosixPath("/opt/kubelet"), digest=None)
 
     limits = RunRequest(
-        spec=replace(spec, verify=wanted), run_id=RunId("run-1"), replacement=program, staged="", backup=""
+        spec=replace(spec, verify=wanted),
+        run_id=RunId("run-1"),
+        namespace="nodeupgrade-system",
+        replacement=program,
+        staged="",
+        backup="",
     ).limits
 
     assert limits == Limits(settle=1.0, kubelet_down=2.0, node_status=3.0, shield_hold=4.0)

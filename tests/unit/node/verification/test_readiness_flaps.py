@@ -15,6 +15,14 @@ def test_the_exposure_is_told_in_whole_seconds_and_without_pods_that_go() -> Non
     assert exposure_seconds([DELETED]) == 0
 
 
+@pytest.mark.parametrize(("period", "seconds"), [(200, 406), (297, 600), (298, 600), (2**31 - 1, 600)])
+def test_nobody_waits_longer_than_ten_minutes(period: int, seconds: int) -> None:
+    slow = {**READY, "spec": {"containers": [{"name": "main", "readinessProbe": {"periodSeconds": period}}]}}
+
+    assert exposure_seconds([slow]) == seconds
+    assert seen(slow).exposure == timedelta(seconds=seconds)
+
+
 SERIES: dict[str, tuple[list[Json], bool]] = {
     "always Ready": ([READY, READY], False),
     "unready once": ([READY, UNREADY, READY], True),
