@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import RETRY_ANNOTATION
-from nodeupgrade.capi.rollouts import NODE_LABEL, name_of, object_of
+from nodeupgrade.capi.rollouts import ACCOUNT, NODE_LABEL, name_of, object_of
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, ForbiddenError, NotFoundError, RejectedError
 from tests.builders.cluster_api import NEW, ROLLOUTS
@@ -18,7 +18,6 @@ from tests.contract.kube.conftest import ROOT
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 MANIFEST = ROOT / "overlays/with-cluster-api/cluster-api.yaml"
-ACCOUNT = "system:serviceaccount:nodeupgrade-system:nodeupgrade-capi"
 
 
 @pytest.fixture
