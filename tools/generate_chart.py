@@ -24,6 +24,7 @@ WRITTEN_BY_HAND = (
     "templates/NOTES.txt",
     "templates/_helpers.tpl",
     "templates/allowed.yaml",
+    "templates/cluster-api-rollouts.yaml",
     "templates/crds.yaml",
     "templates/extra-objects.yaml",
     "templates/uninstall-check.yaml",

@@ -47,6 +47,12 @@ def _further(value: str, *, indent: int) -> str:
     return f"{' ' * indent}{{{{- with .Values.{value} }}}}{{{{- toYaml . | nindent {indent} }}}}{{{{- end }}}}\n"
 
 
+def _with_machines(pattern: str, lines: str) -> Replacement:
+    """Add lines for the extension of Cluster API where Machines are in a cluster of their own."""
+    value = ".Values.clusterAPI.machinesKubeconfigSecret"
+    return Replacement(pattern, f"\\g<0>          {{{{- with {value} }}}}\n{lines}\n          {{{{- end }}}}\n")
+
+
 def _instead(field: str, *, indent: int) -> Replacement:
     """Let a value decide a field of the pod or container, which stays as it is if an older chart did not have it."""
     value = "podSecurityContext" if indent == _OF_THE_POD else field
@@ -127,11 +133,18 @@ _BY_NAME = {
     ("Deployment", "nodeupgrade-capi"): (
         Replacement(r"^          image: nodeupgrade$", f"          image: {_IMAGE}"),
         Replacement(r"^          imagePullPolicy: .*$", _PULL_POLICY),
-    ),
-    ("ConfigMap", "nodeupgrade-capi"): (
-        Replacement(
-            r"^  rollouts.yaml: \|\n(?:    .*\n)+",
-            "  rollouts.yaml: |\n    {{- toYaml .Values.clusterAPI.rollouts | nindent 4 }}\n",
+        _with_machines(
+            r"^          command: .*\n",
+            "          env:\n"
+            "            - {name: MACHINES_KUBECONFIG, value: /etc/nodeupgrade-capi-machines/kubeconfig}",
+        ),
+        _with_machines(
+            r"^          volumeMounts:\n(?:            .*\n)+",
+            "            - {name: machines, mountPath: /etc/nodeupgrade-capi-machines, readOnly: true}",
+        ),
+        _with_machines(
+            r"^          secret: \{secretName: nodeupgrade-capi\}\n",
+            "        - name: machines\n          secret: {secretName: {{ . | quote }}}",
         ),
     ),
 }

@@ -279,6 +279,12 @@ def _of_cluster_api() -> tuple[Value, ...]:
             schema=_closed(artifacts),
             meaning="The kubelets by version (`artifacts`), and the rest of the NodeUpgrades' `spec`.",
         ),
+        Value(
+            name="clusterAPI.machinesKubeconfigSecret",
+            default="",
+            schema={**_STRING, "pattern": f"^({_NAME})?$"},
+            meaning="Secret whose `kubeconfig` leads to the Machines, if they are in a separate management cluster.",
+        ),
     )
 
 

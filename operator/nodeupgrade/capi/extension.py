@@ -14,7 +14,7 @@ from nodeupgrade.capi.machines import MACHINES, Machine, view_machine
 from nodeupgrade.capi.objections import CONTROL_PLANE, objection_of, objection_to
 from nodeupgrade.capi.progress import Join, next_step
 from nodeupgrade.capi.requests import DEPLOYMENT_LABEL, Change, Hook, Update
-from nodeupgrade.capi.rollouts import NODE_LABEL, Rollouts, name_of, object_of
+from nodeupgrade.capi.rollouts import NODE_LABEL, Rollouts, RolloutsError, name_of, object_of
 from nodeupgrade.check_catalogue import read_upgrade
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ConflictError, KubeApi, NotFoundError
 from nodeupgrade.cluster.nodes import NodeView, view_node
@@ -68,8 +68,8 @@ class Extension:
 
     async def _objection(self, change: Change) -> str | None:
         """Return what the cluster shows against a change of the version."""
-        version = str(change.desired)
-        if (wanted := self._rollouts().spec_of("any", version)) is None:
+        version, rollouts = str(change.desired), self._rollouts()
+        if rollouts.artifacts and version not in rollouts.artifacts:
             return f"the file of rollouts lists no kubelet {version}"
         labels = {DEPLOYMENT_LABEL: str(change.deployment)}
         bodies = await self._machines.list(MACHINES.within(change.namespace), labels=labels)
@@ -79,11 +79,17 @@ class Extension:
             async with limit:
                 return None if machine.node is None else await self._node(machine, machine.node)
 
-        nodes = await asyncio.gather(*(node_of(view_machine(body)) for body in bodies))
-        if strange := next((each for each in nodes if isinstance(each, str)), None):
-            return strange
-        server = KubeletVersion.parse(await self._kube.server_version())
+        machines = (view_machine(body) for body in bodies)
+        # Cluster API updates no Machine that is being deleted; its Node may be gone first.
+        nodes = await asyncio.gather(*(node_of(machine) for machine in machines if not machine.deleting))
         views = [each for each in nodes if isinstance(each, NodeView)]
+        missing = next((each for each in nodes if isinstance(each, str)), None)
+        # One that is missing is no reason to replace the others: another cluster has none of them.
+        if missing is not None and not views:
+            return missing
+        if (wanted := rollouts.spec_of("any", version)) is None:
+            raise RolloutsError("the file of rollouts lists no kubelet at all; list them in ConfigMap nodeupgrade-capi")
+        server = KubeletVersion.parse(await self._kube.server_version())
         return objection_of(views, parse_spec(wanted), server, self._clock())
 
     async def _update(self, update: Update) -> Outcome:

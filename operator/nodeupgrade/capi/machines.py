@@ -26,6 +26,7 @@ class Machine:
     control_plane: bool
     node: str | None  # its Node; None if it has none yet
     updating: bool  # whether Cluster API wants it to be updated in place, and waits for that
+    deleting: bool
 
     def __str__(self) -> str:
         return f"Machine {self.namespace}/{self.name}"
@@ -71,4 +72,5 @@ def view_machine(body: Json) -> Machine:
         control_plane=CONTROL_PLANE_LABEL in metadata.labels,
         node=checked_name(node, "status.nodeRef.name") if node else None,
         updating=_UPDATING in metadata.annotations and "UpdateMachine" in hooks,
+        deleting=metadata.deletion_timestamp is not None,
     )

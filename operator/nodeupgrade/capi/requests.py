@@ -48,6 +48,7 @@ class Metadata:
     namespace: str
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    deletion_timestamp: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,9 @@ from nodeupgrade.cluster.kube_api import UPGRADES
 NODE_LABEL = "capi.nodeupgrade.dev/rollout"
 """Label on a Node: the NodeUpgrade that Cluster API has handed it over to."""
 OWNER_ANNOTATION = "capi.nodeupgrade.dev/machine-deployment"
+CREATED_BY_ANNOTATION = "nodeupgrade.dev/created-by"
+"""The policy `four-eyes.nodeupgrade.dev`, where it is installed, demands it of whoever creates a NodeUpgrade."""
+ACCOUNT = "system:serviceaccount:nodeupgrade-system:nodeupgrade-capi"
 
 _OURS = ("version", "artifact", "nodes")
 _HASH_LENGTH = 10
@@ -81,7 +84,7 @@ def object_of(name: str, owner: str, spec: Json) -> Json:
     metadata = {
         "name": name,
         "labels": {"app.kubernetes.io/managed-by": "nodeupgrade-capi"},
-        "annotations": {OWNER_ANNOTATION: owner},
+        "annotations": {OWNER_ANNOTATION: owner, CREATED_BY_ANNOTATION: ACCOUNT},
     }
     return {"apiVersion": UPGRADES.api_version, "kind": UPGRADES.kind, "metadata": metadata, "spec": spec}
 

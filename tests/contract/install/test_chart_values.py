@@ -76,6 +76,7 @@ VALUES: dict[str, Json] = {
     "nodes/proxy": {"nodesProxy": True},
     "four eyes": {"fourEyes": True},
     "Cluster API": {"clusterAPI": {"enabled": True, "rollouts": {"artifacts": {"v1.33.13": {"image": {}}}}}},
+    "Machines elsewhere": {"clusterAPI": {"enabled": True, "machinesKubeconfigSecret": "management"}},
     "monitoring": {"monitoring": {"serviceMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}}},
     "a dashboard": {"monitoring": {"dashboard": True}},
     "cleanup": {"cleanup": True},

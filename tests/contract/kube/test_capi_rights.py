@@ -8,7 +8,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.upgrade.object import RETRY_ANNOTATION
-from nodeupgrade.capi.rollouts import NODE_LABEL, name_of, object_of
+from nodeupgrade.capi.rollouts import ACCOUNT, NODE_LABEL, name_of, object_of
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import NODES, PODS, TASKS, UPGRADES, ForbiddenError, NotFoundError, RejectedError
 from tests.builders.cluster_api import NEW, ROLLOUTS
@@ -18,7 +18,6 @@ from tests.contract.kube.conftest import ROOT
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 MANIFEST = ROOT / "overlays/with-cluster-api/cluster-api.yaml"
-ACCOUNT = "system:serviceaccount:nodeupgrade-system:nodeupgrade-capi"
 
 
 @pytest.fixture
@@ -29,12 +28,17 @@ async def extension(api_server: ApiServer) -> AsyncIterator[KubeClient]:
     api_server.kubectl("delete", "--filename", str(MANIFEST))
 
 
-@pytest.fixture
-async def node(admin: KubeClient) -> AsyncIterator[str]:
+OWNER: Json = {"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "a", "uid": "1"}
+OWNED: Json = {"finalizers": ["karpenter.sh/termination"], "ownerReferences": [OWNER]}
+
+
+@pytest.fixture(params=[OWNED, {}], ids=["with an owner", "without"])
+async def node(admin: KubeClient, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     name = f"capi-{uuid.uuid4().hex[:8]}"
-    metadata: Json = {"name": name, "labels": {"a": "b", "c": "d"}, "annotations": {"e": "f"}}
+    metadata: Json = {"name": name, "labels": {"a": "b", "c": "d"}, "annotations": {"e": "f"}, **request.param}
     await admin.create(NODES, {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
     yield name
+    await admin.merge(NODES, name, {"metadata": {"finalizers": None}})
     await admin.delete(NODES, name)
 
 
@@ -45,6 +49,7 @@ DENIED = (
     {"metadata": {"annotations": {"e": "x"}}},
     {"metadata": {"annotations": {"g": "x"}}},
     {"metadata": {"finalizers": ["a.example/x"]}},
+    {"metadata": {"ownerReferences": [{**OWNER, "name": "nobody"}]}},
     {"spec": {"unschedulable": True}},
     {"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}},
 )
@@ -63,7 +68,8 @@ async def until_denied(kube: KubeClient, node: str) -> None:
 
 async def test_of_a_node_it_may_change_its_own_label_alone(extension: KubeClient, node: str) -> None:
     await until_denied(extension, node)
-    for patch in DENIED:
+    owned = (await extension.get(NODES, node))["metadata"].keys() & OWNED.keys()
+    for patch in (*DENIED, *({"metadata": {field: None}} for field in owned)):
         with pytest.raises(RejectedError, match=r"capi\.nodeupgrade\.dev/rollout"):
             await extension.merge(NODES, node, patch)
     for value in ("one", "two", None):

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION
+from nodeupgrade.api.upgrade.object import APPROVE_ANNOTATION, RETRY_ANNOTATION
+from nodeupgrade.capi.rollouts import ACCOUNT, object_of
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES, ForbiddenError, Resource
 from tests.contract.kube.apiserver import ApiServer
@@ -19,6 +20,7 @@ from tests.scenario.rollout.harness import upgrade_object
 pytestmark = [pytest.mark.real, pytest.mark.timeout(3600)]
 
 POLICY = ROOT / "overlays/with-four-eyes/four-eyes.yaml"
+CLUSTER_API = ROOT / "overlays/with-cluster-api/cluster-api.yaml"
 CREATED_BY = "nodeupgrade.dev/created-by"
 BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding")
 WAVES = [{"name": "canary", "size": 1}, {"name": "production", "size": "100%", "approval": "Manual"}]
@@ -162,6 +164,24 @@ async def test_the_operator_writes_as_before(api_server: ApiServer, people: tupl
     async with KubeClient.open(api_server.kubeconfig("operator")) as operator:
         await operator.merge(UPGRADES, name, {"metadata": {"annotations": {"nodeupgrade.dev/epoch": "1-a"}}})
         await operator.replace_status(UPGRADES, name, {"phase": "Running"})
+
+
+@pytest.mark.usefixtures("policy")
+async def test_the_extension_of_cluster_api_creates_and_retries_as_before(
+    api_server: ApiServer, people: tuple[Person, Person]
+) -> None:
+    name = f"four-eyes-{uuid.uuid4().hex[:8]}"
+    api_server.kubectl("apply", "--filename", str(CLUSTER_API))
+    try:
+        async with KubeClient.open(api_server.kubeconfig(), impersonated=ACCOUNT) as extension:
+            body = object_of(name, "clusters/workers", upgrade_object(name, waves=WAVES)["spec"])
+            await extension.create(UPGRADES, body)
+            await extension.merge(UPGRADES, name, {"metadata": {"annotations": {RETRY_ANNOTATION: "a"}}})
+            patch = {"metadata": {"annotations": {APPROVE_ANNOTATION: "production"}}}
+            await refused(extension.merge(UPGRADES, name, patch), f"{ACCOUNT} has created this NodeUpgrade")
+        await people[0].approve(name, "production")
+    finally:
+        api_server.kubectl("delete", "--filename", str(CLUSTER_API))
 
 
 async def test_nothing_is_asked_of_users_without_the_policy(people: tuple[Person, Person]) -> None:

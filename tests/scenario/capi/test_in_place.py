@@ -290,7 +290,6 @@ async def test_a_set_whose_nodes_may_all_be_upgraded_is_changed_in_place() -> No
         ({"status": {"nodeInfo": {"architecture": "arm64"}}}, "linux-arm64"),
         ({"status": {"nodeInfo": {"containerRuntimeVersion": "rkt://1"}}}, "rkt"),
         ({"metadata": {"annotations": {"nodeupgrade.dev/skip": "a test"}}}, "to be skipped"),
-        ({"metadata": {"annotations": {"cluster.x-k8s.io/machine": "m-other"}}}, "not in this cluster"),
     ],
 )
 async def test_one_node_that_would_be_refused_for_good_leaves_it_to_cluster_api(overrides: Json, said: str) -> None:
@@ -304,6 +303,43 @@ async def test_one_node_that_would_be_refused_for_good_leaves_it_to_cluster_api(
     assert answer.keys() == {"apiVersion", "kind", "status", "message"}
     assert answer["status"] == "Success"
     assert said in answer["message"]
+
+
+async def test_machines_of_another_cluster_are_left_to_cluster_api() -> None:
+    """Of their Nodes, some names are unknown here, and some are those of other Machines."""
+    scene = Handed()
+    await scene.add("node-0", handed=False)
+    await scene.add("node-1", handed=False)
+    await scene.kube.delete(NODES, "node-0")
+    await scene.kube.merge(NODES, "node-1", cluster_api.as_node_of("m-other"))
+    answer = await ask_whether(scene, cluster_api.can_update_machine_set())
+    assert answer.keys() == {"apiVersion", "kind", "status", "message"}
+    assert answer["status"] == "Success"
+    assert "not in this cluster" in answer["message"]
+
+
+@pytest.mark.parametrize("why", ["its Node is deleted", "its Node is new", "its Node is another Machine's"])
+async def test_one_machine_without_its_node_is_no_reason_to_replace_the_others(why: str) -> None:
+    scene = Handed()
+    for name in ("node-0", "node-1", "node-2"):
+        await scene.add(name, handed=False)
+    match why:
+        case "its Node is deleted":
+            await scene.kube.delete(NODES, "node-2")
+        case "its Node is new":
+            await scene.kube.merge(NODES, "node-2", {"metadata": {"annotations": None}})
+        case _:
+            await scene.kube.merge(NODES, "node-2", cluster_api.as_node_of("m-other"))
+    assert "machineSetPatch" in await ask_whether(scene, cluster_api.can_update_machine_set())
+
+
+async def test_a_machine_that_is_being_deleted_is_not_asked_about() -> None:
+    scene = Handed()
+    await scene.add("node-0", handed=False)
+    await scene.kube.delete(NODES, "node-0")
+    going: Json = {"finalizers": ["machine.cluster.x-k8s.io"], "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    await scene.kube.merge(MACHINES.within(NAMESPACE), "m-node-0", {"metadata": going})
+    assert "machineSetPatch" in await ask_whether(scene, cluster_api.can_update_machine_set())
 
 
 async def test_a_node_that_is_not_ready_now_is_no_reason_to_replace_it() -> None:
@@ -330,6 +366,24 @@ async def test_what_cannot_be_found_out_is_a_failure_and_no_empty_answer() -> No
     for body in (b"", b"{", b"[]", b"[" * 100_000, b'{"kind": 1}'):
         for hook in (Hook.CAN_UPDATE_MACHINE, Hook.CAN_UPDATE_MACHINE_SET, Hook.UPDATE_MACHINE):
             assert failed(await Handed().extension.answer(hook, body))
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_a_file_that_lists_no_kubelet_at_all_is_not_set_up(here: bool) -> None:
+    """Nothing is replaced because of that; Machines of another cluster are left to Cluster API all the same."""
+
+    class Empty(Handed):
+        @property
+        def extension(self) -> Extension:
+            return Extension(self.kube, self.kube, Rollouts, lambda: self.now)
+
+    scene = Empty()
+    await scene.add("node-0", handed=False)
+    if not here:
+        await scene.kube.delete(NODES, "node-0")
+    answer = await ask_whether(scene, cluster_api.can_update_machine_set())
+    assert failed(answer) is here
+    assert ("list them in ConfigMap nodeupgrade-capi" in answer["message"]) is here
 
 
 @pytest.mark.parametrize("version", ["v1.38.0", "v1.31.0"])

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from nodeupgrade.api.upgrade.object import parse_spec
-from nodeupgrade.capi.rollouts import RolloutsError, is_for, name_of, read_rollouts
+from nodeupgrade.capi.rollouts import RolloutsError, is_for, name_of, object_of, read_rollouts
 from tests.builders.cluster_api import NEW, ROLLOUTS
 
 FILE = b"""
@@ -56,3 +56,9 @@ def test_a_file_that_makes_no_valid_rollout_is_refused(text: bytes, said: str) -
 
 def test_an_empty_file_lists_nothing() -> None:
     assert read_rollouts(b"").spec_of("one", NEW) is None
+
+
+def test_a_rollout_names_its_creator_as_four_eyes_demands() -> None:
+    annotations = object_of("one", "clusters/workers", ROLLOUTS.spec_of("one", NEW) or {})["metadata"]["annotations"]
+    creator = "system:serviceaccount:nodeupgrade-system:nodeupgrade-capi"
+    assert annotations["nodeupgrade.dev/created-by"] == creator
