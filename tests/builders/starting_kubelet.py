@@ -28,7 +28,7 @@ class Starting:
     def healthy(self) -> bool:
         return self.now >= self.well_from
 
-    def log(self, unit: str) -> tuple[str, ...]:
+    def log(self, unit: str, *, since: AwakeTime | None = None) -> tuple[str, ...]:
         """What it wrote before it died, in the log of that start, a moment later."""
         assert unit == UNIT
         return self.wrote if not self.dies or any(death + 2 <= self.now < death + 10 for death in self.dies) else ()

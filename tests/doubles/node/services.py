@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from math import floor
 
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd import fence
@@ -234,14 +235,16 @@ class SimulatedServices:
         self._calls.read("services.scope_names")
         return frozenset(self.scopes)
 
-    def log(self, unit: str) -> tuple[str, ...]:
+    def log(self, unit: str, *, since: AwakeTime | None = None) -> tuple[str, ...]:
         """The log of a unit: what the kubelet wrote; for the runtime, whether it logs at all."""
         self._calls.read(f"services.log {unit}")
         if unit == KUBELET_UNIT:
             return tuple(self._kubelet.wrote)
         if unit != RUNTIME_UNIT:
             return ("Permission denied",) if unit in self.unstartable else ()
-        return () if self._runtime.troubles.silent else ("level=info", *self._runtime.troubles.wrote)
+        troubles, started = self._runtime.troubles, self.status(KUBELET_UNIT).started
+        too_long = troubles.talkative and (since is None or started is None or since < started)
+        return () if troubles.silent or too_long else ("level=info", *self._runtime.troubles.wrote)
 
     def remembers_start(self, unit: str) -> bool:
         """Whether nobody has filled the journal."""

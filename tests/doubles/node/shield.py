@@ -73,6 +73,8 @@ class SimulatedShield:
     def lower(self) -> None:
         """Take it away."""
         with self._calls.effect("shield.lower"):
+            if self._up and self._runtime.broken and not self.aside:
+                raise StepFailed("cannot lower the shield because the runtime does not answer")
             self._up = False
 
     def clear(self) -> None:

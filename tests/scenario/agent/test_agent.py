@@ -124,10 +124,10 @@ async def test_what_passes_by_itself_is_looked_at_again(world: World) -> None:
 async def test_a_runtime_too_busy_to_answer_is_asked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     inventory = world.node.runtime.inventory
 
-    def busy(*, full: bool, addresses: bool = False) -> Any:
+    def busy(**wanted: Any) -> Any:
         if world.moments.count("sleep") < 2:
             raise Transient("the runtime is busy")
-        return inventory(full=full, addresses=addresses)
+        return inventory(**wanted)
 
     monkeypatch.setattr(world.node.runtime, "inventory", busy)
 

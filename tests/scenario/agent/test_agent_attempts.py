@@ -2,23 +2,26 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.spec import TaskAction
-from nodeupgrade.api.task.status import TaskPhase
+from nodeupgrade.api.task.object import BEFORE_HANDOVER
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
+from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
-from nodeupgrade.cluster.kube_api import RejectedError
+from nodeupgrade.cluster.kube_api import RejectedError, UnavailableError
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.agent.serve import ATTEMPTS
+from nodeupgrade.node.agent.serve import ATTEMPTS, ArtifactNeededError
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.journal.journal import Mark
 from tests.doubles.node import pod_json
-from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, upgraded
+from tests.scenario.agent.guarded import kill
+from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, make_world, quiet, untouched, upgraded
 
 FIRST = RunId(f"{RUN}.1")
 
@@ -136,6 +139,98 @@ async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> N
     assert status.phase is TaskPhase.SUCCEEDED
     assert world.runs.unfinished() is None
     assert world.stops == 1
+
+
+PLANNED, HELD_UP = "write_plan done", "patch_task_status"
+
+
+async def wait_out(world: World, *, killed: bool, minutes: int) -> TaskStatus:
+    """Change the Node once a plan is on disk, which its agent cannot report for some time or does not outlive."""
+    reports = iter(range(minutes * 30))
+
+    def wait(moment: str) -> None:
+        if PLANNED not in world.moments:
+            return
+        world.kube.labels.clear()
+        if killed:
+            raise Killed
+        if moment == HELD_UP and next(reports, None) is not None:
+            raise UnavailableError("the API server does not answer")
+
+    world.hook = wait
+    if killed:
+        with pytest.raises(Killed):
+            await world.serve()
+        world.hook = quiet
+        world.node.timeline.advance(60 * minutes)
+    return await world.serve()
+
+
+@pytest.fixture
+def selective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A node with a pod that the running kubelet leaves alone without a label, and that none admits that starts."""
+    pod = pod_json("web", "nginx")
+    pod["spec"]["nodeSelector"] = {"pool": "x"}
+    world = make_world(tmp_path, monkeypatch, pods=(pod,))
+    world.kube.labels["pool"] = "x"
+    return world
+
+
+@pytest.mark.parametrize(("killed", "minutes"), [(True, 0), (True, 10), (False, 10)])
+async def test_a_plan_of_which_nothing_was_begun_is_made_anew_for_the_node_as_it_is(
+    selective: World, killed: bool, minutes: int
+) -> None:
+    """Nobody has seen what a pod needs of the Node but the agent that is gone, or long ago."""
+    status = await wait_out(selective, killed=killed, minutes=minutes)
+
+    assert (status.phase, selective.stops) == (TaskPhase.REFUSED, 0), (status.reason, status.message)
+    assert untouched(selective)
+
+
+async def test_a_plan_that_was_made_a_moment_ago_is_not_made_anew(world: World) -> None:
+    status = await wait_out(world, killed=False, minutes=2)
+
+    assert status.phase is TaskPhase.SUCCEEDED, (status.reason, status.message)
+    assert world.moments.count(PLANNED) == 1
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_on_a_node_that_is_as_it_was_the_new_plan_is_carried_out(world: World, killed: bool) -> None:
+    await wait_out(world, killed=killed, minutes=10)
+
+    assert world.moments.count(PLANNED) == 2
+    assert world.stops == 1
+    assert upgraded(world)
+
+
+async def test_a_plan_that_was_handed_over_goes_on_however_long_no_agent_comes(world: World) -> None:
+    """An executor may have begun it by now."""
+    world.hook = lambda moment: kill() if moment == "hand_over done" else None
+    with pytest.raises(Killed):
+        await world.serve()
+    world.hook = quiet
+    world.node.timeline.advance(600)
+
+    await world.serve()
+
+    assert world.moments.count(PLANNED) == 1
+    assert upgraded(world)
+
+
+async def test_an_agent_without_the_image_of_the_kubelet_leaves_the_new_plan_to_one_that_has_it(world: World) -> None:
+    """It was created to watch a run that had been reported."""
+    world.hook = lambda moment: kill() if moment == PLANNED else None
+    with pytest.raises(Killed):
+        await world.serve()
+    world.hook = quiet
+    image = "registry.example/kubelet@sha256:00"
+    world.kube.wish(artifact=TaskArtifact(kind=ArtifactKind.IMAGE, ref=image, path="/kubelet"))
+
+    for _ in range(2):
+        with pytest.raises(ArtifactNeededError):
+            await world.serve()
+        assert world.status.phase in BEFORE_HANDOVER, "so that the next agent is given its files"
+        assert untouched(world)
 
 
 def comes_and_goes(world: World) -> None:

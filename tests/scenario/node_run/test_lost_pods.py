@@ -214,6 +214,19 @@ def test_a_runtime_that_has_ended_and_that_systemd_has_given_up_is_started() -> 
     assert held(it) == []
 
 
+def test_a_runtime_that_was_killed_under_the_shield_is_started() -> None:
+    """Its socket is still there, and nobody listens at it, so that the shield cannot be lowered."""
+    it = story(shield=True)
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.NEVER_HEALTHY
+    it.node.calls.before("journal.append raise-shield undoing", lambda: setattr(it.node.runtime, "broken", True))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.node.calls.effects.count("services.start containerd.service") == 1
+    assert it.nothing_restarted()
+
+
 def test_pods_whose_containers_crash_are_lost_besides_the_containers_that_ran() -> None:
     """More instances restart then than containers ran; what the node reports is valid all the same."""
     it = story(more=tuple(pod_json(f"loop-{number}", "main") for number in range(9)))

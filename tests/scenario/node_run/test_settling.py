@@ -148,6 +148,16 @@ def test_a_container_of_which_it_is_not_sure_turns_the_run_back(exit_code: int, 
     assert (report.listed, report.ended) == (("default/web/nginx",), ())
 
 
+def test_however_much_a_runtime_has_logged_before_what_ends_by_itself_is_no_damage() -> None:
+    it = story()
+    it.node.runtime.troubles.talkative = True
+    while_settling(it, lambda: it.node.runtime.end(it.container("nginx"), 1))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, ("default/web/nginx",))
+
+
 def test_the_runtimes_log_says_nothing_about_the_time_before_its_restart() -> None:
     it = story()
 

@@ -6,7 +6,7 @@ import sys
 
 from nodeupgrade.cluster.connect import connect_pod
 from nodeupgrade.logs import log_to_stderr
-from nodeupgrade.node.agent.serve import Agent
+from nodeupgrade.node.agent.serve import Agent, ArtifactNeededError
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import TaskRefusedError
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
@@ -34,7 +34,7 @@ if __name__ == "__main__":
     log_to_stderr()
     try:
         asyncio.run(_main())
-    except TaskRefusedError as error:
+    except (ArtifactNeededError, TaskRefusedError) as error:
         sys.exit(f"error: {error}")
     except KeyError as error:
         sys.exit(f"error: environment variable {error} is not set; the agent is started by the operator, in a pod")

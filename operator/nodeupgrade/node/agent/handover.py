@@ -6,6 +6,7 @@ deadline passes, or the executor does not start. After that, only the executor c
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 
 import structlog
 
@@ -38,14 +39,21 @@ from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.state_machine import undone_in_vain
 from nodeupgrade.node.task_status.run_status import run_status
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status, refusal_status
+from nodeupgrade.text import known_time
 
 POLL_SECONDS = 0.5
 LOOKS_FOR_ARRIVALS = 10
 """How often to look for a question of the executor between two reports."""
 READ_TASK_EVERY = 10
 ABSENT_POLLS = 60
+EXAMINATION_LASTS = timedelta(minutes=3)
+"""Maximum age of an examination at which its plan may begin; staging a bundle on a slow disk takes part of it."""
 
 log = structlog.get_logger()
+
+
+class OutdatedError(Exception):
+    """The plan was withdrawn, because the node may have changed since its examination."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +70,7 @@ class Handover:
     clock: Clock  # the node's
     files: FilesView  # likewise
 
-    async def begin(self, plan: RunPlan) -> TaskStatus | None:
+    async def begin(self, prepared: Prepared) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
 
         The control plane assumes that a run without a status has touched nothing, and may call it off. So the status is
@@ -73,16 +81,24 @@ class Handover:
 
         Raises:
             NoLongerWanted: nothing was started, and the task does not ask for the run any more.
+            OutdatedError: nothing was started, and the node has to be examined again.
         """
-        await self.reporter.report_until_accepted(self._planned_status(plan))
+        plan = prepared.plan
         try:
-            refusal = await self._refusal(plan)
+            await self._is_handed_over(prepared)
+            await self.reporter.report_until_accepted(self._planned_status(plan))
+            refusal = await self._refusal(prepared)
             if refusal is None:
                 await self._hand_over(plan)
                 return None
         except NoLongerWanted:
             await self.executor.withdraw(plan)
             raise
+        except OutdatedError:
+            log.info("examination_outdated", examined_at=plan.examined_at)
+            if await self.executor.withdraw(plan):
+                raise
+            return None
         except Refused as error:
             refusal = refusal_status(self.settings.run_id, (error.finding,))
         except NodeUpgradeError as error:
@@ -155,27 +171,45 @@ class Handover:
         """Return the status of a run that was called off before it began."""
         return failed_status(self.settings.run_id, Reason.ABORTED, "aborted before anything was touched")
 
-    async def _refusal(self, plan: RunPlan) -> TaskStatus | None:
+    async def _refusal(self, prepared: Prepared) -> TaskStatus | None:
         """Obtain the guard if the task wants it, and return the terminal status if the run must not begin.
 
         A plan that was already handed over is not checked again: an executor may be carrying it out.
 
         Raises:
             NoLongerWanted: the task does not ask for the run any more.
+            OutdatedError: the node has to be examined again.
             StepFailed: the bundle cannot be staged on the node.
         """
         task = await self.reporter.read()
         if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
-        if not task.spec.guard.wanted or await asyncio.to_thread(self.executor.handed_over, plan):
+        if await self._is_handed_over(prepared) or not task.spec.guard.wanted:
             return None
         await asyncio.to_thread(self.executor.stage_bundle)  # before asking, since an answer soon expires
-        task = await self.guard.obtain(plan, self.reporter)
+        task = await self.guard.obtain(prepared.plan, self.reporter)
         if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
         if self.guard.forbids_run(task):
             return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self.guard.report.detail)
+        await self._is_handed_over(prepared)
         return None
+
+    async def _is_handed_over(self, prepared: Prepared) -> bool:
+        """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
+
+        An executor does not see everything that was examined, such as the Node's labels and taints.
+
+        Raises:
+            OutdatedError: nothing was handed over, and this agent has not examined the node, or long ago.
+            NodeUpgradeError: systemd does not answer.
+        """
+        if await asyncio.to_thread(self.executor.handed_over, prepared.plan):
+            return True
+        examined = None if prepared.examination is None else known_time(prepared.plan.examined_at)
+        if examined is None or self.clock.now() - examined > EXAMINATION_LASTS:
+            raise OutdatedError
+        return False
 
     async def _hand_over(self, plan: RunPlan) -> None:
         await self.pods.begin()

@@ -75,11 +75,15 @@ class Preparation:
         await asyncio.to_thread(self._remove_staged, task)
         return status
 
+    def staging(self) -> TaskStatus:
+        """Return the status with which an attempt is prepared."""
+        return self._progress(TaskPhase.STAGING, "staging the kubelet binary on the node")
+
     async def _prepare(self, task: Task, attempt: RunId) -> Examination:
         self.settings.require_approved(task.spec)
         await asyncio.to_thread(self.executor.finish_earlier_cleanup, task.spec.kubelet.unit)
         program = await asyncio.to_thread(self.examiner.program, task)
-        await self.report(self._progress(TaskPhase.STAGING, "staging the kubelet binary on the node"))
+        await self.report(self.staging())
         settings = await self.examiner.complete_settings(task)
         candidate = await asyncio.to_thread(self._stage, settings, task, program)
         files = await asyncio.to_thread(read_new_files, settings, self.artifacts, task.spec.files)

@@ -9,7 +9,7 @@ import structlog
 
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.run_id import attempt_of, task_run
-from nodeupgrade.api.task.spec import TaskAction
+from nodeupgrade.api.task.spec import ArtifactKind, TaskAction
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import NodeSideKube
@@ -18,7 +18,7 @@ from nodeupgrade.node.agent.earlier_runs import Attempts, EarlierRuns
 from nodeupgrade.node.agent.ended_since import with_ended_since
 from nodeupgrade.node.agent.examine import Examiner, technical_failure_status
 from nodeupgrade.node.agent.guard_request import Guard
-from nodeupgrade.node.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover
+from nodeupgrade.node.agent.handover import POLL_SECONDS, READ_TASK_EVERY, Handover, OutdatedError
 from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.precheck import Precheck
 from nodeupgrade.node.agent.preparation import Preparation, Prepared
@@ -48,6 +48,10 @@ from nodeupgrade.node.verification.readiness_flaps import Flaps
 ATTEMPTS = 3
 
 log = structlog.get_logger()
+
+
+class ArtifactNeededError(Exception):
+    """This agent was created without the files of the artifact's image; another one gets them."""
 
 
 class Agent:
@@ -181,13 +185,18 @@ class Agent:
         else:
             if not self._reporter.may_begin(task, TaskAction.UPGRADE):
                 return await self._after_previous(self._handover.never_started())
+            await self._require_artifact(task)
             prepared = await self._preparation.prepare(task, attempt)
             if isinstance(prepared, TaskStatus):
                 return await self._after_previous(prepared)
         plan = prepared.plan
         journal = await asyncio.to_thread(self._runs.read_journal, attempt)
         if not journal.records:
-            if (ended := await self._handover.begin(plan)) is not None:
+            try:
+                ended = await self._handover.begin(prepared)
+            except OutdatedError:
+                return await self._attempt(await self._reporter.read(), attempt, last=last)
+            if ended is not None:
                 return await self._after_previous(ended)
         elif journal.finished is None:
             await self._executor.ensure_running(plan)
@@ -198,6 +207,17 @@ class Agent:
             journal = result
         previous = () if self._previous is None else self._previous.journals
         return await self._conclude(task, Attempts(plan, (*previous, journal)), last=last)
+
+    async def _require_artifact(self, task: Task) -> None:
+        """End an agent that was created to watch a run, if it has to begin one with a kubelet from an image.
+
+        Raises:
+            ArtifactNeededError: the API server has accepted a status by which the next agent gets the image's files.
+        """
+        from_image = task.spec.artifact.kind is ArtifactKind.IMAGE
+        if from_image and self._settings.artifact_pod is None and self._previous is None:
+            await self._reporter.report_until_accepted(self._preparation.staging())
+            raise ArtifactNeededError("the node is examined again, which needs the kubelet from its image")
 
     async def _conclude(self, task: Task, ended: Attempts, *, last: bool) -> TaskStatus | None:
         """Return the terminal status after an attempt has ended; ``None`` if another attempt is worthwhile."""

@@ -189,8 +189,7 @@ def _over_for_good(plan: RunPlan, now: Inventory, ended: Iterable[Difference]) -
 
 
 def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:
-    log = read_log(node, plan.runtime_unit) if one_kubelet else ()
-    asked = node.runtime.asked_to_stop(log) if one_kubelet and _is_complete(node, plan) else None
+    asked = _asked_to_stop(node, plan) if one_kubelet else None
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
     owners = owner_evidence(node, plan)
     return Evidence(
@@ -204,18 +203,22 @@ def owner_evidence(node: Node, plan: RunPlan) -> owner_changes.Evidence:
     return node.owner_changes().with_manifests(plan.owned, lambda path: digests_of(read(PurePosixPath(path))))
 
 
-def _is_complete(node: Node, plan: RunPlan) -> bool:
-    """Report whether the log of the present runtime process, which was just read, covers every request of the kubelet.
+def _asked_to_stop(node: Node, plan: RunPlan) -> frozenset[str] | None:
+    """Return what the runtime was requested to stop since the kubelet's start; ``None`` if its log may lack a request.
 
     Any user of the node can fill the journal, which then gives up its oldest lines.
     """
-    runtime, kubelet = (node.services.status(unit).started for unit in (plan.runtime_unit, plan.swap.unit))
-    if runtime is None or kubelet is None or not runtime < kubelet:
-        return False
+    kubelet = node.services.status(plan.swap.unit).started
+    if kubelet is None:
+        return None
+    log = read_log(node, plan.runtime_unit, since=kubelet)
+    runtime = node.services.status(plan.runtime_unit).started  # asked later: the log is of this process or an older one
+    if runtime is None or not runtime < kubelet:
+        return None
     try:
-        return node.services.remembers_start(plan.swap.unit)
+        return node.runtime.asked_to_stop(log) if node.services.remembers_start(plan.swap.unit) else None
     except StepFailed:
-        return False
+        return None
 
 
 def _describe(node: Node, plan: RunPlan, damage: tuple[Difference, ...]) -> str:

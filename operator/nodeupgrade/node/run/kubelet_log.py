@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.shield.shield import RefusedCall
@@ -37,10 +38,10 @@ class Entry:
     error: str | None = None  # what went wrong, if the entry is about an error
 
 
-def read_log(node: Node, unit: str) -> tuple[str, ...]:
-    """Return the lines of a unit's present process."""
+def read_log(node: Node, unit: str, *, since: AwakeTime | None = None) -> tuple[str, ...]:
+    """Return the lines of a unit's present process; of a very long log only the newest, back to ``since`` at least."""
     try:
-        return node.services.log(unit)
+        return node.services.log(unit, since=since)
     except StepFailed:
         return ()
 

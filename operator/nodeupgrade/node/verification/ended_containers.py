@@ -43,7 +43,8 @@ _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind
 class Evidence:
     """Evidence besides the inventory."""
 
-    # containers and sandboxes that the runtime was requested to stop since its start; None if its log is not reliable
+    # containers and sandboxes that the runtime was requested to stop since the kubelet's start, or longer; None if its
+    # log is not reliable
     asked: frozenset[str] | None = None
     owners: owner_changes.Evidence = owner_changes.Evidence()
     # containers that ended with the runtime, as recorded before the new kubelet was started

@@ -42,6 +42,7 @@ class Troubles:
     paused: set[ContainerId] = field(default_factory=set)  # likewise, which it says itself if it is asked
     answers_after: float = 0.2  # seconds until it answers after a restart
     silent: bool = False  # it logs nothing
+    talkative: bool = False  # its log is too long to be read as a whole
     wrote: tuple[str, ...] = ()  # lines of its log
     forgotten: bool = False  # the journal has given up what it logged first
     overlooks: set[ContainerId] = field(default_factory=set)  # containers that it does not list for now

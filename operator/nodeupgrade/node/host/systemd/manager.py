@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.files.reading import read_file
@@ -214,13 +215,18 @@ class SystemdManager:
         with translate_errors(f"cannot remove the fence of {unit}"):
             self._fence(unit).remove()
 
-    def log(self, unit: str) -> tuple[str, ...]:
-        """Return the unit's log since its last start; empty if it has LOG_LINES lines or more."""
+    def log(self, unit: str, *, since: AwakeTime | None = None) -> tuple[str, ...]:
+        """Return the unit's log since its last start; if it has LOG_LINES lines or more, only the newest, if at all."""
         invocation = self._systemctl.show(_checked(unit), ("InvocationID",)).get("InvocationID", "")
         if not invocation:
             return ()
         logged = lines(self._systemctl.journal(invocation, LOG_LINES))
-        return tuple(filter(None, logged)) if len(logged) < LOG_LINES else ()
+        if len(logged) >= LOG_LINES:
+            # Asked for later, so that the lines above go back at least as far.
+            oldest = None if since is None else self._systemctl.oldest_of(invocation, LOG_LINES)
+            if since is None or oldest is None or oldest >= since:
+                return ()
+        return tuple(filter(None, logged))
 
     def remembers_start(self, unit: str) -> bool:
         """Report whether the node's journal has anything from before the last start of a unit."""

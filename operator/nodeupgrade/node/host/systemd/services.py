@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd.units import UnitStatus
 
@@ -66,10 +67,11 @@ class ServiceManager(ServicesView, Protocol):
     def remove_mask(self, unit: str) -> None:
         """Undo prepare_mask(), unless mask() is in effect; reload() makes systemd forget it."""
 
-    def log(self, unit: str) -> tuple[str, ...]:
+    def log(self, unit: str, *, since: AwakeTime | None = None) -> tuple[str, ...]:
         """Return what the unit has logged to systemd's journal since its last start: lines, oldest first.
 
-        Empty if the log is not available as a whole.
+        Empty if the log is too long to be read as a whole; the newest lines if they go back to ``since``, which
+        suffices.
         """
 
     def remembers_start(self, unit: str) -> bool:

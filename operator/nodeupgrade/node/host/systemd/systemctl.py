@@ -1,12 +1,14 @@
 """Runs ``systemctl`` and ``journalctl``, each call with a timeout, and parses the output of ``systemctl show``."""
 
 import math
+import re
 import subprocess
 from dataclasses import KW_ONLY, dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from nodeupgrade.api.limits import shorten
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.processes.bounded_run import run_bounded
 from nodeupgrade.node.host.systemd.properties import OLD_ENVIRONMENT_FILES
@@ -26,6 +28,8 @@ JOURNAL_SECONDS = 3.0
 """Short, since the caller needs the log for a decision."""
 LARGEST_ANSWER = 32 * 1024**2
 """Bytes. A log has a tenth of that, unless pods have long lines logged, such as by what their probes print."""
+LOGGED_AT = re.compile(r"\[ *([0-9]+\.[0-9]+)\] ", re.ASCII)
+"""How a line of the journal begins that has the seconds since boot."""
 SILENT_SECONDS = 5.0
 """For how long an unanswered call is repeated: systemd does not answer while it re-executes itself."""
 SILENCE = ("disconnected from message bus", "Transport endpoint is not connected", "Connection reset by peer")
@@ -118,9 +122,17 @@ class Systemctl:
         Raises:
             StepFailed: as for run().
         """
-        dropped = (f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}", "_TRANSPORT=driver")
-        matches = (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", *dropped)
-        return self._journal(f"--lines={lines}", *matches)
+        return self._journal(f"--lines={lines}", *_of(invocation))
+
+    def oldest_of(self, invocation: str, lines: int) -> AwakeTime | None:
+        """Return when the oldest of the newest lines was logged, by the clock that nobody can set; ``None`` if unknown.
+
+        Raises:
+            StepFailed: as for run().
+        """
+        logged = self._journal(f"--lines={lines}", *_of(invocation), output="short-monotonic")
+        first = LOGGED_AT.match(logged)
+        return None if first is None else AwakeTime(float(first[1]))
 
     def journal_reaches(self, moment: float) -> bool:
         """Report whether this boot's journal, but its users', goes back to a moment (in seconds since 1970).
@@ -131,8 +143,8 @@ class Systemctl:
         # Without --reverse, old versions begin with the newest line, which is after the moment.
         return self._journal("--lines=1", "--reverse", "--boot", "--system", f"--until=@{math.trunc(moment)}") != ""
 
-    def _journal(self, *arguments: str) -> str:
-        done = self._call(("--quiet", "--no-pager", "--output=cat", *arguments), "journalctl", JOURNAL_SECONDS)
+    def _journal(self, *arguments: str, output: str = "cat") -> str:
+        done = self._call(("--quiet", "--no-pager", f"--output={output}", *arguments), "journalctl", JOURNAL_SECONDS)
         if done.returncode not in {0, NO_ENTRIES}:
             raise StepFailed(f"journalctl ended with status {done.returncode}: {one_line(done.stderr)}")
         return done.stdout
@@ -151,6 +163,12 @@ class Systemctl:
             raise StepFailed(f"cannot run {call} because {error}") from error
         output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(done.args, done.returncode, output, errors)
+
+
+def _of(invocation: str) -> tuple[str, ...]:
+    """Return the matches for what a unit logged since its start, and for the journal's messages about it."""
+    dropped = (f"OBJECT_SYSTEMD_INVOCATION_ID={invocation}", "_TRANSPORT=driver")
+    return (f"_SYSTEMD_INVOCATION_ID={invocation}", "+", *dropped)
 
 
 def _read(output: str, properties: tuple[str, ...]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import SHIELD_LOWERED, SHIELD_RAISED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import shield_use
+from nodeupgrade.node.run import shield_use, start_preconditions
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
 
@@ -31,8 +31,16 @@ class RaiseShield(StepActions):
         node.failpoint(SHIELD_RAISED)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
-        """Lower it: no kubelet runs, and this run needs the runtime itself. StopKubelet's undo raises it again."""
-        if plan.shield is not None:
+        """Lower it: no kubelet runs, and this run needs the runtime itself. StopKubelet's undo raises it again.
+
+        A runtime that was killed leaves its socket, so the shield waits for it, although systemd may have given it up.
+        """
+        if plan.shield is None:
+            return
+        try:
+            node.shield.lower()
+        except StepFailed:
+            start_preconditions.start_runtime(node, plan)
             node.shield.lower()
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.systemd import systemctl
@@ -193,6 +194,31 @@ def test_a_log_too_long_to_be_whole_is_none(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(systemctl, "JOURNAL_SECONDS", 600)
     assert SystemdManager(prefix=fake(tmp_path, LOGGING.format(lines=LOG_LINES))).log("x.service") == ()
     assert SystemdManager(prefix=fake(tmp_path, "true")).log("x.service") == ()
+
+
+LONG = """\
+case "$*" in
+show*) echo InvocationID=abc;;
+*short-monotonic*) printf '{oldest}vm containerd[1]: x\\n';;
+*) yes "line $*" | head -n {lines};;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("oldest", "whole"),
+    [("[   99.999999] ", True), ("[  100.000000] ", False), ("[1234.5] ", False), ("no entries ", False)],
+)
+def test_of_a_log_too_long_to_be_whole_the_newest_lines_are_taken_if_they_go_back_far_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, oldest: str, whole: bool
+) -> None:
+    monkeypatch.setattr(systemctl, "JOURNAL_SECONDS", 600)
+    services = SystemdManager(prefix=fake(tmp_path, LONG.format(oldest=oldest, lines=LOG_LINES)))
+
+    log = services.log("x.service", since=AwakeTime(100))
+
+    assert len(log) == (LOG_LINES if whole else 0)
+    assert all("_SYSTEMD_INVOCATION_ID=abc + OBJECT" in line for line in log)
 
 
 STARTED = """\
