@@ -89,7 +89,7 @@ def cluster() -> Cluster:
     return cluster
 
 
-def partly(cluster: Cluster, command: str = COMMAND, **errors: Exception) -> str:
+def partly(cluster: Cluster, command: str = COMMAND, /, **errors: Exception) -> str:
     whole = cluster.kube
     cluster.kube = Partly(whole, errors)  # type: ignore[assignment]
     try:

@@ -42,7 +42,7 @@ async def node(admin: KubeClient, request: pytest.FixtureRequest) -> AsyncIterat
     await admin.delete(NODES, name)
 
 
-DENIED = (
+DENIED: tuple[Json, ...] = (
     {"metadata": {"labels": {"a": "x"}}},
     {"metadata": {"labels": {"a": None}}},
     {"metadata": {"labels": {"g": "x", NODE_LABEL: "x"}}},
