@@ -69,7 +69,8 @@ async def until_denied(kube: KubeClient, node: str) -> None:
 async def test_of_a_node_it_may_change_its_own_label_alone(extension: KubeClient, node: str) -> None:
     await until_denied(extension, node)
     owned = (await extension.get(NODES, node))["metadata"].keys() & OWNED.keys()
-    for patch in (*DENIED, *({"metadata": {field: None}} for field in owned)):
+    emptied: list[Json] = [{"metadata": {field: None}} for field in owned]
+    for patch in (*DENIED, *emptied):
         with pytest.raises(RejectedError, match=r"capi\.nodeupgrade\.dev/rollout"):
             await extension.merge(NODES, node, patch)
     for value in ("one", "two", None):
