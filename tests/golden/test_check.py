@@ -80,11 +80,11 @@ def cluster() -> Cluster:
     return cluster
 
 
-def partly(cluster: Cluster, command: str = COMMAND, **errors: Exception) -> str:
+def partly(cluster: Cluster, /, *line: str, **errors: Exception) -> str:
     whole = cluster.kube
     cluster.kube = Partly(whole, errors)  # type: ignore[assignment]
     try:
-        return cluster.run(command)
+        return cluster.run(*(line or (COMMAND,)))
     finally:
         cluster.kube = whole
 

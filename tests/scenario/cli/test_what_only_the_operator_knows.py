@@ -44,7 +44,7 @@ def plan(cluster: Cluster) -> str:
 def tell(cluster: Cluster, reason: str, message: str, *kinds: str, status: str = "True", generation: int = 0) -> None:
     """Write conditions, as the operator does."""
     body = cluster.get(UPGRADES, ROLLOUT)
-    facts = {"status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-03-02T09:30:00Z"}
+    facts: Json = {"status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-03-02T09:30:00Z"}
     facts["observedGeneration"] = generation or body["metadata"]["generation"]
     others = [each for each in body["status"]["conditions"] if each["type"] not in kinds]
     body["status"]["conditions"] = [*others, *({"type": kind, **facts} for kind in kinds)]
