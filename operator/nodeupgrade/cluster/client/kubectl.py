@@ -25,7 +25,7 @@ LAST_WORDS_SECONDS = 1.0
 """Until the pipes of a killed kubectl are given up, whose end Python would complain of once the loop is closed."""
 
 _REFUSAL = re.compile(r"Error from server(?: \(([A-Za-z]+)\))?: (.*)", re.DOTALL)
-_INVALID = re.compile(r"(?:^| )(The (?:(?:\S* )?\"[^\"]*\"|request) is invalid\b.*)", re.DOTALL)
+_INVALID = re.compile(r"(?:^| )(The (?:(?:\S* )?\"[^\"]*\"|request) is invalid\b.*)", re.ASCII | re.DOTALL)
 """What kubectl says instead for reason Invalid, after warnings: of a schema, and of most denials of a policy."""
 _CODES = {
     "BadRequest": 400,

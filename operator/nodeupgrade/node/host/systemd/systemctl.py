@@ -12,7 +12,7 @@ from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.processes.bounded_run import run_bounded
 from nodeupgrade.node.host.systemd.properties import OLD_ENVIRONMENT_FILES
-from nodeupgrade.text import lines, one_line, trimmed
+from nodeupgrade.text import lines, number, one_line, trimmed
 
 # SYSTEMD_IGNORE_CHROOT: in a chroot, systemctl would otherwise skip its work, but the chroot into the host is
 # intended. The other variables keep the output plain. chroot and nsenter pass all of them on.
@@ -28,7 +28,7 @@ JOURNAL_SECONDS = 3.0
 """Short, since the caller needs the log for a decision."""
 LARGEST_ANSWER = 32 * 1024**2
 """Bytes. A log has a tenth of that, unless pods have long lines logged, such as by what their probes print."""
-LOGGED_AT = re.compile(r"\[ *([0-9]+\.[0-9]+)\] ", re.ASCII)
+LOGGED_AT = re.compile(r"\[ *([0-9]{1,18})\.([0-9]{6})\] ", re.ASCII)
 """How a line of the journal begins that has the seconds since boot."""
 SILENT_SECONDS = 5.0
 """For how long an unanswered call is repeated: systemd does not answer while it re-executes itself."""
@@ -132,7 +132,7 @@ class Systemctl:
         """
         logged = self._journal(f"--lines={lines}", *_of(invocation), output="short-monotonic")
         first = LOGGED_AT.match(logged)
-        return None if first is None else AwakeTime(float(first[1]))
+        return None if first is None else AwakeTime((number(first[1]) or 0) + (number(first[2]) or 0) / 1e6)
 
     def journal_reaches(self, moment: float) -> bool:
         """Report whether this boot's journal, but its users', goes back to a moment (in seconds since 1970).
