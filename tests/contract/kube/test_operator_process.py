@@ -333,14 +333,13 @@ async def test_agents_get_the_image_of_its_own_pod(admin: KubeClient, api_server
     await admin.create(PODS.within(NAMESPACE), {"metadata": {"name": "operator-0"}, "spec": spec})
     rollout = Rollout(admin, api_server, "image")
     await rollout.begins("image-0")
-    own = {"AGENT_IMAGE": "", "POD_NAME": "operator-0"}
     agents = list[Json]()
 
     async def has_an_agent() -> bool:
         agents[:] = await admin.list(PODS.within(NAMESPACE), labels=AGENT_LABELS)
         return bool(agents)
 
-    async with operator_process(api_server.kubeconfig("operator"), **own) as operator:
+    async with operator_process(api_server.kubeconfig("operator"), AGENT_IMAGE="", POD_NAME="operator-0") as operator:
         await rollout.goes_on_until(has_an_agent)
         await operator.stops()
     assert image in {each["image"] for agent in agents for each in agent["spec"]["containers"]}
