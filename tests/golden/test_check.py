@@ -51,6 +51,10 @@ class Partly:
         found: list[Json] = await self._kube.list(resource, **asked)
         return found
 
+    def pages(self, resource: Resource) -> Any:
+        self._reject(resource.plural)
+        return self._kube.pages(resource)
+
     async def try_create(self, resource: Resource, body: Json) -> Json:
         self._reject("try")
         made: Json = await self._kube.try_create(resource, body)

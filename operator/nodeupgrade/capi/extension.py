@@ -79,14 +79,15 @@ class Extension:
             async with limit:
                 return None if machine.node is None else await self._node(machine, machine.node)
 
-        machines = (view_machine(body) for body in bodies)
-        # Cluster API updates no Machine that is being deleted; its Node may be gone first.
-        nodes = await asyncio.gather(*(node_of(machine) for machine in machines if not machine.deleting))
-        views = [each for each in nodes if isinstance(each, NodeView)]
+        machines = [view_machine(body) for body in bodies]
+        nodes = await asyncio.gather(*map(node_of, machines))
         missing = next((each for each in nodes if isinstance(each, str)), None)
         # One that is missing is no reason to replace the others: another cluster has none of them.
-        if missing is not None and not views:
+        if missing is not None and not any(isinstance(each, NodeView) for each in nodes):
             return missing
+        # Cluster API updates no Machine that is being deleted.
+        pairs = zip(machines, nodes, strict=True)
+        views = [node for machine, node in pairs if isinstance(node, NodeView) and not machine.deleting]
         if (wanted := rollouts.spec_of("any", version)) is None:
             raise RolloutsError("the file of rollouts lists no kubelet at all; list them in ConfigMap nodeupgrade-capi")
         server = KubeletVersion.parse(await self._kube.server_version())

@@ -7,7 +7,9 @@ may create a pod anywhere can give it the labels of one, so what such a pod says
 import asyncio
 import math
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.descheduler_policy import Descheduler, evicts_from_cordoned
 from nodeupgrade.cluster.kube_api import (
     CONFIGMAPS,
@@ -75,13 +77,15 @@ async def read_deschedulers(kube: KubeApi) -> tuple[Descheduler, ...]:
 
 async def _pods(kube: KubeApi, labels: Mapping[str, str]) -> tuple[list[Pod], bool]:
     """Return pods that may be deschedulers, and whether these are all."""
+    found, whole = list[Json](), True
     try:
-        try:
-            found, whole = await kube.list(PODS, labels=labels, recent=True), True
-        except TooLargeError:  # where only administrators create pods, they are not
-            found, whole = await kube.list(PODS.within(_SYSTEM), labels=labels, recent=True), False
+        found = await kube.list(PODS, labels=labels, recent=True)
+    except TooLargeError:  # where only administrators create pods, they are not
+        whole = False
+        with suppress(RejectedError):
+            found = await kube.list(PODS.within(_SYSTEM), labels=labels, recent=True)
     except RejectedError:  # somebody who may not see these pods can plan nevertheless
-        return [], True
+        pass
     pods = map(parse_pod, found)
     return [pod for pod in pods if _believed(pod) or pod.spec.get("nodeName")], whole  # others never ran
 

@@ -14,7 +14,7 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.transport import Session
-from nodeupgrade.controlplane.settings import still_allows
+from nodeupgrade.controlplane.settings import SettingsError, still_allows
 from nodeupgrade.controlplane.wiring import ControlPlane, OperatorSettings, control_plane
 from nodeupgrade.controlplane.workers import measure_lag, reconcile_for_ever
 from nodeupgrade.fleet.controllers.event_keys import Queues
@@ -110,13 +110,20 @@ class Manager:
         """Let the operator end, and so be started again, once its file allows something else than it has read.
 
         Where the ConfigMap has a name of its content, a new Deployment does the same. It keeps its name if it is edited
-        in a rendered file or in the cluster, and what was withdrawn would be allowed for as long as the pod lives.
+        in a rendered file or in the cluster, and what was withdrawn would be allowed for as long as the pod lives. With
+        a file that is not valid no replica could start, so all go on with what they have read.
         """
+        told = ""
         while True:
             await asyncio.sleep(ALLOWED_SECONDS)
-            if not self._stop.is_set() and not still_allows(file, self._settings.agents.allowed):
-                _log.warning("allowed_changed", file=str(file), then="this replica ends, and starts with it")
-                self._stop.set()
+            try:
+                if not self._stop.is_set() and not still_allows(file, self._settings.agents.allowed):
+                    _log.warning("allowed_changed", file=str(file), then="this replica ends, and starts with it")
+                    self._stop.set()
+            except SettingsError as error:
+                if str(error) != told:
+                    _log.error("allowed_not_valid", error=str(error), then="what was read before stays in force")
+                told = str(error)
 
     def _run(self, name: str, job: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(job, name=name)

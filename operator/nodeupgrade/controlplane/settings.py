@@ -71,13 +71,12 @@ def from_environment(environment: Mapping[str, str]) -> OperatorSettings:
 
 
 def still_allows(file: Path, allowed: Allowed) -> bool:
-    """Report whether the file of what is allowed says what it did when it was read; if it is away, it does."""
-    try:
-        return read_allowed(read_one(file.read_bytes())) == allowed
-    except OSError:
-        return True
-    except (yaml.YAMLError, UnicodeDecodeError, AllowedError):
-        return False
+    """Report whether the file of what is allowed says what it did when it was read; if it is away, it does.
+
+    Raises:
+        SettingsError: The file is not valid, so that an operator could not start with it.
+    """
+    return not file.exists() or _allowed(str(file)) == allowed
 
 
 def _limit(environment: Mapping[str, str], name: str) -> IntOrPercent | None:

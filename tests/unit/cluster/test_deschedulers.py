@@ -111,6 +111,17 @@ async def test_where_pods_are_too_large_to_read_those_of_the_system_are_read() -
     assert [each.believed for each in found][1:] == [False]
 
 
+class Flooded(InMemoryKube):
+    async def list(self, resource: Resource, **asked: Any) -> list[Json]:
+        raise TooLargeError("more than that") if resource.namespace is None else ForbiddenError("not here")
+
+
+async def test_where_none_can_be_read_that_is_said() -> None:
+    found = await read_deschedulers(Flooded())
+
+    assert [(each.known, each.believed) for each in found] == [(False, False)]
+
+
 class Closed(InMemoryKube):
     async def get(self, resource: Resource, name: str) -> Json:
         if resource.plural == CONFIGMAPS.plural:

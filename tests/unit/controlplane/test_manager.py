@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,20 +126,21 @@ async def test_a_task_that_returns_ends_the_operator_too(plane: Plane) -> None:
     await manager.stop()
 
 
-@pytest.mark.parametrize("text", ["{}", "{"])
 async def test_what_is_no_longer_allowed_ends_the_operator_without_a_failure(
-    plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+    plane: Plane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A file with which none could start ends none."""
     monkeypatch.setattr(managers, "ALLOWED_SECONDS", 0.01)
     stop, file = asyncio.Event(), tmp_path / "allowed.yaml"
     file.write_text((MANIFESTS / "allowed.yaml").read_text())
     manager = Manager(replace(SETTINGS, allowed_file=file), stop)
     await manager.start()
-    for same in (file.unlink, lambda: file.write_bytes((MANIFESTS / "allowed.yaml").read_bytes() + b"# a comment")):
+    allowed = (MANIFESTS / "allowed.yaml").read_bytes()
+    for same in (file.unlink, *(partial(file.write_bytes, text) for text in (allowed + b"# a comment", b"{", b"\xff"))):
         same()
         await asyncio.sleep(0.05)
         assert not stop.is_set()
-    file.write_text(text)
+    file.write_text("{}")
     await asyncio.wait_for(stop.wait(), 60)
     assert not manager.failed
     await manager.stop()

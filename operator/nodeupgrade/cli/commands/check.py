@@ -108,10 +108,13 @@ async def examine(world: World, kube: ReviewingKube, node: str | None) -> list[L
 
 async def _in_flight(kube: KubeApi) -> Found:
     """Say what has to end before the operator may go: runs with a slot, and those whose rollout was abandoned."""
-    rollouts, tasks = await _served(cluster_objects.upgrades(kube)), await _served(cluster_objects.every_task(kube))
+    rollouts, tasks = (
+        await _served(cluster_objects.upgrades(kube)),
+        await _served(cluster_objects.unfinished_runs(kube)),
+    )
     flying = {node: each.name for each in rollouts for node in each.status.flying}
     known = {each.uid for each in rollouts}
-    going = [each for each in tasks if each.open and not each.reported.phase.terminal and each.name not in flying]
+    going = [each for each in tasks if each.name not in flying]
     flying |= {each.name: each.spec.upgrade_ref.name for each in going}
     if not flying:
         return State.OK, f"none; {counted(len(rollouts), 'NodeUpgrade')} in all"

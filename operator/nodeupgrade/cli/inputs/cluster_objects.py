@@ -83,14 +83,16 @@ async def repaired(kube: KubeApi, upgrade: Upgrade) -> int:
 
 
 async def _is_repaired(kube: KubeApi, upgrade: Upgrade, failure: NodeFailure) -> bool:
-    found = await task(kube, failure.node)
     ours = (upgrade.uid, failure.uid)
-    if found is not None and (found.spec.upgrade_ref.uid, stored_uid(found.spec.node_uid)) == ours:
-        return False
     try:
+        found = await task(kube, failure.node)
+        if found is not None and (found.spec.upgrade_ref.uid, stored_uid(found.spec.node_uid)) == ours:
+            return False
         view = view_node(await kube.get(NODES, failure.node))
     except NotFoundError:
         return True
+    except (UnreadableError, *_UNREADABLE):  # it decides about a sentence of the answer, and not about the retry
+        return False
     return not (view.unschedulable and (view.cordoned_by, stored_uid(view.uid)) == ours)
 
 
@@ -157,9 +159,17 @@ async def readable_tasks(kube: KubeApi, *, rollout: str | None = None) -> tuple[
     return _readable(parse_task, await _listed(kube, TASKS, {UPGRADE_LABEL: rollout} if rollout else None))
 
 
-async def every_task(kube: KubeApi) -> list[Task]:
-    """List all tasks; for answers that would not be true if one were left out."""
-    return [_task(body) for body in await _listed(kube, TASKS)]
+async def unfinished_runs(kube: KubeApi) -> list[Task]:
+    """List the tasks whose run is not over; page by page, since those of a large fleet would fill a small memory."""
+    try:
+        return [
+            each
+            async for page in kube.pages(TASKS)
+            for each in map(_task, page.items)
+            if each.open and not each.reported.phase.terminal
+        ]
+    except NotFoundError:
+        raise not_installed(TASKS) from None
 
 
 def warn_of(unreadable: Mapping[str, str], resource: Resource) -> None:

@@ -105,4 +105,7 @@ def as_if_applied(document: Json, live: Json | None, now: datetime) -> Upgrade:
         "name": written["name"],
         "annotations": annotations,
     }
-    return read_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})
+    applied = read_upgrade({**document, "metadata": metadata, "status": (live or {}).get("status", {})})
+    if live is None or applied.spec == read_upgrade(live).spec:
+        return applied
+    return replace(applied, generation=applied.generation + 1)  # what conditions say is of the spec before

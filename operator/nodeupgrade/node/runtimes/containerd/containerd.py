@@ -99,7 +99,8 @@ class ContainerdRuntime(CriRuntime):
         containers, sandboxes = self._listed()
         if refresh_pids or not running(containers, sandboxes) <= self._pids.keys():
             tasks = self.connection.call(LIST_TASKS, pb.ListTasksRequest()).tasks
-            self._pids = {task.id or task.container_id: task.pid for task in tasks}
+            # A shim that is too slow to answer containerd is listed with PID 0: it is asked again by the next look.
+            self._pids = {task.id or task.container_id: task.pid for task in tasks if task.pid}
         return Listing(containers=containers, sandboxes=sandboxes, pids=self._pids)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
@@ -12,7 +13,8 @@ from nodeupgrade.node.runtimes.containerd import containerd
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
 from nodeupgrade.node.runtimes.containerd.restart_hazards import BUNDLES, SHIM_PATH
-from nodeupgrade.node.runtimes.cri.client import CriClient
+from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as cri
+from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
 from tests.builders.sound import instance, inventory, unit
 
@@ -31,6 +33,26 @@ JSON = (
     f'{{"level":"info","msg":"StopContainer for \\"{ID}\\" with timeout 30 (s)","time":"2026-01-02T03:04:06Z"}}',
     f'{{"level":"info","msg":"RemovePodSandbox for \\"{SANDBOX}\\"","time":"2026-01-02T03:04:07Z"}}',
 )
+
+
+def test_a_container_whose_shim_was_too_slow_is_asked_about_by_the_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """containerd lists the task of a shim that does not answer within two seconds with PID 0."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/stat").write_text(f"7 (sh) S 1 {' 0' * 17} 5 0 0\n")
+    runtime = ContainerdRuntime(
+        Path("unused"), processes=ProcessTable(tmp_path), files=HostFiles(), services=SystemdManager()
+    )
+    runs = cri.Container(id=ID, pod_sandbox_id=SANDBOX, state=cri.CONTAINER_RUNNING)
+    answers = iter([pb.ListTasksResponse(tasks=[pb.Task(id=ID, pid=pid)]) for pid in (0, 7)])
+    monkeypatch.setattr(runtime, "_listed", lambda: ((runs,), ()))
+    monkeypatch.setattr(CriClient, "served", lambda _: (CriVersion.V1,))
+    monkeypatch.setattr(runtime.connection, "call", lambda *_: next(answers))
+
+    seen = [runtime.inventory().container(ContainerId(ID)) for _ in range(3)]
+
+    assert [each and each.process and each.process.pid for each in seen] == [None, 7, 7]
 
 
 @pytest.mark.parametrize("lines", [TEXT, JSON], ids=["text", "json"])
