@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, ForbiddenError, Resource
-from tests.doubles.kube import InMemoryKube
+from tests.doubles.kube import InMemoryKube, merged
 from tests.golden.cli.cluster import WORLD, Cluster
 from tests.golden.test_cluster_cli import ROLLOUT
 
@@ -46,7 +46,12 @@ def retry(cluster: Cluster) -> tuple[str, bool, bool]:
     return said.partition("Done: ")[2].partition(" of ")[0], BUT in said, "exit code 1" in said
 
 
-@pytest.mark.parametrize("repairs", [[], [uncordon], [delete_task]])
+def other_version(cluster: Cluster) -> None:
+    """Have another version write the task, which this one cannot read."""
+    cluster.add(merged(cluster.get(TASKS, NODE), {"status": {"phase": "Teleporting"}}))
+
+
+@pytest.mark.parametrize("repairs", [[], [uncordon], [delete_task], [other_version]])
 def test_one_that_is_not_repaired_is_named(cluster: Cluster, repairs: list[Callable[[Cluster], None]]) -> None:
     for repair in repairs:
         repair(cluster)

@@ -34,10 +34,11 @@ def waits(cluster: Cluster, node: str = NODE) -> str:
     return " ".join(said.split())
 
 
-def plan(cluster: Cluster) -> str:
-    """What a plan of the rollout as it is says of the nodes to start."""
-    written = {**cluster.get(UPGRADES, ROLLOUT), "status": {}}
-    said = cluster.run("nodeupgrade plan -", stdin=json.dumps({**written, "metadata": {"name": ROLLOUT}}))
+def plan(cluster: Cluster, **spec: object) -> str:
+    """What a plan of the rollout says of the nodes to start: as it is, or with another spec."""
+    live = cluster.get(UPGRADES, ROLLOUT)
+    written = {**live, "metadata": {"name": ROLLOUT}, "spec": {**live["spec"], **spec}, "status": {}}
+    said = cluster.run("nodeupgrade plan -", stdin=json.dumps(written))
     return " ".join(said.partition("First ")[2].partition("Duration ")[0].split())
 
 
@@ -92,6 +93,7 @@ def test_a_health_check_that_fails_is_told_as_the_operator_tells_it(cluster: Clu
     tell(cluster, "HealthCheckFailed", FAILS, kind, status="True" if kind == "Stalled" else "False")
     assert waits(cluster) == FAILS
     assert plan(cluster) == f"none would be started now: {FAILS}"
+    assert FAILS not in plan(cluster, healthChecks=[]), "it is of the check that the file leaves out"
 
 
 def test_one_that_holds_may_have_to_hold_for_longer(cluster: Cluster) -> None:
