@@ -445,7 +445,7 @@ def test_skipped_nodes_are_named_but_not_all_of_many(cluster: Cluster, monkeypat
     assert named in cluster.run(f"nodeupgrade status {ROLLOUT} -v", width="200")
     assert "web-a-10" not in cluster.run(f"nodeupgrade status {ROLLOUT}", width="200"), "it reads no nodes"
 
-    async def forbidden(*_: object) -> None:
+    async def forbidden(*_: object, **__: object) -> None:
         raise ForbiddenError("nodes are forbidden")
 
     monkeypatch.setattr("nodeupgrade.cli.commands.status.read_fleet", forbidden)
