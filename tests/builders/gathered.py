@@ -14,6 +14,7 @@ from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.facts import gather
 from nodeupgrade.node.facts.gather import running_kubelet
 from nodeupgrade.node.facts.next_start import with_files
+from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.plan.request import Replacement, RunRequest
 from tests.builders.sound import request
@@ -61,5 +62,6 @@ def gathered(
         node_object=node_object or {},
         pods=pods,
         clients=Clients(),
+        manifests=read_manifests(seen.ports.files, gather.kubelet_layout(seen.ports.files, running)),
         then=with_files(seen.files, running.words, new_files) if new_files else None,
     )

@@ -99,12 +99,14 @@ def examination_of(
     for file in files:
         node.disk[staged_path(file.path)] = file.content
     pods = [dict(pod.raw) for pod in node.kubelet.pods]
-    shown, clients = _shown(node.name), Clients()
-    facts = gather.gather(node.ports, running, request, node_object=shown, pods=pods, clients=clients, then=then)
+    shown, clients, manifests = _shown(node.name), Clients(), read_manifests(node.files, layout)
+    facts = gather.gather(
+        node.ports, running, request, node_object=shown, pods=pods, clients=clients, manifests=manifests, then=then
+    )
     facts = replace(facts, readiness=replace(facts.readiness, cgroup_v2=True))  # which its disk does not say
     around = replace(facts.around, package=package, dpkg=node.packages.state() if package else None)
     facts = replace(facts, around=around)
-    found = examine(request, facts, layout, read_manifests(node.files, layout))
+    found = examine(request, facts, layout, manifests)
     if found.plan is None:
         raise Refused(found.findings[0].reason, "; ".join(str(finding) for finding in found.findings))
     return replace(found, plan=replace(found.plan, limits=limits))

@@ -177,6 +177,7 @@ class Examiner:
             boot=node.clock.boot(),
             files=given.files,
         )
+        manifests = read_manifests(self.host.files, layout)
         facts = gather.gather(
             node,
             running,
@@ -184,6 +185,7 @@ class Examiner:
             node_object=node_object,
             pods=pods,
             clients=clients,
+            manifests=manifests,
             then=next_start(self.host.files, running.words, given.files, start) if given.files else None,
         )
         facts = replace(
@@ -192,7 +194,7 @@ class Examiner:
             around=look_at_surroundings(self.host, facts),
             unusable_credentials=unusable_credentials(self.host, facts),
         )
-        return examine_facts(request, facts, layout, read_manifests(self.host.files, layout))
+        return examine_facts(request, facts, layout, manifests)
 
 
 def _program(running: gather.RunningKubelet) -> PurePosixPath:

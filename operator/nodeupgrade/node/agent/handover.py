@@ -85,7 +85,7 @@ class Handover:
         """
         plan = prepared.plan
         try:
-            await self._is_handed_over(prepared)
+            await self._require_recent(prepared)
             await self.reporter.report_until_accepted(self._planned_status(plan))
             refusal = await self._refusal(prepared)
             if refusal is None:
@@ -184,7 +184,7 @@ class Handover:
         task = await self.reporter.read()
         if not self.reporter.may_begin(task, TaskAction.UPGRADE):
             return self.never_started()
-        if await self._is_handed_over(prepared) or not task.spec.guard.wanted:
+        if await self._require_recent(prepared) or not task.spec.guard.wanted:
             return None
         await asyncio.to_thread(self.executor.stage_bundle)  # before asking, since an answer soon expires
         task = await self.guard.obtain(prepared.plan, self.reporter)
@@ -192,11 +192,11 @@ class Handover:
             return self.never_started()
         if self.guard.forbids_run(task):
             return self._failed(Reason.READINESS_GUARD_UNAVAILABLE, self.guard.report.detail)
-        await self._is_handed_over(prepared)
+        await self._require_recent(prepared)
         return None
 
-    async def _is_handed_over(self, prepared: Prepared) -> bool:
-        """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
+    async def _require_recent(self, prepared: Prepared) -> bool:
+        """Require a recent examination, unless an executor may begin at any moment; report whether one may.
 
         An executor does not see everything that was examined, such as the Node's labels and taints.
 

@@ -1,7 +1,7 @@
 """Gather all facts about a node, at one time. Changes nothing."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -29,7 +29,6 @@ from nodeupgrade.node.facts.kubelet_start import config_files, read_start, run_b
 from nodeupgrade.node.facts.next_start import StartWithFiles, other_names
 from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
 from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
-from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.services import ServicesView
@@ -115,15 +114,20 @@ def gather(
     node_object: Json,
     pods: Iterable[Json],
     clients: Clients,
+    manifests: Mapping[str, bytes],
     then: StartWithFiles | None = None,
 ) -> NodeFacts:
-    """Gather the input of the checks and the plan; ``then`` is the new kubelet's start, if it differs from now."""
+    """Gather the input of the checks and the plan.
+
+    Args:
+        manifests: those of the running kubelet's static pods, by path.
+        then: the new kubelet's start, if it differs from now.
+    """
     then = then or StartWithFiles(files=node.files, words=running.words)
     starting = replace(running, words=then.words)
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
-    manifests = read_manifests(node.files, kubelet_layout(node.files, running))
     views = without_pretenders(map(parse_pod, pods), inventory, manifests, request.spec.node_name)
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)

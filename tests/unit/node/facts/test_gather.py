@@ -262,7 +262,9 @@ def test_what_pods_name_is_looked_up_on_the_node_and_nothing_else() -> None:
     pods = [{**body, "spec": spec}, {**astray, "spec": {**astray["spec"], "hostUsers": False}}]
     running = running_kubelet(seen.services, seen.kubelet, UNIT)
 
-    host = gather.gather(seen.ports, running, requested(), node_object={}, pods=pods, clients=Clients()).host
+    host = gather.gather(
+        seen.ports, running, requested(), node_object={}, pods=pods, clients=Clients(), manifests={}
+    ).host
 
     assert host.seccomp == {"web.json"}
     assert host.namespaces == {"uid-web": b"mapping"}
