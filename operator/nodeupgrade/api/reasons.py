@@ -136,6 +136,8 @@ class Reason(StrEnum):
     DEVICES_WOULD_BE_LOST = ("DevicesWouldBeLost",
         "a running container may use devices that systemd does not know of, and a daemon-reload would take them away",
         "use CDI, not NVIDIA's legacy hook, and runc 1.1.7 or later, or symlinks in /dev/char; recreate the container")
+    PODS_TOO_LARGE = ("PodsTooLarge", "the pods of the node are together too large to be examined",
+        "delete the largest pods of the node, or make them smaller, then retry")
     POD_IN_TRANSITION = ("PodInTransition", "a pod is starting or terminating",
         "wait; the node is examined three more times automatically; after that, retry")
     UNSUPPORTED_SERVICE_MANAGER = ("UnsupportedServiceManager",

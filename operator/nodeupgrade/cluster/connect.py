@@ -9,11 +9,14 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.kubectl import Kubectl, KubectlClient
 
 LIBRARY = "kubernetes"
+LARGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes of an answer that an agent reads: the pods of its node, 64 KiB for each of 250. Parsed, strings of two letters
+take eighteen times as much, and two answers at once have to fit into an agent's memory."""
 
 
 def connect_pod() -> AbstractAsyncContextManager[KubeClient]:
-    """Connect with the service account of this pod."""
-    return KubeClient.open()
+    """Connect with the service account of this pod, an agent; no answer larger than LARGEST_ANSWER is read."""
+    return KubeClient.open(largest=LARGEST_ANSWER)
 
 
 def connect(

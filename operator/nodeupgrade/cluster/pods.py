@@ -18,6 +18,8 @@ from nodeupgrade.text import known_time
 
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
+_WATCHED = ("name", "image", "resources", "resizePolicy", "restartPolicy")
+_HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
 
 
 class Role(StrEnum):
@@ -185,6 +187,30 @@ def for_admission(pod: Json) -> Json:
         "spec": placed,
         "status": {"phase": status.get("phase")},
     }
+
+
+def for_watch(pod: Json) -> Json:
+    """Return of a pod as served what is compared while it is watched: pods may be many, and their specs large."""
+    metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+    annotations = metadata.get("annotations") or {}
+    named = ("namespace", "name", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+    lists = ("initContainers", "containers", "ephemeralContainers")
+    return {
+        "metadata": {
+            **{name: metadata[name] for name in named if name in metadata},
+            "annotations": {name: annotations[name] for name in (CONFIG_HASH, CONFIG_MIRROR) if name in annotations},
+        },
+        "spec": {each: [_watched(container) for container in spec.get(each) or ()] for each in lists},
+        "status": status,
+    }
+
+
+def _watched(container: Json) -> Json:
+    kept = {name: container[name] for name in _WATCHED if name in container}
+    for kind in ("startupProbe", "readinessProbe"):
+        if probe := container.get(kind):
+            kept[kind] = {name: value for name, value in probe.items() if name not in _HANDLERS}
+    return kept
 
 
 def parse_pod(pod: Json) -> Pod:

@@ -25,7 +25,7 @@ from nodeupgrade.cluster.owner_changes import (
     was_removed,
     was_taken_back,
 )
-from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.cluster.pods import for_watch, parse_pod
 from tests.doubles.node import pod_json
 
 WEB, DB = pod_json("web", "nginx", "log", sidecars=("mesh",)), pod_json("db", "postgres")
@@ -39,11 +39,13 @@ EVERYTHING = [
 
 
 def shown(pod: Json, **changes: Any) -> Evidence:
-    """What the API server shows once something of a pod is different."""
+    """What the API server shows once something of a pod is different, in full or as a watch keeps it."""
     now = deepcopy(dict(pod))
     for section, change in changes.items():
         now[section] = {**now.get(section, {}), **change}
-    return seen_in(PLANNED, [parse_pod(now), parse_pod(DB)])
+    seen = seen_in(PLANNED, [parse_pod(now), parse_pod(DB)])
+    assert seen_in(PLANNED, map(parse_pod, map(for_watch, (now, DB)))) == seen
+    return seen
 
 
 def with_container(name: str, changes: Json, where: str = "containers") -> Mapping[str, Any]:

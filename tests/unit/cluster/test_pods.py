@@ -1,10 +1,11 @@
 """Pods reduced to what decides about their containers, whatever the API leaves out."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from nodeupgrade.cluster.pods import Role, for_admission, parse_pod
+from nodeupgrade.cluster.pods import Role, for_admission, for_watch, parse_pod
 from tests.doubles.kube_fleet import pod_object
 
 MIRROR: dict[str, Any] = {
@@ -85,3 +86,17 @@ def test_admission_keeps_little_of_a_pod() -> None:
     assert kept["metadata"]["annotations"] == {}
     assert set(kept["spec"]) <= {"nodeSelector", "affinity", "tolerations"}
     assert set(kept["status"]) == {"phase"}
+
+
+def test_a_watch_keeps_little_of_a_large_pod() -> None:
+    pod = pod_object("web", "node-0")
+    many = ["ab"] * 10_000
+    pod["metadata"] |= {"managedFields": many, "annotations": {"note": "x" * 1000}, "labels": dict.fromkeys(many, "")}
+    probe = {"exec": {"command": many}, "periodSeconds": 3, "successThreshold": 2}
+    pod["spec"] |= {
+        "hostAliases": [{"hostnames": many}],
+        "containers": [{"name": "main", "args": many, "env": many, "readinessProbe": probe}],
+    }
+    kept = for_watch(pod)
+    assert len(str(kept)) < 500
+    assert parse_pod(kept).exposure == parse_pod(pod).exposure > timedelta(seconds=9)

@@ -40,11 +40,12 @@ class KubeClient(RequestingKube):
         impersonated: str | None = None,
         *,
         page_size: int | None = None,
+        largest: int | None = None,
     ) -> "AsyncIterator[KubeClient]":
         """Connect, and close the connections on exit; ``answered`` is called with verb and code of every answer.
 
         With ``impersonated``, act as that user, as far as the login may; ``session`` does not. With ``page_size``, a
-        page has that many objects instead of PAGE_SIZE.
+        page has that many objects instead of PAGE_SIZE. With ``largest``, an answer of more bytes raises TooLargeError.
 
         Raises:
             NoClusterError: There is no usable kubeconfig.
@@ -53,7 +54,8 @@ class KubeClient(RequestingKube):
         from nodeupgrade.cluster.client.login import log_in  # noqa: PLC0415
         from nodeupgrade.cluster.client.transport import Patience, Transport  # noqa: PLC0415
 
-        transport = Transport(await log_in(kubeconfig, context, impersonated), patience or Patience(), answered)
+        login = await log_in(kubeconfig, context, impersonated)
+        transport = Transport(login, patience or Patience(), answered, largest)
         try:
             yield cls(transport, page_size)
         finally:

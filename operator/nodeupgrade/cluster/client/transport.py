@@ -87,15 +87,19 @@ class Transport:
     Args:
         client: The official client, which authenticates and encrypts.
         answered: Called with verb and HTTP status of every answer, or NO_CODE if there was none.
+        largest: Bytes of the largest answer that is read, where a request names no other limit; None for any.
 
     Attributes:
         may_write: asked immediately before every write is sent, each time it is retried too.
     """
 
-    def __init__(self, client: Any, patience: Patience, answered: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, client: Any, patience: Patience, answered: Callable[[str, str], None], largest: int | None = None
+    ) -> None:
         self._client = client
         self._patience = patience
         self._answered = answered
+        self._largest = largest
         self.may_write: Callable[[], bool] = lambda: True
         self._sessions: list[aiohttp.ClientSession] = []
         self._resume_at = 0.0
@@ -197,7 +201,7 @@ class Transport:
         *,
         largest: int | None = None,
     ) -> Json:
-        what = f"{method} {path}"
+        what, largest = f"{method} {path}", self._largest if largest is None else largest
         await self._turn(what)
         try:
             request = await self._signed(method, path, query, body, content_type)

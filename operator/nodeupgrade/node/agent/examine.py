@@ -19,7 +19,7 @@ from nodeupgrade.api.task.spec import ArtifactKind
 from nodeupgrade.api.task.status import TaskStatus
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.agent_pods import volume_on_node
-from nodeupgrade.cluster.kube_api import NodeSideKube
+from nodeupgrade.cluster.kube_api import NodeSideKube, TooLargeError
 from nodeupgrade.cluster.nodes import view_node
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import NodeUpgradeError, Refused, Transient
@@ -129,7 +129,10 @@ class Examiner:
         """Read cluster and node at one moment; a plan from stale pods proves nothing."""
         began = time.monotonic()
         node_object = await self.kube.get_node(self.settings.node)
-        pods = await self.kube.list_pods_on_node(self.settings.node)
+        try:
+            pods = await self.kube.list_pods_on_node(self.settings.node)
+        except TooLargeError as error:
+            raise Refused(Reason.PODS_TOO_LARGE, str(error)) from error
         clients = await self._clients(given.task, pods)
         examination = await asyncio.to_thread(self._examine, given, node_object, pods, clients)
         log.info("node_examined", seconds=round(time.monotonic() - began, 3), pods=len(pods))

@@ -12,7 +12,7 @@ from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.kube_api import ExpiredError, NodeSideKube, UnavailableError, WatchEvent, WatchEventType
 from nodeupgrade.cluster.owner_changes import Evidence, Planned, seen_in, was_deleted, was_removed
-from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.cluster.pods import Pod, for_watch, parse_pod
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.verification.readiness_flaps import Flaps
@@ -101,5 +101,5 @@ class PodWatch:
         parsed = parse_pod(pod)
         own = parsed.ref.namespace == self.settings.namespace and AGENT_LABELS.items() <= parsed.labels.items()
         if not own:
-            self.flaps = self.flaps.after(parsed)
+            self.flaps = self.flaps.after(parse_pod(for_watch(pod)))
             self.removed |= {parsed.ref.uid} if not parsed.static and was_deleted(parsed) else set()

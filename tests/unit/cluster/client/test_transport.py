@@ -145,8 +145,13 @@ async def test_other_errors_are_about_one_request(status: int) -> None:
     assert await there.request("GET", "/b") == {}
 
 
+@pytest.mark.parametrize(
+    ("recent", "largest"), [(True, None), (False, LARGEST_RECENT)], ids=["of a request", "of a client"]
+)
 @pytest.mark.parametrize("size", [LARGEST_RECENT // 2, 64 * LARGEST_RECENT])
-async def test_of_an_answer_that_is_larger_than_wanted_no_more_is_read(tmp_path: Path, size: int) -> None:
+async def test_of_an_answer_that_is_larger_than_wanted_no_more_is_read(
+    tmp_path: Path, size: int, recent: bool, largest: int | None
+) -> None:
     sent = 0
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -166,12 +171,13 @@ async def test_of_an_answer_that_is_larger_than_wanted_no_more_is_read(tmp_path:
     async with TestServer(application) as there:
         config = tmp_path / "config"
         config.write_text(KUBECONFIG.replace("https://127.0.0.1:1", f"http://127.0.0.1:{there.port}"), encoding="utf-8")
-        async with KubeClient.open(config, None, Patience(request_seconds=20, retry_seconds=0)) as kube:
+        patience = Patience(request_seconds=20, retry_seconds=0)
+        async with KubeClient.open(config, None, patience, largest=largest) as kube:
             if size < LARGEST_RECENT:
-                assert await kube.list(PODS, recent=True) == []
+                assert await kube.list(PODS, recent=recent) == []
             else:
                 with pytest.raises(TooLargeError, match="more than 4194304 bytes"):
-                    await kube.list(PODS, recent=True)
+                    await kube.list(PODS, recent=recent)
                 assert sent < size / 2
 
 
