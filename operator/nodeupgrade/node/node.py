@@ -69,7 +69,9 @@ class Node:
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
     # containers of which this process has seen that they were over, and not by a kubelet
     over: set[ContainerId] = field(default_factory=set)
-    # likewise, that they ended since their owners had changed them, and what; that may have been taken back since
+    # of which it has seen that they exited with code 0 after they had been asked to stop
+    stopped: set[ContainerId] = field(default_factory=set)
+    # of which it has seen that they ended since their owners had changed them, and what; it may be taken back since
     owners: dict[ContainerId, OwnerChange] = field(default_factory=dict)
 
 

@@ -258,3 +258,36 @@ def test_what_is_gone_of_a_pod_that_does_not_end_by_itself_is_damage() -> None:
     report = it.tell()
 
     assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 1), report
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["asked to stop", "done"])
+def test_a_job_that_exits_with_0_has_completed_unless_it_was_asked_to_stop(asked: bool) -> None:
+    """Without the shield, only the runtime's log tells a Job that a kubelet has ended from one that is done."""
+    it = story(shield=False)
+    work = it.container("work")
+    it.node.runtime.troubles.exits_when_stopped[work] = 0
+    while_settling(it, lambda: it.node.runtime.stop_container(work) if asked else it.node.runtime.end(work, 0))
+
+    report = it.tell()
+
+    if asked:
+        assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.CONTAINER_RESTARTED), report
+        assert report.listed == ("default/job/work",)
+    else:
+        assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report
+
+
+@pytest.mark.parametrize("starts", [True, False], ids=["shield", "no shield"])
+def test_exit_code_0_of_a_pods_last_container_proves_nothing_unless_the_shield_was_raised(starts: bool) -> None:
+    """The runtime logs nothing; only the shield shows that nobody asked the container to stop."""
+    it = batch()
+    assert it.plan.shield is not None
+    it.plan = replace(it.plan, shield=replace(it.plan.shield, required=False))
+    it.node.runtime.troubles.silent = True
+    it.node.shield.unstartable = not starts
+    while_settling(it, lambda: it.node.runtime.end(it.container("main"), 0))
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.UPGRADED if starts else Outcome.ROLLED_BACK), report
+    assert ("default/batch/proxy" in report.ended) is starts

@@ -18,6 +18,8 @@ from nodeupgrade.cluster.owner_changes import ContainerSpec, Planned, specs_of
 from nodeupgrade.cluster.pods import ContainerStatus, Pod
 
 _ID_CHARACTERS = 12
+_DEADLINE = "DeadlineExceeded"
+"""Reason of a pod that has run for ``activeDeadlineSeconds``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,26 @@ class Baseline:
                     continue
                 if before[1:] == self._instance(container):
                     continue
-                ended = container.previous_finished_at
-                if since is None or ended is None or ended >= since.replace(microsecond=0):
+                if _is_since(container.previous_finished_at, since):
                     changed.append(label)
         return tuple(sorted(changed))
+
+    def failed_by_kubelet(self, pods: Iterable[Pod], since: datetime | None) -> tuple[str, ...]:
+        """Return the containers that have ended because a kubelet rejected or evicted their pod, named likewise.
+
+        Each may be the instance that it was, since it is not started again, and it may have exited with code 0. A
+        kubelet may leave the statuses of a rejected pod's containers out.
+        """
+        failed = [pod for pod in pods if pod.status.get("phase") == "Failed" and _is_by_kubelet(pod)]
+        return tuple(
+            sorted(
+                label
+                for pod in failed
+                for label, (uid, *_) in self.containers.items()
+                if label.rpartition("/")[0] == str(pod) and uid == self._uid(pod)
+                if _is_since(_ended_at(pod, label.rpartition("/")[2]), since)
+            )
+        )
 
     @property
     def owned(self) -> Planned:
@@ -129,3 +147,16 @@ class Baseline:
     @staticmethod
     def _instance(container: ContainerStatus) -> tuple[str, int]:
         return container.container_id.rpartition("/")[2][:_ID_CHARACTERS], container.restart_count
+
+
+def _is_since(ended: datetime | None, since: datetime | None) -> bool:
+    return since is None or ended is None or ended >= since.replace(microsecond=0)
+
+
+def _is_by_kubelet(pod: Pod) -> bool:
+    """Report whether a kubelet has failed a pod for a reason of its own; a deadline is the owner's."""
+    return pod.status.get("reason") not in {None, "", _DEADLINE}
+
+
+def _ended_at(pod: Pod, name: str) -> datetime | None:
+    return next((each.previous_finished_at for each in pod.statuses if each.name == name), None)

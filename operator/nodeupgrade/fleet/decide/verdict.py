@@ -146,8 +146,10 @@ class _Restarts:
 def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime) -> _Restarts:
     recreated = task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE  # static pods restart on request
     compared = tuple(pod for pod in pods if not (recreated and pod.mirror))
-    every, since_stop = (frozenset(before.restarted(compared, since)) for since in (None, _stopped_at(task, now)))
-    ended, restarted = _ended(task, pods, every), frozenset(task.reported.containers.restarted_list)
+    stopped = _stopped_at(task, now)
+    failed = frozenset(before.failed_by_kubelet(compared, stopped))
+    every, since_stop = (failed.union(before.restarted(compared, since)) for since in (None, stopped))
+    ended, restarted = _ended(task, pods, every) - failed, frozenset(task.reported.containers.restarted_list)
     changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(
         caused=(since_stop | restarted) - ended - changed,
@@ -193,7 +195,7 @@ def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset
     connected = _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
-        code = shown[name].previous_exit_code
+        code = shown[name].previous_exit_code if name in shown else None
         return code in _KILLED and not (code == _LOST and name in connected)
 
     reported = task.reported.containers.ended_list

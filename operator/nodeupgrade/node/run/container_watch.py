@@ -161,21 +161,29 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     found: tuple[Difference, ...] = ()
     try:
         first = node.runtime.inventory(full=thorough)
-        if not (found := unplanned(plan, first)):
+        if not (found := unplanned(plan, first)) and not _stopped(node, plan, first, one_kubelet=one_kubelet):
             return Look(inventory=first)
         second = node.runtime.inventory(full=True)
     except Transient:
         return Look(complete=False, suspected=found)
-    seen, evidence = Departures(damage=()), Evidence()
-    if found := consistent(found, unplanned(plan, second)):
-        evidence = _evidence(node, plan, one_kubelet=one_kubelet)
+    seen, done = Departures(damage=()), completed(plan, second)
+    evidence = _evidence(node, plan, one_kubelet=one_kubelet)
+    node.stopped.update(done & (evidence.asked or frozenset()))
+    if found := consistent(found, unplanned(plan, second, node.stopped)):
         seen = divide(plan, second, found, evidence)
-    node.over.update(completed(plan, second), _over_for_good(plan, second, seen.ended))
+    node.over.update(done - node.stopped, _over_for_good(plan, second, seen.ended))
     for each in seen.changed:
         change = change_of_owner(plan, second, each, evidence.owners)
         if each.container is not None and each.kind in _FOR_GOOD and change is not None:
             node.owners.setdefault(each.container, change)
     return Look(seen=seen, inventory=second)
+
+
+def _stopped(node: Node, plan: RunPlan, now: Inventory, *, one_kubelet: bool) -> bool:
+    """Report whether a container that might have completed was asked to stop before."""
+    if not (done := completed(plan, now)) or not done.isdisjoint(node.stopped):
+        return bool(done)
+    return one_kubelet and not done.isdisjoint(_asked_to_stop(node, plan) or ())
 
 
 def _over_for_good(plan: RunPlan, now: Inventory, ended: Iterable[Difference]) -> Iterator[ContainerId]:
@@ -193,7 +201,12 @@ def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
     owners = owner_evidence(node, plan)
     return Evidence(
-        asked=asked, owners=owners, with_runtime=ended, over=frozenset(node.over), changed=frozenset(node.owners)
+        asked=asked,
+        owners=owners,
+        with_runtime=ended,
+        over=frozenset(node.over),
+        changed=frozenset(node.owners),
+        shielded=plan.shield is not None and bool((node.recorded(Step.RAISE_SHIELD) or {}).get("ready", True)),
     )
 
 

@@ -53,6 +53,7 @@ class Evidence:
     over: frozenset[ContainerId] = frozenset()
     # containers that were seen to have ended since their owners had changed them; that may have been taken back since
     changed: frozenset[ContainerId] = frozenset()
+    shielded: bool = False  # whether the shield is planned, and its process was ready when it was to be raised
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +237,7 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
     if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
         return False
     regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
-    return all(_fell(c, evidence, shielded=plan.shield is not None) for c in regular)
+    return all(_fell(c, evidence) for c in regular)
 
 
 def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId]) -> bool:
@@ -250,13 +251,13 @@ def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId
     return difference.kind in _ENDS and bool(ran) and ran <= over
 
 
-def _fell(container: ContainerInstance, evidence: Evidence, *, shielded: bool) -> bool:
+def _fell(container: ContainerInstance, evidence: Evidence) -> bool:
     """Report whether a container that has ended was neither stopped on request nor killed.
 
     Exit code 0 does not prove it, and without the runtime's log only the shield shows that there was no request.
     """
     if evidence.asked is None:
-        return shielded and container.exit_code == 0
+        return evidence.shielded and container.exit_code == 0
     return container.id not in evidence.asked and container.exit_code not in {None, *KILLED}
 
 

@@ -4,7 +4,7 @@ Nothing here relies on restart counts: they stay at zero when a kubelet replaces
 its id, attempt, creation and start times, its process (PID *and* start time) and its monitor are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -51,9 +51,13 @@ class Difference:
         return f"{self.label} {self.kind}: {self.detail}"
 
 
-def unplanned(plan: RunPlan, now: Inventory) -> tuple[Difference, ...]:
-    """Return the differences between the plan's baseline and the present inventory that the plan does not permit."""
-    return differences(plan.watched(), now, may_complete=[c.id for c in plan.containers if c.may_complete])
+def unplanned(plan: RunPlan, now: Inventory, stopped: Container[str] = frozenset()) -> tuple[Difference, ...]:
+    """Return the differences between the plan's baseline and the present inventory that the plan does not permit.
+
+    A container that was ``stopped`` did not complete: many programs exit with 0 if they are asked to stop.
+    """
+    may_complete = [c.id for c in plan.containers if c.may_complete and c.id not in stopped]
+    return differences(plan.watched(), now, may_complete=may_complete)
 
 
 def differences(

@@ -53,6 +53,37 @@ def test_restarted(before: dict[str, Any], after: dict[str, Any], changed: bool)
     assert found == (("default/web-0/main",) if changed else ())
 
 
+DONE = {"terminated": {"exitCode": 0, "finishedAt": timestamp(STOPPED + timedelta(seconds=2))}}
+BEFORE = {"terminated": {"exitCode": 0, "finishedAt": timestamp(STOPPED - timedelta(seconds=2))}}
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "failed"),
+    [
+        ({"phase": "Failed", "reason": "NodeAffinity"}, DONE, True),
+        ({"phase": "Failed", "reason": "Evicted"}, DONE, True),
+        ({"phase": "Failed", "reason": "Evicted"}, BEFORE, False),
+        ({"phase": "Failed", "reason": "DeadlineExceeded"}, DONE, False),
+        ({"phase": "Failed", "reason": "UnexpectedAdmissionError"}, None, True),
+        ({"phase": "Failed"}, DONE, False),
+        ({"phase": "Succeeded"}, DONE, False),
+    ],
+)
+def test_a_container_that_exits_with_0_for_a_kubelet_that_fails_its_pod_is_ended_by_it(
+    status: dict[str, Any], state: dict[str, Any] | None, failed: bool
+) -> None:
+    before = Baseline.capture([parse_pod(pod())])
+    after = pod(state=state)
+    after["status"] |= status
+    if state is None:
+        del after["status"]["containerStatuses"]
+    seen = parse_pod(after)
+    assert before.restarted([seen], STOPPED) == ()
+    assert before.failed_by_kubelet([seen], STOPPED) == (("default/web-0/main",) if failed else ())
+    other = parse_pod(merged(after, {"metadata": {"uid": "u2"}}))
+    assert before.failed_by_kubelet([other], STOPPED) == ()
+
+
 def test_what_nobody_wrote_is_not_read() -> None:
     assert Baseline.parse("") is None
     assert Baseline.parse("bm8=") is None

@@ -112,6 +112,24 @@ def test_a_restart_of_which_the_node_shows_no_other_cause_counts_until_the_verdi
     assert "1 of its containers restarted: default/web/main" in verdict.message
 
 
+@pytest.mark.parametrize("named", [(), ("default/web/main",)], ids=["unchanged", "ended by itself"])
+@pytest.mark.parametrize("reason", ["NodeAffinity", None])
+def test_a_pod_that_a_kubelet_has_rejected_counts_whatever_its_containers_made_of_it(
+    reason: str | None, named: tuple[str, ...]
+) -> None:
+    """A Job's pod that handles SIGTERM exits with 0, is not started again, and stays the instance that it was."""
+    [container] = BEFORE.raw["status"]["containerStatuses"]
+    done = {"terminated": {"exitCode": 0, "finishedAt": (STOPPED + timedelta(seconds=1)).isoformat()}}
+    status = {"phase": "Failed", "reason": reason, "containerStatuses": [{**container, "state": done}]}
+    task = replace(TASK, status=replace(TASK.reported, containers=replace(TASK.reported.containers, ended_list=named)))
+
+    verdict = decide_verdict(NODE, task, (parse_pod({**BEFORE.raw, "status": status}),), END)
+
+    assert isinstance(verdict, RunVerdict)
+    counted = (Verdict.FAILED, Reason.CONTAINER_RESTARTED) if reason else (Verdict.SUCCEEDED, Reason.SUCCEEDED)
+    assert (verdict.outcome, verdict.reason) == counted
+
+
 def test_a_node_that_never_got_quiet_is_refused_unless_the_api_shows_a_restart() -> None:
     """Its kubelet was stopped, so that the pods are looked at; only what restarted makes it a failure."""
     task = replace(TASK, status=replace(TASK.reported, phase=TaskPhase.REFUSED, reason=Reason.INVENTORY_CHANGED))
