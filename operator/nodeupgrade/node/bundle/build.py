@@ -62,7 +62,7 @@ def build(destination: Path) -> bundle.Manifest:
         _copy_distribution(found, library)
     package = Path(nodeupgrade.__file__).parent
     shutil.copytree(package, library / package.name, ignore=_ignore_in_our_package)
-    compile_all(library)
+    compile_all(library, keep_sources=False)
 
     executables = {bundle.LOADER: loader, bundle.INTERPRETER: interpreter}
     binaries = [interpreter, *extensions(library)]
@@ -200,14 +200,16 @@ def list_libraries(loader: Path, binary: Path) -> Iterator[tuple[str, str]]:
     yield from ((match["name"], match["path"]) for match in _LISTED.finditer(os.fsdecode(listing.stdout)))
 
 
-def compile_all(library: Path) -> None:
+def compile_all(library: Path, *, keep_sources: bool = True) -> None:
     """Compile a whole directory in a separate process, so that the result depends on the sources alone.
 
-    Unchecked-hash files are loaded regardless of the source's time stamp, which differs after every copy.
+    Unchecked-hash files are loaded regardless of the source's time stamp, which differs after every copy. Without
+    sources, each takes the place of its own: half as many files to copy, to read and to write through.
     """
     compiler = ("-S", "-s", "-m", "compileall", "-q", "-f", "--invalidation-mode", "unchecked-hash")
+    in_place = () if keep_sources else ("-b",)
     compiled = subprocess.run(
-        [sys.executable, *compiler, "-s", str(library), str(library)],
+        [sys.executable, *compiler, *in_place, "-s", str(library), str(library)],
         env={"PYTHONHASHSEED": "0"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -218,6 +220,9 @@ def compile_all(library: Path) -> None:
         raise bundle.BundleError(
             f"cannot bundle this Python because it does not compile:\n{os.fsdecode(compiled.stdout)}"
         )
+    if not keep_sources:
+        for source in library.rglob("*.py"):
+            source.unlink()
 
 
 def _copy(source: Path, target: Path) -> None:
