@@ -15,7 +15,7 @@ from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid, RunId
-from nodeupgrade.cluster.kube_api import NotFoundError, RejectedError, UnavailableError, WatchEventType
+from nodeupgrade.cluster.kube_api import NotFoundError, RejectedError, TooLargeError, UnavailableError, WatchEventType
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.executor import units
@@ -448,6 +448,25 @@ async def test_an_api_server_that_says_no_ends_the_run(world: World) -> None:
     assert untouched(world)
 
 
+@pytest.mark.parametrize("during", [False, True], ids=["before a run", "during a run"])
+async def test_pods_that_are_too_large_for_an_agents_memory_have_the_node_refused(world: World, during: bool) -> None:
+    """Whoever may create pods can have one node refused in many ways; a node that fails would stop the rollout."""
+
+    def too_large(moment: str) -> None:
+        if moment == "list_pods_on_node" and (world.stops or not during):
+            raise TooLargeError("the answer has more than 16777216 bytes")
+
+    world.hook = too_large
+
+    status = await world.serve()
+
+    if during:
+        assert status.phase is TaskPhase.SUCCEEDED, status.message
+        return
+    assert (status.phase, status.reason) == (TaskPhase.REFUSED, Reason.PODS_TOO_LARGE)
+    assert untouched(world)
+
+
 async def test_killed_at_any_moment_the_next_agent_finishes_the_one_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -602,7 +621,7 @@ async def test_an_executor_that_is_stopped_before_it_has_cleaned_up_leaves_nothi
         world = make_world(root, monkeypatch)
         if turned_back:
             abort = partial(world.kube.wish, action=TaskAction.ABORT)
-            world.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = abort
+            world.node.calls.failpoints[at(Step.AWAIT_NODE_STATUS, When.ANNOUNCED)] = abort
 
         status = await world.serve()
 
