@@ -16,7 +16,7 @@ from nodeupgrade.cluster.owner_changes import Evidence, seen_in
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, Failpoint, When, at
+from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, Failpoint, When, at
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
@@ -473,3 +473,31 @@ def test_a_line_that_stays_in_a_manifest_which_was_edited_is_named_when_the_run_
     undone = parse(it.node.journal.data)[0].first(Step.PIN_STATIC_PODS, Mark.UNDONE)
     assert undone is not None
     assert undone.error == f"metadata.uid is still in {ETCD}, which was changed during the run"
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["told", "control"])
+@pytest.mark.parametrize("exit_code", [0, 143])
+def test_a_pod_that_the_old_kubelet_was_ending_for_its_owner_may_end_without_a_kubelet(
+    exit_code: int, told: bool
+) -> None:
+    """Deleted before the stop, it drains: the call that ends it is cancelled with the kubelet, its process goes on."""
+    it = story()
+    gone = next(pod for pod in it.node.kubelet.pods if pod.ref.name == "web")
+    evidence = Evidence(deleted=(gone.ref.uid,) if told else ())
+    it.node.ports = replace(it.node.ports, owner_changes=lambda: evidence)
+
+    def ends() -> None:
+        it.node.kubelet.pods = [pod for pod in it.node.kubelet.pods if pod is not gone]
+        for container in it.plan.containers:
+            if container.pod == gone.ref:
+                it.node.runtime.end(container.id, exit_code)
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = ends
+
+    report = it.tell()
+
+    if told:
+        assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report
+        assert sorted(report.changed) == [f"default/web/{name}" for name in ("log", "mesh", "nginx")]
+    else:
+        assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)

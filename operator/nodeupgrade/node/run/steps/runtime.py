@@ -21,10 +21,12 @@ from nodeupgrade.node.run import (
     restart_tuning,
     start_preconditions,
 )
+from nodeupgrade.node.run.container_watch import owner_evidence
 from nodeupgrade.node.run.inventory_comparison import require_planned
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
-from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
-from nodeupgrade.node.verification.verification import hash_differences
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
+from nodeupgrade.node.verification.ended_containers import change_of_owner
+from nodeupgrade.node.verification.verification import Difference, hash_differences
 
 Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
 """By pod and container name: the hashes that the old kubelet stores, and the hash that the new one computes."""
@@ -210,7 +212,8 @@ class ReadBack(StepActions):
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Require the same instances with their new hashes, and every sandbox ready with its address.
 
-        Only containers that ended because the runtime was restarted may be missing. Where no hash changes, the runtime
+        Only what ended because the runtime was restarted, or for its owner, may be missing: a container that the old
+        kubelet was ending goes on to do so without one. Where no hash changes, the runtime
         was not restarted either, and nothing has happened since CONFIRM_INVENTORY that could be read back.
         """
         if not plan.rewrites():
@@ -219,8 +222,16 @@ class ReadBack(StepActions):
         planned = {c.id for c in plan.containers}
         if began := [c.label for c in now.running() if c.id not in planned]:  # a call that was under way at the stop
             raise StepFailed(f"{began[0]} began while no kubelet ran", reason=Reason.INVENTORY_CHANGED)
-        if found := (*seen.damage, *hash_differences(plan.containers, now)):
+        damage = _unwanted(node, plan, now, seen.damage)
+        if found := (*damage, *hash_differences(plan.containers, now)):
             raise StepFailed(
                 f"after the runtime restart {len(found)} instances are not as planned, first: {found[0]}",
                 reason=Reason.VERIFICATION_FAILED,
             )
+
+
+def _unwanted(node: Node, plan: RunPlan, now: Inventory, damage: tuple[Difference, ...]) -> tuple[Difference, ...]:
+    if not damage:
+        return ()
+    owners = owner_evidence(node, plan)
+    return tuple(each for each in damage if change_of_owner(plan, now, each, owners) is None)
