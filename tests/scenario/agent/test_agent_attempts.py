@@ -10,7 +10,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.object import BEFORE_HANDOVER
 from nodeupgrade.api.task.spec import ArtifactKind, TaskAction, TaskArtifact
-from nodeupgrade.api.task.status import TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import BetweenAttempts, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import RejectedError, UnavailableError
@@ -276,6 +276,27 @@ async def test_the_first_stop_is_the_one_that_counts(world: World) -> None:
     assert first is not None
     stops = [step.started_at for step in status.steps if step.name == Step.STOP_KUBELET]
     assert stops == [datetime.fromisoformat(first.at)]
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["a second attempt", "none"])
+async def test_when_the_old_kubelet_ran_between_attempts_is_told(world: World, again: bool) -> None:
+    """What crashed then ended without the run, and only its time shows that: no attempt has seen it."""
+    comes_and_goes(world)
+
+    def change(moment: str) -> None:
+        if not again and moment == "get_task" and world.runs.read_journal(FIRST).finished is not None:
+            world.kube.wish(action=TaskAction.ABORT)
+
+    world.hook = change
+
+    status = await world.serve()
+
+    ended = world.runs.read_journal(FIRST).finished
+    stop = world.runs.read_journal(RunId(f"{RUN}.2")).first(Step.STOP_KUBELET, Mark.DOING) if again else None
+    assert ended is not None
+    until = None if stop is None else datetime.fromisoformat(stop.at)
+    assert (until is not None) is again
+    assert status.between_attempts == (BetweenAttempts(since=datetime.fromisoformat(ended.at), until=until),)
 
 
 async def test_what_ended_before_the_first_stop_is_not_our_doing(world: World) -> None:

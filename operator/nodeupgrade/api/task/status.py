@@ -97,6 +97,14 @@ class FileChange:
     after: Annotated[str | None, "SHA-256 of the new file.", Field(max_length=64)] = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetweenAttempts:
+    """When the old kubelet ran without interference, after an attempt that was turned back."""
+
+    since: Annotated[datetime, "When the attempt had ended."]
+    until: Annotated[datetime | None, "When the next one stopped the kubelet. Unset if none did."] = None
+
+
 class ManifestUid(StrEnum):
     """What a run does about ``metadata.uid`` in the manifest of a static pod."""
 
@@ -391,6 +399,11 @@ class TaskStatus:
     preview: Preview | None = None
     started_at: Annotated[datetime | None, "When the run began."] = None
     finished_at: Annotated[datetime | None, "When the run ended."] = None
+    between_attempts: Annotated[
+        tuple[BetweenAttempts, ...],
+        "When the old kubelet ran between attempts at the run; what ended then is not the run's doing.",
+        Field(max_items=4),
+    ] = ()
 
     @property
     def failed_step(self) -> str:

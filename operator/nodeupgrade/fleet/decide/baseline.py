@@ -11,8 +11,9 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from nodeupgrade.api.task.status import BetweenAttempts
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.owner_changes import ContainerSpec, Planned, specs_of
 from nodeupgrade.cluster.pods import ContainerStatus, Pod
@@ -79,7 +80,9 @@ class Baseline:
         document = json.dumps(asdict(self), separators=(",", ":"), sort_keys=True)
         return base64.b64encode(zlib.compress(document.encode(), 9)).decode()
 
-    def restarted(self, pods: Iterable[Pod], since: datetime | None) -> tuple[str, ...]:
+    def restarted(
+        self, pods: Iterable[Pod], since: datetime | None, between: Iterable[BetweenAttempts] = ()
+    ) -> tuple[str, ...]:
         """Return the containers that are no longer the same instance, as ``namespace/pod/container``.
 
         A pod that is gone was deleted and does not count as a restart; nor does a pod of the same name with another
@@ -87,8 +90,9 @@ class Baseline:
 
         Args:
             since: When the kubelet was stopped; an instance that ended earlier crashed by itself.
+            between: When the old kubelet ran meanwhile; so did one that ended then.
         """
-        changed = []
+        changed, between = [], tuple(between)
         for pod in pods:
             for container in pod.statuses:
                 label = f"{pod}/{container.name}"
@@ -97,7 +101,8 @@ class Baseline:
                     continue
                 if before[1:] == self._instance(container):
                     continue
-                if _is_since(container.previous_finished_at, since):
+                ended = container.previous_finished_at
+                if _is_since(ended, since) and not any(_is_within(ended, each) for each in between):
                     changed.append(label)
         return tuple(sorted(changed))
 
@@ -151,6 +156,12 @@ class Baseline:
 
 def _is_since(ended: datetime | None, since: datetime | None) -> bool:
     return since is None or ended is None or ended >= since.replace(microsecond=0)
+
+
+def _is_within(ended: datetime | None, between: BetweenAttempts) -> bool:
+    """Report whether an instance surely ended then: the API server tells its end in whole seconds."""
+    until = between.until
+    return ended is not None and between.since <= ended and (until is None or ended + timedelta(seconds=1) <= until)
 
 
 def _is_by_kubelet(pod: Pod) -> bool:

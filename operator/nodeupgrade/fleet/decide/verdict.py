@@ -103,7 +103,7 @@ def _readiness(task: Task, before: Baseline, pods: tuple[Pod, ...], seen: "_Rest
         (before.no_longer_ready(pods), "pod", "Ready before and not now"),
         (sorted(seen.excused), "container", "not ended by the kubelet, as the node reports"),
         (sorted(seen.changed), "container", "changed by their owners"),
-        (sorted(seen.earlier), "container", "restarted before the run, as the node reports"),
+        (sorted(seen.earlier), "container", "restarted before the run or between its attempts, as the node reports"),
     )
     text = "; ".join(f"{counted(len(names), what)} {how}: {_named(names)}" for names, what, how in notes if names)
     return f"at least {text}" if len(flaps) == CONTAINERS_LISTED else text
@@ -134,7 +134,8 @@ class _Restarts:
 
     # restarted by the run: those the node side saw and those the API shows until now, since either may miss some
     caused: frozenset[str]
-    earlier: frozenset[str]  # restarted after the baseline and, as the node side reports, before the kubelet stopped
+    # restarted after the baseline and, as the node side reports, before the kubelet stopped or between attempts
+    earlier: frozenset[str]
     # ended by themselves, which only the node side can distinguish from an end by the kubelet. It is believed unless
     # the API shows otherwise, and the verdict names these containers.
     excused: frozenset[str]
@@ -148,7 +149,9 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     compared = tuple(pod for pod in pods if not (recreated and pod.mirror))
     stopped = _stopped_at(task, now)
     failed = frozenset(before.failed_by_kubelet(compared, stopped))
-    every, since_stop = (failed.union(before.restarted(compared, since)) for since in (None, stopped))
+    between = task.reported.between_attempts
+    every = failed.union(before.restarted(compared, None))
+    since_stop = failed.union(before.restarted(compared, stopped, between))
     ended, restarted = _ended(task, pods, every) - failed, frozenset(task.reported.containers.restarted_list)
     changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(

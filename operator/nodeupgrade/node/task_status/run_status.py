@@ -1,8 +1,9 @@
 """Derive the status of a run, finished or not, from its plan and journal."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 
 from nodeupgrade.api.limits import (
     CONTAINER_LENGTH,
@@ -15,6 +16,7 @@ from nodeupgrade.api.limits import (
 )
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import (
+    BetweenAttempts,
     ContainerCounts,
     FileChange,
     KubeletBinary,
@@ -86,6 +88,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         hazards=hazards(plan.warnings),
         started_at=_moment(journal.records[0]) if journal.records else None,
         finished_at=None if finished is None else _moment(finished),
+        between_attempts=() if summary is None else tuple(_between(earlier, journal)),
     )
 
 
@@ -229,6 +232,13 @@ def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ..
         stop = steps.get(Step.STOP_KUBELET, stops[-1])
         steps[Step.STOP_KUBELET] = replace(stop, started_at=stops[0].started_at)
     return tuple(steps[step] for step in Step if step in steps)
+
+
+def _between(earlier: Sequence[Journal], last: Journal) -> Iterator[BetweenAttempts]:
+    for ended, following in pairwise((*earlier, last)):
+        if ended.finished is not None:
+            stop = _step(following, Step.STOP_KUBELET)
+            yield BetweenAttempts(since=_moment(ended.finished), until=None if stop is None else stop.started_at)
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:

@@ -10,6 +10,7 @@ from nodeupgrade.api.run_settings import KubeletSettings, StaticPodPolicy
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, RunVerdict, TaskAction, TaskArtifact, TaskSpec, UpgradeRef
 from nodeupgrade.api.task.status import (
+    BetweenAttempts,
     ContainerCounts,
     OwnedChange,
     OwnerChange,
@@ -147,6 +148,12 @@ def after(*, ended: datetime, code: int = 1) -> Pod:
     return parse_pod({**BEFORE.raw, "status": {**BEFORE.raw["status"], "containerStatuses": [again]}})
 
 
+def between(since: datetime, until: datetime | None) -> Task:
+    """A run of two attempts, of which the first was turned back; if the second stopped no kubelet, until is unset."""
+    alone = (BetweenAttempts(since=since, until=until),)
+    return replace(TASK, status=replace(TASK.reported, between_attempts=alone))
+
+
 def reported(
     *, stopped: datetime = STOPPED, settled: datetime = SETTLED, ended: bool = False, connected: bool = False
 ) -> Task:
@@ -198,12 +205,37 @@ DURING = STOPPED + timedelta(seconds=5)
             reported(stopped=STOPPED),
             after(ended=STOPPED - timedelta(minutes=1)),
             Verdict.SUCCEEDED,
-            "1 container restarted before the run, as the node reports: default/web/main",
+            "1 container restarted before the run or between its attempts, as the node reports: default/web/main",
+        ),
+        (
+            between(STOPPED + timedelta(seconds=10), STOPPED + timedelta(seconds=30)),
+            after(ended=STOPPED + timedelta(seconds=20), code=137),
+            Verdict.SUCCEEDED,
+            "1 container restarted before the run or between its attempts, as the node reports: default/web/main",
+        ),
+        (
+            between(STOPPED + timedelta(seconds=10), STOPPED + timedelta(seconds=30, milliseconds=500)),
+            after(ended=STOPPED + timedelta(seconds=30), code=137),
+            Verdict.FAILED,
+            "restarted: default/web/main",
+        ),
+        (
+            between(STOPPED + timedelta(seconds=10), None),
+            after(ended=STOPPED + timedelta(seconds=20), code=137),
+            Verdict.SUCCEEDED,
+            "1 container restarted before the run or between its attempts, as the node reports: default/web/main",
+        ),
+        (
+            between(STOPPED + timedelta(seconds=10), None),
+            after(ended=STOPPED + timedelta(seconds=9), code=137),
+            Verdict.FAILED,
+            "restarted: default/web/main",
         ),
     ],
     ids=[
         "stop in the future", "killed", "terminated", "lost",
         "connected and killed", "connected and lost", "crashed", "before",
+        "between attempts", "at the end of one", "after the last of them", "before the last of them",
     ],
 )  # fmt: skip
 def test_what_a_node_reports_hides_nothing_that_the_api_shows(
