@@ -27,8 +27,10 @@ READ_AT_START = (CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE, STATUS_STAT
 
 
 SOCKETS = ("device-plugins/kubelet.sock", "pod-resources/kubelet.sock")
-"""The sockets that a kubelet makes, below its root directory, where pods may write: in place of an old one, unless that
-is a directory, or a link that leads to one or nowhere. Then it exits (``devicemanager``; ``util.CreateListener``).
+"""The sockets that a kubelet makes, below its root directory, where pods may write. Without them it exits.
+
+It makes the second one in place of anything but a directory (``util.CreateListener``), but the first one, in 1.31.0 and
+from 1.33 on, only where nothing or a socket lies, and follows all links beside it (``CleanupPluginDirectory``).
 """
 
 

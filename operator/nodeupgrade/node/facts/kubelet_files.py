@@ -1,7 +1,6 @@
 """Gather the kubelet's own files: program, state, credentials, manifests of static pods. Changes nothing."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -35,19 +34,14 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
 
 
 def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterator[tuple[PurePosixPath, str]]:
-    """Yield what a starting kubelet cannot replace by its socket, and why."""
+    """Yield what some starting kubelet does not replace by its socket, and why: whatever is none itself.
+
+    A link is not followed: it may lead to a file server that does not answer.
+    """
     for path in sockets:
         entry = files.entry(path)
-        kind = None if entry is None else entry.kind
-        if kind is EntryKind.DIRECTORY or (kind is EntryKind.LINK and _leads_nowhere(files, path)):
-            yield path, f"is {kind}, where a starting kubelet makes a socket, without which it exits"
-
-
-def _leads_nowhere(files: FilesView, link: PurePosixPath) -> bool:
-    """Report whether a link leads to nothing that a kubelet removes; one that cannot be followed leads nowhere."""
-    with suppress(StepFailed):
-        return files.socket(link) is None and files.real(link) is None
-    return True
+        if entry is not None and entry.kind is not EntryKind.SOCKET:
+            yield path, f"is {entry.kind}, where a starting kubelet makes a socket, without which it exits"
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
