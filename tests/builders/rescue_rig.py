@@ -80,8 +80,9 @@ TOOL = """{tool}() {{
     command {tool} "$@"
 }}
 """
-TOOLS = ("base64", "cat", "cp", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync", "tail",
-         "wc")  # fmt: skip
+TOOLS = ("base64", "cat", "cp", "date", "find", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync",
+         "tail", "wc")  # fmt: skip
+KUBELET_ROOT = "root of a kubelet"
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 EXCHANGED = (
     ("there", "new file\n", "old file\n"),
@@ -167,7 +168,7 @@ class Node:
         )
         url = "http://127.0.0.1:1/healthz"
         plan = replace(plan, run_id=RunId("one"), healthz_url=url, kubeconfig=kubeconfig)
-        state_files = (f"{self.root}/node/cpu_manager_state",)
+        state_files = (f"{self.root}/{KUBELET_ROOT}/cpu_manager_state",)
         return replace(plan, swap=swap, exchanged=exchanged, state_files=state_files)
 
     def _lay_down(self) -> None:
