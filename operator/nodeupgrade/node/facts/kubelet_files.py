@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
-from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout
+from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout, path_of
 from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import EntryKind, FilesView
@@ -50,10 +50,9 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     Raises:
         Refused: something else lies in the place of one, or of a socket.
     """
-    root = PurePosixPath(layout.root)
     try:
-        found = {name: files.read_state(root / name) for name in READ_AT_START}
-        problem = next(irreplaceable(files, (root / name for name in SOCKETS)), None)
+        found = {name: files.read_state(path_of(name, layout.root)) for name in READ_AT_START}
+        problem = next(irreplaceable(files, (path_of(name, layout.root) for name in SOCKETS)), None)
     except StepFailed as error:
         raise _out_of_place(f"{error}, where kubelets keep a state file") from error
     if problem is not None:

@@ -13,7 +13,6 @@ from threading import Event, Thread
 
 import pytest
 
-from nodeupgrade.kubelet.layout import SOCKETS
 from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
@@ -25,9 +24,10 @@ from tests.builders.rescue_rig import (
     FINISHED,
     FLAG,
     HANDED_OVER,
-    KUBELET_ROOT,
+    KUBELET_SOCKETS,
     LOOK,
     OLD,
+    PLUGINS_ROOT,
     Fault,
     Mode,
     Node,
@@ -450,12 +450,12 @@ def test_where_a_pod_has_filled_the_disk_what_was_kept_is_renamed(node: Node, ca
     assert old_again(node), node.log
 
 
-@pytest.mark.parametrize("name", SOCKETS)
+@pytest.mark.parametrize("name", KUBELET_SOCKETS)
 @pytest.mark.parametrize("taken", [0, 300])
 def test_a_directory_in_place_of_a_kubelets_socket_is_moved_aside_before_it_starts(
     node: Node, name: str, taken: int
 ) -> None:
-    place = node.root / KUBELET_ROOT / name
+    place = node.root / name
     (place / "theirs").mkdir(parents=True)
     for number in range(taken):
         with suppress(OSError):  # the longest names are too long
@@ -470,14 +470,14 @@ def test_a_directory_in_place_of_a_kubelets_socket_is_moved_aside_before_it_star
     assert f"what lay at {place}, which is no socket, was moved to {aside.parent}" in node.log
 
 
-@pytest.mark.parametrize("name", SOCKETS)
+@pytest.mark.parametrize("name", KUBELET_SOCKETS)
 @pytest.mark.parametrize(
     "put", [Path.touch, os.mkfifo, *(partial(Path.symlink_to, target=to) for to in ("nowhere", ".", "theirs"))]
 )
 def test_what_else_lies_in_place_of_a_kubelets_socket_is_removed_before_it_starts(
     node: Node, name: str, put: Callable[[Path], None]
 ) -> None:
-    place = node.root / KUBELET_ROOT / name
+    place = node.root / name
     place.parent.mkdir(parents=True)
     place.with_name("theirs").write_text("theirs")
     put(place)
@@ -490,7 +490,7 @@ def test_what_else_lies_in_place_of_a_kubelets_socket_is_removed_before_it_start
 
 
 def test_a_kubelets_old_socket_is_left_to_it(node: Node) -> None:
-    place = node.root / KUBELET_ROOT / SOCKETS[0]
+    place = node.root / KUBELET_SOCKETS[0]
     place.parent.mkdir(parents=True)
     os.mknod(place, stat.S_IFSOCK | 0o755)
 
@@ -500,9 +500,9 @@ def test_a_kubelets_old_socket_is_left_to_it(node: Node) -> None:
     assert str(place) not in node.log
 
 
-@pytest.mark.parametrize("name", [*SOCKETS, "device-plugins/theirs.sock", "state"])
+@pytest.mark.parametrize("name", [*KUBELET_SOCKETS, f"{PLUGINS_ROOT}/device-plugins/theirs.sock", "state"])
 def test_no_link_is_followed_or_left_where_pods_can_write(node: Node, name: str) -> None:
-    place = node.root / (f"node{node.root}/state" if name == "state" else f"{KUBELET_ROOT}/{name}")
+    place = node.root / (f"node{node.root}/state" if name == "state" else name)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.unlink(missing_ok=True)
     was_followed = watched_link(place, node.root / "second name")
