@@ -80,8 +80,11 @@ TOOL = """{tool}() {{
     command {tool} "$@"
 }}
 """
-TOOLS = ("base64", "cat", "cp", "date", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync", "tail",
-         "wc")  # fmt: skip
+TOOLS = ("base64", "cat", "cp", "date", "find", "flock", "grep", "ln", "mkdir", "mv", "rm", "sha256sum", "stat", "sync",
+         "tail", "wc")  # fmt: skip
+KUBELET_ROOT = "root of a kubelet"
+PLUGINS_ROOT = "var/lib/kubelet"
+KUBELET_SOCKETS = (f"{PLUGINS_ROOT}/device-plugins/kubelet.sock", f"{KUBELET_ROOT}/pod-resources/kubelet.sock")
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 EXCHANGED = (
     ("there", "new file\n", "old file\n"),
@@ -167,7 +170,7 @@ class Node:
         )
         url = "http://127.0.0.1:1/healthz"
         plan = replace(plan, run_id=RunId("one"), healthz_url=url, kubeconfig=kubeconfig)
-        state_files = (f"{self.root}/node/cpu_manager_state",)
+        state_files = (f"{self.root}/{KUBELET_ROOT}/cpu_manager_state",)
         return replace(plan, swap=swap, exchanged=exchanged, state_files=state_files)
 
     def _lay_down(self) -> None:
@@ -183,6 +186,7 @@ class Node:
         text = script.script(self.plan, files).decode()
         text = text.replace(str(RUNS / "one"), f"{self.root}/runs").replace("/proc/uptime", f"{self.root}/uptime")
         text = text.replace("/proc/$pid/stat", f"{self.root}/stat")
+        text = text.replace(f" /{PLUGINS_ROOT}/", f" {self.root}/{PLUGINS_ROOT}/")
         text = text.replace("/run/", f"{self.root}/run/").replace("take_lock -w 10", "take_lock -w 0.1")
         stand_ins = STAND_INS.format(root=self.root, flag=self.root / FLAG, sleep=shutil.which("sleep"))
         tools = "".join(TOOL.format(tool=tool) for tool in TOOLS)

@@ -27,9 +27,19 @@ READ_AT_START = (CPU_STATE, MEMORY_STATE, CLAIM_STATE, DEVICE_STATE, STATUS_STAT
 
 
 SOCKETS = ("device-plugins/kubelet.sock", "pod-resources/kubelet.sock")
-"""The sockets that a kubelet makes, below its root directory, where pods may write: in place of an old one, unless that
-is a directory, or a link that leads to one or nowhere. Then it exits (``devicemanager``; ``util.CreateListener``).
+"""The sockets that a kubelet makes, below its root directory, where pods may write. Without them it exits.
+
+It makes the second one in place of anything but a directory (``util.CreateListener``), but the first one, in 1.31.0 and
+from 1.33 on, only where nothing or a socket lies, and follows all links beside it (``CleanupPluginDirectory``).
 """
+
+
+def path_of(name: str, root: str) -> PurePosixPath:
+    """Return where a kubelet with this root directory has one of READ_AT_START or SOCKETS.
+
+    What concerns device plugins is below the default root directory, whatever the kubelet's (``DevicePluginPath``).
+    """
+    return PurePosixPath(DEFAULT_ROOT if name.startswith("device-plugins/") else root, name)
 
 
 def state_name(path: str) -> str:
@@ -44,8 +54,9 @@ def state_place(path: str) -> PurePosixPath:
 
 def sockets_beside(state_files: Iterable[str]) -> tuple[PurePosixPath, ...]:
     """Return SOCKETS of the kubelet that has these state files."""
-    roots = {path.removesuffix(state_name(path)) for path in state_files}
-    return tuple(PurePosixPath(root) / name for root in sorted(roots) for name in SOCKETS)
+    names = {path: state_name(path) for path in state_files}
+    roots = {path.removesuffix(name) for path, name in names.items() if name != DEVICE_STATE}
+    return tuple(path_of(name, root) for root in sorted(roots) for name in SOCKETS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ Neither systemd nor a kubelet reads files with such names.
 """
 
 from collections.abc import Callable
-from itertools import count
 from pathlib import PurePath, PurePosixPath
+from secrets import token_hex
 from typing import TypeVar
 
 STAGED, PREVIOUS = ".nodeupgrade-staged", ".nodeupgrade-previous"
@@ -31,9 +31,12 @@ def beside(path: _Path, suffix: str) -> _Path:
 
 
 def free_aside(path: _Path, is_there: Callable[[_Path], bool]) -> _Path:
-    """Return a name, which nothing has yet, for what lies in the way at a path."""
-    names = (beside(path, f"{ASIDE}{number or ''}") for number in count())
-    return next(name for name in names if not is_there(name))
+    """Return a name, which nothing has yet, for what lies in the way at a path.
+
+    Pods may have taken any number of the names that they can guess.
+    """
+    plain = beside(path, ASIDE)
+    return beside(path, f"{ASIDE}-{token_hex(8)}") if is_there(plain) else plain
 
 
 def is_beside_another(name: str) -> bool:

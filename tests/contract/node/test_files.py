@@ -166,6 +166,48 @@ def test_a_directory_is_set_aside_with_what_is_in_it_and_a_file_is_not(files_wor
     assert (files.entry(path), files.read(aside / "theirs")) == (None, b"theirs")
 
 
+def test_what_is_set_aside_twice_is_in_two_places(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "a"
+    asides = list[PurePosixPath | None]()
+    for content in (b"one", b"two"):
+        files.write(path / "theirs", content)
+        asides.append(files.set_aside(path))
+
+    assert [aside and files.read(aside / "theirs") for aside in asides] == [b"one", b"two"]
+
+
+def make_socket(files: Files, path: PurePosixPath) -> None:
+    """Make a socket on which nobody listens."""
+    if isinstance(files, SimulatedFiles):
+        files.sockets.add(str(path))
+    elif isinstance(files, HostFiles) and files.disk is os:
+        os.mknod(files.seen(path), stat.S_IFSOCK | 0o755)
+    elif isinstance(files, HostFiles) and isinstance(files.disk, ModelDisk):
+        files.disk.make(str(path), Inode(mode=stat.S_IFSOCK | 0o755))
+
+
+def test_a_socket_and_a_link_to_it_are_told_apart_and_removed_by_name(files_world: FilesWorld) -> None:
+    files, at = files_world.files, files_world.directory
+    files.write(at / "file", b"one")
+    make_socket(files, at / "socket")
+    for name, target in (("link", "socket"), ("dangling", "nowhere"), ("over", ".")):
+        make_link(files, at / name, target)
+
+    kinds = [entry and entry.kind for entry in map(files.entry, (at / "socket", at / "link", at / "dangling"))]
+    assert kinds == [EntryKind.SOCKET, EntryKind.LINK, EntryKind.LINK]
+    with pytest.raises(StepFailed, match="symbolic link"):
+        files.read_state(at / "link")
+    files.write_state(at / "link", None, at)
+    assert (files.remove_links(at), files.remove_links(at), files.remove_links(at / "none")) == (2, 0, 0)
+    assert [files.entry(at / name) for name in ("link", "dangling", "over")] == [None] * 3
+    assert files.sockets_in(at) == (at / "socket",)
+    assert files.read(at / "file") == b"one"
+
+    files.write_state(at / "socket", None, at)
+
+    assert files.entry(at / "socket") is None
+
+
 def make_link(files: Files, path: PurePosixPath, target: str) -> None:
     """Make a symbolic link, where the files have any."""
     if isinstance(files, SimulatedFiles):

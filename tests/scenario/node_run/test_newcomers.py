@@ -248,10 +248,13 @@ def test_what_a_pod_puts_in_place_of_its_record_once_the_kubelet_is_stopped_meet
 
 @pytest.mark.parametrize("name", SOCKETS)
 @pytest.mark.parametrize("when", ["services.mask kubelet.service", "services.stop kubelet.service", SICK])
-def test_what_a_pod_puts_in_place_of_a_kubelets_socket_keeps_none_from_starting(name: str, when: str) -> None:
-    """A kubelet exits if a directory lies where it is to make its socket."""
+@pytest.mark.parametrize("below", ["/theirs", ""], ids=["a directory", "a file"])
+def test_what_a_pod_puts_in_place_of_a_kubelets_socket_keeps_none_from_starting(
+    name: str, when: str, below: str
+) -> None:
+    """A kubelet exits if something else lies where it is to make its socket."""
     it, _ = joined(Behaviour.SICKENS)
-    theirs = f"/var/lib/kubelet/{name}/theirs"
+    theirs = f"/var/lib/kubelet/{name}{below}"
     it.node.kubelet.reads = {version: {theirs: None} for version in ("v1.30.14", "v1.33.13")}
     it.node.calls.before(when, lambda: it.node.disk.update({theirs: b"theirs"}))
 
@@ -259,9 +262,33 @@ def test_what_a_pod_puts_in_place_of_a_kubelets_socket_keeps_none_from_starting(
 
     assert report.outcome is Outcome.ROLLED_BACK
     assert it.node.kubelet.violations == []
-    aside = theirs.replace("/kubelet.sock/", "/.kubelet.sock.nodeupgrade-aside/")
-    assert it.node.disk[aside] == b"theirs"
-    assert aside.removesuffix("/theirs") in "".join(str(r.error) for r in parse(it.node.journal.data)[0].records)
+    said = "".join(str(record.error) for record in parse(it.node.journal.data)[0].records)
+    aside = f"/var/lib/kubelet/{name}".replace("/kubelet.sock", "/.kubelet.sock.nodeupgrade-aside")
+    became = f"moved to {aside}" if below else "removed"
+    assert f"what lay at /var/lib/kubelet/{name}, which is no socket, was {became}" in said
+    assert it.node.disk.get(f"{aside}{below}") == (b"theirs" if below else None)
+
+
+@pytest.mark.parametrize("name", [*SOCKETS, "device-plugins/theirs.sock"])
+@pytest.mark.parametrize("behaviour", [Behaviour.WELL, Behaviour.SICKENS])
+def test_no_kubelet_finds_a_link_that_a_pod_has_put_where_it_makes_its_sockets(name: str, behaviour: Behaviour) -> None:
+    """A kubelet may follow it, and wait for a file server that does not answer."""
+    it, found = story(), list[dict[str, str]]()
+    it.node.kubelet.behaviour["v1.33.13"] = behaviour
+    links = it.node.files.links
+    it.node.calls.before("services.stop kubelet.service", lambda: links.update({f"/var/lib/kubelet/{name}": "/dead"}))
+
+    def look() -> None:
+        found.append({**links})
+        it.node.calls.before(START, look)
+
+    it.node.calls.before(START, look)
+
+    ended = it.tell().outcome
+
+    spared = behaviour is Behaviour.WELL and name not in SOCKETS
+    assert ended is (Outcome.UPGRADED if spared else Outcome.ROLLED_BACK)
+    assert set(map(len, found)) == {0}
 
 
 def test_what_lies_in_place_of_its_record_before_the_kubelet_is_stopped_stops_the_run() -> None:

@@ -310,10 +310,12 @@ def test_a_manifest_that_cannot_be_read_any_more_keeps_no_run_from_ending(
         if odd and moment is Moment.READING and name in {f"files.{how} {ETCD}" for how in ("read", "digest")}:
             raise StepFailed(f"cannot read {ETCD}: it is not a regular file")
 
-    def entry(_files: object, path: PurePosixPath) -> FileEntry:
-        return FileEntry(
-            kind=EntryKind.DIRECTORY if odd and str(path) == ETCD else EntryKind.FILE, mode=0o755, links=1, real=path
-        )
+    found = SimulatedFiles.entry
+
+    def entry(files: SimulatedFiles, path: PurePosixPath) -> FileEntry | None:
+        if odd and str(path) == ETCD:
+            return FileEntry(kind=EntryKind.DIRECTORY, mode=0o755, links=1, real=path)
+        return found(files, path)
 
     monkeypatch.setattr(SimulatedFiles, "entry", entry)
     it.node.calls.failpoints[since] = lambda: odd.append(True)

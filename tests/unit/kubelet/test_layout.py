@@ -1,8 +1,19 @@
 """Tests what is read from the kubelet's flags and configuration files."""
 
+from pathlib import PurePosixPath
+
 import pytest
 
-from nodeupgrade.kubelet.layout import KubeletLayout, is_drop_in, read_layout
+from nodeupgrade.kubelet.layout import (
+    READ_AT_START,
+    KubeletLayout,
+    is_drop_in,
+    path_of,
+    read_layout,
+    sockets_beside,
+    state_name,
+    state_place,
+)
 
 CONFIG = b"""\
 kind: KubeletConfiguration
@@ -176,3 +187,16 @@ def test_who_talks_to_docker_and_where(
     layout = read_layout(tuple(words.split()), config, runtime=runtime)
 
     assert (layout.built_in, layout.runtime, layout.endpoint) == expected
+
+
+def test_what_concerns_device_plugins_is_at_one_place_whatever_the_root_directory() -> None:
+    paths = [str(path_of(name, "/my data")) for name in READ_AT_START]
+
+    assert [path for path in paths if not path.startswith("/my data/")] == [
+        "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+    ]
+    assert sockets_beside(paths) == tuple(
+        map(PurePosixPath, ("/var/lib/kubelet/device-plugins/kubelet.sock", "/my data/pod-resources/kubelet.sock"))
+    )
+    assert tuple(map(state_name, paths)) == READ_AT_START
+    assert {str(state_place(path).parent) for path in paths} == {"/var/lib/kubelet", "/my data"}

@@ -15,7 +15,7 @@ from nodeupgrade.cluster.pod_owner import with_owners
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import drop_in
-from nodeupgrade.kubelet.layout import KubeletLayout
+from nodeupgrade.kubelet.layout import KubeletLayout, path_of
 from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.state_files.formats import read_by
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
@@ -221,7 +221,7 @@ def _plan(examination: Examination) -> RunPlan | None:
         pinned=examination.pins.kept,
         own_uids=facts.own_uids,
         gates=render_gates(layout.gates),
-        state_files=tuple(f"{layout.root}/{name}" for name in read_by(current, layout)),
+        state_files=tuple(str(path_of(name, layout.root)) for name in read_by(current, layout)),
         limits=request.limits,
         kubeconfig=layout.kubeconfig,
         boot=request.boot,

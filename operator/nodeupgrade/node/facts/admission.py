@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout
+from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, path_of
 from nodeupgrade.kubelet.settings import cpus_in
 from nodeupgrade.node.checks.facts import HostFacts
 from nodeupgrade.node.checks.pod_security import has_user_namespace, seccomp_profiles
@@ -26,7 +26,7 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
     named = {name for pod in pods for name in seccomp_profiles(pod)}
     records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
     profiles = files.read(APPARMOR_PROFILES)
-    plugins = (path.name for path in files.sockets_in((root / DEVICE_STATE).parent))
+    plugins = (path.name for path in files.sockets_in(path_of(DEVICE_STATE, layout.root).parent))
     return HostFacts(
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
         profiles=frozenset() if profiles is None else _profiles(profiles.decode(errors="replace")),

@@ -1,12 +1,11 @@
 """Gather the kubelet's own files: program, state, credentials, manifests of static pods. Changes nothing."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
-from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout
+from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout, path_of
 from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import EntryKind, FilesView
@@ -35,19 +34,14 @@ def read_only(files: FilesView, *directories: PurePosixPath) -> tuple[str, ...]:
 
 
 def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterator[tuple[PurePosixPath, str]]:
-    """Yield what a starting kubelet cannot replace by its socket, and why."""
+    """Yield what some starting kubelet does not replace by its socket, and why: whatever is none itself.
+
+    A link is not followed: it may lead to a file server that does not answer.
+    """
     for path in sockets:
         entry = files.entry(path)
-        kind = None if entry is None else entry.kind
-        if kind is EntryKind.DIRECTORY or (kind is EntryKind.LINK and _leads_nowhere(files, path)):
-            yield path, f"is {kind}, where a starting kubelet makes a socket, without which it exits"
-
-
-def _leads_nowhere(files: FilesView, link: PurePosixPath) -> bool:
-    """Report whether a link leads to nothing that a kubelet removes; one that cannot be followed leads nowhere."""
-    with suppress(StepFailed):
-        return files.socket(link) is None and files.real(link) is None
-    return True
+        if entry is not None and entry.kind is not EntryKind.SOCKET:
+            yield path, f"is {entry.kind}, where a starting kubelet makes a socket, without which it exits"
 
 
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
@@ -56,10 +50,9 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     Raises:
         Refused: something else lies in the place of one, or of a socket.
     """
-    root = PurePosixPath(layout.root)
     try:
-        found = {name: files.read_state(root / name) for name in READ_AT_START}
-        problem = next(irreplaceable(files, (root / name for name in SOCKETS)), None)
+        found = {name: files.read_state(path_of(name, layout.root)) for name in READ_AT_START}
+        problem = next(irreplaceable(files, (path_of(name, layout.root) for name in SOCKETS)), None)
     except StepFailed as error:
         raise _out_of_place(f"{error}, where kubelets keep a state file") from error
     if problem is not None:

@@ -79,7 +79,6 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "script": str(SCRIPT),
         "environment": str(KUBELET_ENVIRONMENT),
         "spare": SPARE,
-        "sockets": " ".join(map(str, sockets_beside(plan.state_files))),
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
         "finished": f'"mark":"{Mark.FINISHED}"',
@@ -96,6 +95,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "#!/bin/sh",
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
+        *define_function("make_way_for_sockets", map(_way_made, sockets_beside(plan.state_files))),
         *define_function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
         LOGIC,
     ]
@@ -110,6 +110,10 @@ def _shield(plan: RunPlan) -> dict[str, str]:
     return {"shield": SHIELD, "shield_seconds": str(LOWERS_WITHIN), "kubelet_socket": str(socket)} | {
         name: str(socket.with_name(at)) for name, at in beside.items()
     }
+
+
+def _way_made(socket: PurePosixPath) -> str:
+    return f"    make_way {quote(str(socket))}"
 
 
 def _put_back(file: ExchangedFile) -> str:

@@ -197,15 +197,20 @@ put() {
         rename "${1%/*}/.${1##*/}$previous" "$1" "$2"
 }
 
+# Nothing is followed: where pods can write, a link may lead to a file server that does not answer.
+kind() {
+    stat -c %F "$1" 2> /dev/null
+}
+
 # Pods may have filled the disk: what was kept of a file takes no more space.
 rename() {
     rm -f "$fresh"
-    reads "$1" "$3" && mv -fT "$1" "$2" && reads "$2" "$3" && sync "${2%/*}"
+    [ ! -L "$1" ] && reads "$1" "$3" && mv -fT "$1" "$2" && reads "$2" "$3" && sync "${2%/*}"
 }
 
 # A kubelet starts with a directory in place of such a file.
 left() {
-    [ -d "$1" ] && [ ! -L "$1" ] || return 1
+    [ "$(kind "$1")" = directory ] || return 1
     say "$1 was left as it is"
     return 0
 }
@@ -229,9 +234,14 @@ put_from() {
 set_aside() {
     [ ! -f "$1" ] || return 0
     [ -e "$1" ] || [ -L "$1" ] || return 0
+    move_aside "$1" file
+}
+
+# Pods may have taken any number of the names that they can guess.
+move_aside() {
     aside=${1%/*}/.${1##*/}$moved_aside
-    while [ -e "$aside" ] || [ -L "$aside" ]; do aside=${aside}1; done
-    mv -T "$1" "$aside" && say "what lay at $1, which is no file, was moved to $aside"
+    [ -z "$(kind "$aside")" ] || { read -r unique < /proc/sys/kernel/random/uuid && aside=$aside-$unique; }
+    mv -T "$1" "$aside" && say "what lay at $1, which is no $2, was moved to $aside"
 }
 
 # Restores an exchanged file with mode, owner and attributes, unless it was changed since.
@@ -280,12 +290,19 @@ read_units() {
     control daemon-reload
 }
 
-# Repeated until a kubelet is well: nothing says that systemd has heard it. It exits if a directory, or a link to one or
-# to nothing, lies where it makes a socket; pods can write there.
+# Pods can write where a kubelet makes its sockets. It may exit if anything else lies there, and follow links beside it.
+make_way() {
+    case $(kind "$1") in
+        '' | socket) ;;
+        directory) move_aside "$1" socket ;;
+        *) rm -f "$1" && say "what lay at $1, which is no socket, was removed" ;;
+    esac
+    find "${1%/*}/." ! -name . -prune -type l -exec rm -f {} + 2> /dev/null
+}
+
+# Repeated until a kubelet is well: nothing says that systemd has heard it.
 start_kubelet() {
-    for each in $sockets; do
-        if [ -d "$each" ] || [ -L "$each" ]; then set_aside "$each"; fi
-    done
+    make_way_for_sockets
     mv -f "$flag" "$lifted" || rm -f "$flag"
     [ -z "$reloads" ] || read_units
     control reset-failed "$unit"

@@ -78,6 +78,12 @@ def restore(node: Node, plan: RunPlan, payload: Mapping[str, JsonValue]) -> str 
     return "; ".join(filter(None, told)) or None
 
 
+def set_directory_aside(node: Node, path: str) -> PurePosixPath | None:
+    """Move aside a directory, which no file can replace; return where it is."""
+    entry = node.files.entry(at := PurePosixPath(path))
+    return node.files.set_aside(at) if entry is not None and entry.kind is EntryKind.DIRECTORY else None
+
+
 def _restore(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str | None:
     try:
         now = node.files.read_state(PurePosixPath(path))
@@ -94,19 +100,13 @@ def _restore(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str 
 def _replace(node: Node, plan: RunPlan, path: str, before: bytes | None) -> str:
     """Replace what is not a file of the kubelet's, which may not start with it; return what became of it."""
     try:
-        aside = _set_directory_aside(node, path)
+        aside = set_directory_aside(node, path)
         _put_back(node, plan, path, before, before)
     except StepFailed as error:
         return f"left as it is ({error})"
     if aside is not None:
         return f"moved to {aside}"
     return "removed" if before is None else "replaced by what was there before the new kubelet"
-
-
-def _set_directory_aside(node: Node, path: str) -> PurePosixPath | None:
-    """Move aside a directory, which no file can replace; return where it is."""
-    entry = node.files.entry(at := PurePosixPath(path))
-    return node.files.set_aside(at) if entry is not None and entry.kind is EntryKind.DIRECTORY else None
 
 
 def _put_back(node: Node, plan: RunPlan, path: str, data: bytes | None, before: bytes | None) -> None:

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.names_beside import free_aside
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.doubles.node.kubelet import stamp_of
@@ -43,7 +44,8 @@ class SimulatedFiles:
 
     def read_state(self, path: PurePosixPath) -> bytes | None:
         """The whole content, unless something odd lies there; ``None`` if there is no such file."""
-        if (why := self.odd.get(str(path))) is not None:
+        why = "it is a symbolic link" if str(path) in self.links else self.odd.get(str(path))
+        if why is not None:
             raise StepFailed(f"cannot read {path} because {why}")
         return self.read(path)
 
@@ -53,6 +55,8 @@ class SimulatedFiles:
             if self._is_directory(path):
                 raise StepFailed(f"cannot write {path} because Is a directory")
             self.odd.pop(str(path), None)
+            self.links.pop(str(path), None)
+            self.sockets.discard(str(path))
             if data is None:
                 self._disk.pop(str(path), None)
             else:
@@ -110,11 +114,19 @@ class SimulatedFiles:
         """Move a directory; there is nothing else but files."""
         if not self._is_directory(path):
             return None
-        aside = path.with_name(f".{path.name}.nodeupgrade-aside")
+        aside = free_aside(path, self._is_directory)
         with self._calls.effect(f"files.set_aside {path}"):
             for name in [name for name in self._disk if name.startswith(f"{path}/")]:
                 self._disk[f"{aside}{name.removeprefix(str(path))}"] = self._disk.pop(name)
         return aside
+
+    def remove_links(self, directory: PurePosixPath) -> int:
+        """Forget those of ``links`` that are in a directory."""
+        here = [path for path in self.links if PurePosixPath(path).parent == directory]
+        for path in here:
+            with self._calls.effect(f"files.remove_links {directory}"):
+                del self.links[path]
+        return len(here)
 
     def tidy(self, path: PurePosixPath) -> None:
         """Do nothing: each change happens completely or not at all, so nothing is left behind."""
@@ -191,11 +203,15 @@ class SimulatedFiles:
         return DiskUsage(size=2 * FREE_BYTES, free=FREE_BYTES, inodes=0, free_inodes=0)
 
     def entry(self, path: PurePosixPath) -> FileEntry | None:
-        """A file, a directory or a link; there are no modes here."""
+        """What is there; there are no modes here."""
         self._calls.read(f"files.entry {path}")
         real = self._followed(path.parent) / path.name
         if str(real) in self.links:
             return FileEntry(kind=EntryKind.LINK, mode=0o777, links=1, real=real)
+        if str(real) in self.sockets:
+            return FileEntry(kind=EntryKind.SOCKET, mode=0o755, links=1, real=real)
+        if str(real) in self.odd:
+            return FileEntry(kind=EntryKind.OTHER, mode=0o644, links=1, real=real)
         if str(real) in self._disk:
             return FileEntry(kind=EntryKind.FILE, mode=0o644, links=1, real=real)
         if self._is_directory(real):

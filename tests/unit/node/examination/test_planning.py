@@ -14,7 +14,7 @@ from nodeupgrade.api.values import Digest, PodRef, PodUid
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
-from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
+from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, read_layout
 from nodeupgrade.kubelethash import KubeletVersion, default_static_container, hash_container, hash_manifest_container
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
@@ -88,7 +88,8 @@ def test_a_sound_node_gets_a_plan_that_says_everything() -> None:
         hash_container(SPEC, OLD), hash_container(SPEC, NEW),
     )  # fmt: skip
     assert (found.from_version, found.to_version, found.runtime) == (str(OLD), str(NEW), "containerd 1.7.2")
-    assert (found.healthz_url, found.state_files[0]) == ("http://127.0.0.1:9/healthz", "/data/cpu_manager_state")
+    assert found.healthz_url == "http://127.0.0.1:9/healthz"
+    assert {"/data/cpu_manager_state", f"/var/lib/kubelet/{DEVICE_STATE}"} <= {*found.state_files}
     assert (found.swap.path, found.swap.staged, found.swap.backup) == (
         "/usr/bin/kubelet",
         REQUEST.staged,

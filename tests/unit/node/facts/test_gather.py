@@ -256,6 +256,7 @@ def test_what_pods_name_is_looked_up_on_the_node_and_nothing_else() -> None:
             "/srv/kubelet/seccomp/other.json": b"{}",
             "/srv/kubelet/pods/uid-web/userns": b"mapping",
             "/srv/kubelet/cpu_manager_state": b"cpus",
+            "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint": b"devices",
         },
     )
     spec = {**body["spec"], **profile, "hostUsers": False}
@@ -268,7 +269,8 @@ def test_what_pods_name_is_looked_up_on_the_node_and_nothing_else() -> None:
 
     assert host.seccomp == {"web.json"}
     assert host.namespaces == {"uid-web": b"mapping"}
-    assert kubelet_files.state(seen.ports.files, kubelet_layout(seen.ports.files, running)) == {CPU_STATE: b"cpus"}
+    found = kubelet_files.state(seen.ports.files, kubelet_layout(seen.ports.files, running))
+    assert found == {CPU_STATE: b"cpus", DEVICE_STATE: b"devices"}
 
 
 def test_the_policy_is_passed_on() -> None:

@@ -22,18 +22,19 @@ def test_files_of_a_run_that_are_mounted_where_they_lie_are_told() -> None:
 
 
 @pytest.mark.parametrize("name", SOCKETS)
-def test_a_directory_where_a_kubelet_makes_a_socket_is_refused(name: str) -> None:
-    seen = node(files={f"/var/lib/kubelet/{name}/theirs": b""})
+@pytest.mark.parametrize(("below", "kind"), [("/theirs", "a directory"), ("", "a regular file")])
+def test_what_is_no_socket_where_a_kubelet_makes_one_is_refused(name: str, below: str, kind: str) -> None:
+    seen = node(files={f"/var/lib/kubelet/{name}{below}": b""})
 
-    with pytest.raises(Refused, match=f"/var/lib/kubelet/{name} is a directory") as refused:
+    with pytest.raises(Refused, match=f"/var/lib/kubelet/{name} is {kind}") as refused:
         gathered(seen)
     assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
 
 
-def test_a_kubelet_replaces_a_link_to_a_socket_and_no_other() -> None:
+def test_a_kubelet_replaces_its_old_socket_and_no_link_wherever_it_leads() -> None:
     seen = node()
     paths = [PurePosixPath("/var/lib/kubelet", name) for name in SOCKETS]
-    seen.files.links = {str(paths[0]): "/run/another.sock", str(paths[1]): "/nowhere"}
-    seen.files.sockets.add(str(paths[0]))
+    seen.files.links = {str(paths[1]): str(paths[0])}
+    seen.files.sockets.update(map(str, paths))
 
     assert [path for path, _ in irreplaceable(seen.files, paths)] == [paths[1]]

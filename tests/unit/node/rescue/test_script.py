@@ -2,19 +2,21 @@
 
 import os
 import shutil
+import stat
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
 import pytest
 
-from nodeupgrade.kubelet.layout import SOCKETS
 from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
+from tests.builders.followed_links import watched_link
 from tests.builders.rescue_rig import (
     BACK,
     COMMIT,
@@ -22,8 +24,10 @@ from tests.builders.rescue_rig import (
     FINISHED,
     FLAG,
     HANDED_OVER,
+    KUBELET_SOCKETS,
     LOOK,
     OLD,
+    PLUGINS_ROOT,
     Fault,
     Mode,
     Node,
@@ -446,17 +450,68 @@ def test_where_a_pod_has_filled_the_disk_what_was_kept_is_renamed(node: Node, ca
     assert old_again(node), node.log
 
 
-@pytest.mark.parametrize("name", SOCKETS)
-def test_a_directory_in_place_of_a_kubelets_socket_is_moved_aside_before_it_starts(node: Node, name: str) -> None:
-    place = node.root / "node" / name
+@pytest.mark.parametrize("name", KUBELET_SOCKETS)
+@pytest.mark.parametrize("taken", [0, 300])
+def test_a_directory_in_place_of_a_kubelets_socket_is_moved_aside_before_it_starts(
+    node: Node, name: str, taken: int
+) -> None:
+    place = node.root / name
     (place / "theirs").mkdir(parents=True)
+    for number in range(taken):
+        with suppress(OSError):  # the longest names are too long
+            place.with_name(f".kubelet.sock.nodeupgrade-aside{'1' * number}").mkdir()
 
     node.look().looks(1)
 
     assert old_again(node), node.log
     assert not place.exists()
-    assert (place.with_name(".kubelet.sock.nodeupgrade-aside") / "theirs").is_dir()
-    assert str(place) in node.log
+    [aside] = place.parent.glob("*/theirs")
+    assert aside.parent.name.startswith(".kubelet.sock.nodeupgrade-aside")
+    assert f"what lay at {place}, which is no socket, was moved to {aside.parent}" in node.log
+
+
+@pytest.mark.parametrize("name", KUBELET_SOCKETS)
+@pytest.mark.parametrize(
+    "put", [Path.touch, os.mkfifo, *(partial(Path.symlink_to, target=to) for to in ("nowhere", ".", "theirs"))]
+)
+def test_what_else_lies_in_place_of_a_kubelets_socket_is_removed_before_it_starts(
+    node: Node, name: str, put: Callable[[Path], None]
+) -> None:
+    place = node.root / name
+    place.parent.mkdir(parents=True)
+    place.with_name("theirs").write_text("theirs")
+    put(place)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    assert [path.read_text() for path in place.parent.iterdir()] == ["theirs"]
+    assert f"what lay at {place}, which is no socket, was removed" in node.log
+
+
+def test_a_kubelets_old_socket_is_left_to_it(node: Node) -> None:
+    place = node.root / KUBELET_SOCKETS[0]
+    place.parent.mkdir(parents=True)
+    os.mknod(place, stat.S_IFSOCK | 0o755)
+
+    node.look().looks(1)
+
+    assert place.is_socket()
+    assert str(place) not in node.log
+
+
+@pytest.mark.parametrize("name", [*KUBELET_SOCKETS, f"{PLUGINS_ROOT}/device-plugins/theirs.sock", "state"])
+def test_no_link_is_followed_or_left_where_pods_can_write(node: Node, name: str) -> None:
+    place = node.root / (f"node{node.root}/state" if name == "state" else name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    was_followed = watched_link(place, node.root / "second name")
+
+    node.look().looks(1)
+
+    assert not was_followed()
+    assert not place.is_symlink()
+    assert old_again(node), node.log
 
 
 def second_link(path: Path) -> None:

@@ -2,8 +2,11 @@
 
 import json
 import os
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,6 +22,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import kubelet_sockets
 from nodeupgrade.node.run.steps.order import STEPS
 from tests.builders.admitted import checkpoint
+from tests.builders.followed_links import watched_link
 from tests.builders.planned_run import planned
 from tests.builders.state_file_cases import sealed
 
@@ -249,15 +253,67 @@ def test_what_is_kept_of_a_state_file_is_a_copy_since_a_second_name_would_make_i
     assert machine.restore(saved) is None
 
 
-@pytest.mark.parametrize("to", ["kubelet.sock", "x" * 300, "/nowhere"])
-def test_a_link_that_cannot_be_followed_is_moved_out_of_a_kubelets_way(machine: Machine, to: str) -> None:
-    socket = machine.path(SOCKETS[0])
-    socket.symlink_to(to)
+def listen(path: Path) -> None:
+    """Make a socket as a kubelet does, which removes old ones only."""
+    before = Path.cwd()
+    os.chdir(path.parent)  # its name may be longer than an address
+    try:
+        with socket.socket(socket.AF_UNIX) as it:
+            it.bind(path.name)
+    finally:
+        os.chdir(before)
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+    (path / "theirs").touch()
+
+
+@pytest.mark.parametrize("name", SOCKETS)
+@pytest.mark.parametrize(
+    ("put", "kind", "became"),
+    [
+        (directory, "a directory", "moved to /var/lib/kubelet/"),
+        (Path.touch, "a regular file", "removed"),
+        (os.mkfifo, "not a regular file", "removed"),
+        *(
+            (partial(Path.symlink_to, target=to), "a symbolic link", "removed")
+            for to in ("kubelet.sock", "x" * 300, "/nowhere", "there", "..")
+        ),
+    ],
+)
+def test_whatever_is_no_socket_is_put_out_of_a_kubelets_way(
+    machine: Machine, name: str, put: Callable[[Path], None], kind: str, became: str
+) -> None:
+    place = machine.path(name)
+    place.parent.mkdir(exist_ok=True)
+    listen(place.with_name("there"))
+    put(place)
+    with pytest.raises(StepFailed, match=f"{name} is {kind}, where a starting kubelet makes a socket"):
+        kubelet_sockets.require_replaceable(machine.ports, machine.plan)
 
     said = kubelet_sockets.make_way(machine.ports, machine.plan)
 
     assert said is not None
-    assert not socket.is_symlink()
-    socket.symlink_to(to)
-    with pytest.raises(StepFailed, match="is a symbolic link"):
+    assert said.startswith(f"what lay at /{ROOT}/{name}, which is no socket, was {became}")
+    listen(place)
+    kubelet_sockets.require_replaceable(machine.ports, machine.plan)
+    assert kubelet_sockets.make_way(machine.ports, machine.plan) is None
+    assert place.is_socket()
+
+
+@pytest.mark.parametrize("name", [*SOCKETS, "device-plugins/theirs.sock"])
+def test_no_link_is_followed_or_left_to_a_kubelet_where_pods_can_write(
+    machine: Machine, tmp_path: Path, name: str
+) -> None:
+    place = machine.path(name)
+    place.parent.mkdir(exist_ok=True)
+    was_followed = watched_link(place, tmp_path / "second name")
+
+    with suppress(StepFailed):
         kubelet_sockets.require_replaceable(machine.ports, machine.plan)
+    said = kubelet_sockets.make_way(machine.ports, machine.plan)
+
+    assert not was_followed()
+    assert said is not None
+    assert list(place.parent.iterdir()) == []

@@ -23,6 +23,7 @@ class EntryKind(StrEnum):
     FILE = "a regular file"
     DIRECTORY = "a directory"
     LINK = "a symbolic link"
+    SOCKET = "a socket"
     OTHER = "not a regular file"
 
 
@@ -151,6 +152,9 @@ class Files(FilesView, Protocol):
         Returns:
             The new path; ``None`` if nothing was moved.
         """
+
+    def remove_links(self, directory: PurePosixPath) -> int:
+        """Remove the symbolic links in a directory, without following them; return how many there were."""
 
     def tidy(self, path: PurePosixPath) -> None:
         """Remove temporary files that an interrupted change of ``path`` left; the file itself is not touched."""

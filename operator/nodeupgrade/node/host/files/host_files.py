@@ -25,6 +25,13 @@ T = TypeVar("T")
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
 
+_KINDS = {
+    stat.S_IFREG: EntryKind.FILE,
+    stat.S_IFDIR: EntryKind.DIRECTORY,
+    stat.S_IFLNK: EntryKind.LINK,
+    stat.S_IFSOCK: EntryKind.SOCKET,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class HostFiles:
@@ -253,15 +260,21 @@ class HostFiles:
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
         return self._below(directory, self._is_socket)
 
+    def remove_links(self, directory: PurePosixPath) -> int:
+        links = self._below(directory, lambda path: self._type(path) == stat.S_IFLNK)
+        with translate_errors(f"cannot remove the links in {directory}"):
+            for link in links:
+                with contextlib.suppress(FileNotFoundError):
+                    self.disk.unlink(self._unfollowed(link))
+            if links:
+                atomic.sync_directory(self.seen(directory), self.disk)
+        return len(links)
+
     def is_empty(self, directory: PurePosixPath) -> bool:
         return not self._below(directory, lambda _path: True)
 
     def _is_socket(self, path: Path) -> bool:
-        """Report whether a path itself is a socket; it may be gone by now."""
-        try:
-            return stat.S_ISSOCK(self.disk.lstat(path).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        return self._type(path) == stat.S_IFSOCK
 
     def usage(self, path: PurePosixPath) -> DiskUsage:
         with translate_errors(f"cannot read the free space at {path}"):
@@ -284,7 +297,7 @@ class HostFiles:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return FileEntry(
-                kind=_kind(status.st_mode),
+                kind=_KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER),
                 mode=stat.S_IMODE(status.st_mode),
                 links=status.st_nlink,
                 real=self.on_node(resolved),
@@ -317,19 +330,17 @@ class HostFiles:
 
     def _is_there(self, path: Path) -> bool:
         """Report whether anything is at a path, even a link that leads nowhere."""
+        return self._type(path) is not None
+
+    def _type(self, path: Path) -> int | None:
+        """Return the type of what is at a path itself, such as ``stat.S_IFLNK``; it may be gone by now."""
         try:
-            self.disk.lstat(path)
+            return stat.S_IFMT(self.disk.lstat(path).st_mode)
         except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+            return None
 
     def _is_same(self, one: Path, other: Path) -> bool:
         if not atomic.exists(other, self.disk):
             return False
         first, second = self.disk.stat(one), self.disk.stat(other)
         return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino)
-
-
-def _kind(mode: int) -> EntryKind:
-    kinds = {stat.S_IFREG: EntryKind.FILE, stat.S_IFDIR: EntryKind.DIRECTORY, stat.S_IFLNK: EntryKind.LINK}
-    return kinds.get(stat.S_IFMT(mode), EntryKind.OTHER)

@@ -144,6 +144,7 @@ class StartKubelet(StepActions):
         require_shown(node, plan, node.runtime.inventory())
         kubelet_ports.require_free(node, plan, health=False)
         kubelet_sockets.require_replaceable(node, plan)
+        kubelet_sockets.remove_links(node, plan)
         start_preconditions.require_manifests(node, plan)
         running = ProgramWatch(node, plan, start_preconditions.require_new_program(node, plan))
         node.failpoint(LOOKED)
