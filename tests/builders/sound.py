@@ -8,7 +8,7 @@ from typing import Any
 
 from nodeupgrade.api.run_settings import KubeletSettings, ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.api.values import ContainerId, Digest, NodeName, PodRef, PodUid, RunId, SandboxId
+from nodeupgrade.api.values import ContainerId, Digest, MonotonicSeconds, NodeName, PodRef, PodUid, RunId, SandboxId
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments
@@ -186,6 +186,7 @@ def facts(**fields: Any) -> NodeFacts:
         "kubelet_start": start("kubelet.service"),
         "runtime_start": start("containerd.service"),
         "now": datetime(2026, 11, 21, 12, 0, tzinfo=UTC),
+        "at": MonotonicSeconds(1000.0),
     }
     known |= fields
     return NodeFacts(**{"hazards": hazards(known), **known})

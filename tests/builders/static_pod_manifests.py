@@ -43,7 +43,6 @@ REFUSED = {
     "complex key": "kind: Pod\nmetadata:\n  ? name\n  : etcd\n",
     "JSON and a trailing ---": f"{json.dumps(read(PLAIN.encode()))}\n---\n",
     "flow style at the root, which kubelets take for JSON": "{kind: Pod, metadata: {name: etcd}, spec: {}}",
-    "trailing tab": PLAIN.replace("metadata:", "metadata:\t"),
     "tabs as indentation": PLAIN.replace("  name", "\tname"),
     "not YAML": "metadata: {",
     "not UTF-8": PLAIN.replace("name: etcd", "name: \xe9tcd"),

@@ -206,10 +206,10 @@ class _Document:
 
     def _aliased(self, event: Any) -> Value:
         if event.anchor not in self._anchors:
-            raise _refusal(event, f"the alias *{event.anchor} has no anchor")
+            raise _refusal(event, "an alias has no anchor")
         anchored = self._anchors[event.anchor]
         if isinstance(anchored, int):
-            raise _refusal(event, f"the alias *{event.anchor} refers to a value that contains the alias")
+            raise _refusal(event, "an alias refers to a value that contains the alias")
         value, size = anchored
         self._made += size
         if size > MOST_BY_ALIASES or self._made > MOST_BY_ALIASES + event.start_mark.index:
@@ -270,7 +270,7 @@ def _merged(event: Any, value: Value) -> dict[str, Value]:
 
 def _require_type(event: Any, kind: str) -> None:
     if event.tag not in {None, "!", f"{_TAG}{kind}"}:
-        raise _refusal(event, f"the type {event.tag} does not exist")
+        raise _refusal(event, "its type does not exist")
 
 
 def _scalar(event: Any) -> Value:
@@ -298,7 +298,7 @@ def _scalar(event: Any) -> Value:
         case "float" if isinstance(value, int | float) and not isinstance(value, bool):
             if (whole := _integer(text)) is None or whole <= _MOST_SIGNED:
                 return value if isinstance(value, float) else _fraction(str(value))
-    raise _refusal(event, f"its value is not of the type {event.tag}, or that type does not exist")
+    raise _refusal(event, "its value is not of the type that it names, or that type does not exist")
 
 
 def _resolved(text: str) -> Value:
@@ -375,4 +375,5 @@ def _decoded(event: Any) -> str:
 
 
 def _refusal(event: Any, problem: str) -> UnreadableYamlError:
+    """Return an error that says where, and repeats no value: whoever reads it may not be allowed to read the text."""
     return UnreadableYamlError(problem=problem, problem_mark=event.start_mark)

@@ -24,6 +24,7 @@ class Timeline:
     def __init__(self) -> None:
         self.monotonic = 1000.0
         self.boots = 1
+        self.set_by = timedelta()  # by how much somebody has set the wall clock forward
         self._before_boot = 0.0
         self._suspended: list[tuple[float, float]] = []
         self._agenda: list[_Event] = []
@@ -70,7 +71,7 @@ class Timeline:
     @property
     def wall(self) -> datetime:
         """Wall-clock time."""
-        return EPOCH + timedelta(seconds=self._before_boot + self.monotonic)
+        return EPOCH + timedelta(seconds=self._before_boot + self.monotonic) + self.set_by
 
 
 class SimulatedClock:

@@ -144,7 +144,7 @@ async def test_an_earlier_plan_that_nobody_began_is_forgotten(world: World) -> N
 PLANNED, HELD_UP = "write_plan done", "patch_task_status"
 
 
-async def wait_out(world: World, *, killed: bool, minutes: int) -> TaskStatus:
+async def wait_out(world: World, *, killed: bool, minutes: int, set_by: timedelta = timedelta()) -> TaskStatus:
     """Change the Node once a plan is on disk, which its agent cannot report for some time or does not outlive."""
     reports = iter(range(minutes * 30))
 
@@ -152,6 +152,7 @@ async def wait_out(world: World, *, killed: bool, minutes: int) -> TaskStatus:
         if PLANNED not in world.moments:
             return
         world.kube.labels.clear()
+        world.node.timeline.set_by = set_by
         if killed:
             raise Killed
         if moment == HELD_UP and next(reports, None) is not None:
@@ -176,19 +177,25 @@ def selective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
+SET = [timedelta(), timedelta(hours=-1), timedelta(hours=1)]
+"""By how much somebody sets the node's wall clock meanwhile."""
+
+
+@pytest.mark.parametrize("set_by", SET, ids=str)
 @pytest.mark.parametrize(("killed", "minutes"), [(True, 0), (True, 10), (False, 10)])
 async def test_a_plan_of_which_nothing_was_begun_is_made_anew_for_the_node_as_it_is(
-    selective: World, killed: bool, minutes: int
+    selective: World, killed: bool, minutes: int, set_by: timedelta
 ) -> None:
     """Nobody has seen what a pod needs of the Node but the agent that is gone, or long ago."""
-    status = await wait_out(selective, killed=killed, minutes=minutes)
+    status = await wait_out(selective, killed=killed, minutes=minutes, set_by=set_by)
 
     assert (status.phase, selective.stops) == (TaskPhase.REFUSED, 0), (status.reason, status.message)
     assert untouched(selective)
 
 
-async def test_a_plan_that_was_made_a_moment_ago_is_not_made_anew(world: World) -> None:
-    status = await wait_out(world, killed=False, minutes=2)
+@pytest.mark.parametrize("set_by", SET, ids=str)
+async def test_a_plan_that_was_made_a_moment_ago_is_not_made_anew(world: World, set_by: timedelta) -> None:
+    status = await wait_out(world, killed=False, minutes=2, set_by=set_by)
 
     assert status.phase is TaskPhase.SUCCEEDED, (status.reason, status.message)
     assert world.moments.count(PLANNED) == 1

@@ -120,6 +120,18 @@ def test_what_is_refused(text: str, problem: str) -> None:
             list(read_all(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["a: *hunter2", "a: &hunter2 [*hunter2]", "a: !hunter2 5", "a: !hunter2 [5]", "a: 'hunter2", "a: hunter2: 5"],
+)
+def test_no_value_is_repeated_in_an_error(text: str) -> None:
+    """Whoever reads it may not be allowed to read the file."""
+    with pytest.raises(yaml.YAMLError) as refused:
+        read_first(text)
+    assert "line 1" in str(refused.value)
+    assert "hunter2" not in f"{refused.value} {refused.value!r}"
+
+
 def test_aliases_within_reason_pass() -> None:
     text = "base: &base {a: 1, b: [1, 2]}\nall:\n" + "- *base\n" * 1000
     assert read_one(text)["all"] == [{"a": 1, "b": [1, 2]}] * 1000

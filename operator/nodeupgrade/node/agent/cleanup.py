@@ -18,6 +18,7 @@ from nodeupgrade.node.executor.units import UNITS
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
 from nodeupgrade.node.host.files.files import Files, FilesView
 from nodeupgrade.node.host.packages.dpkg_database import HELD, STATUS, record_of
+from nodeupgrade.node.host.processes.processes import INIT
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.own_directories import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
@@ -141,9 +142,16 @@ def require_nobody_at_work(host: MountedHost) -> None:
 
 
 def _has_mounted(host: MountedHost, pid: int) -> bool:
-    """Report whether a process has the node's root directory, and no link, where it is mounted here."""
+    """Report whether a process has the node's root directory, and no link, where it is mounted here.
+
+    Only processes in the node's PID namespace are looked at, where agents are, and no tenant's: what a pod has mounted
+    there, such as a volume of NFS, may never answer.
+    """
+    own, init = (host.processes.root / str(each) for each in (pid, INIT))
     try:
-        place = host.processes.root / str(pid) / "root" / host.root.name
+        if (own / "ns/pid").readlink() != (init / "ns/pid").readlink():
+            return False
+        place = own / "root" / host.root.name
         return os.path.samestat(place.lstat(), host.root.stat())
     except OSError:  # it has nothing there, or has ended
         return False

@@ -39,7 +39,6 @@ from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.state_machine import undone_in_vain
 from nodeupgrade.node.task_status.run_status import run_status
 from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_status, not_started_status, refusal_status
-from nodeupgrade.text import known_time
 
 POLL_SECONDS = 0.5
 LOOKS_FOR_ARRIVALS = 10
@@ -209,8 +208,8 @@ class Handover:
         """
         if await asyncio.to_thread(self.executor.handed_over, prepared.plan):
             return True
-        examined = None if prepared.examination is None else known_time(prepared.plan.examined_at)
-        if examined is None or self.clock.now() - examined > EXAMINATION_LASTS:
+        examination = prepared.examination
+        if examination is None or self.clock.monotonic() - examination.facts.at > EXAMINATION_LASTS.total_seconds():
             raise OutdatedError
         return False
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.spec import TaskSpec
-from nodeupgrade.api.values import ContainerId, Digest, PodRef
+from nodeupgrade.api.values import ContainerId, Digest, MonotonicSeconds, PodRef
 from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.feature_gates import RESIZE_GATE, allocates_pod_resources
@@ -189,6 +189,7 @@ class NodeFacts:
     kubelet_start: UnitStart  # how the kubelet's unit would be started now
     runtime_start: UnitStart  # how the runtime's unit would be started now
     now: datetime  # the time when the facts were gathered, by the node's clock
+    at: MonotonicSeconds  # likewise since its boot: no clock that is set changes it
     hazards: RestartHazards = RestartHazards()  # findings that make a restart of the runtime unsafe
     tuning: RestartTuning = RestartTuning()  # temporary settings that would make the runtime's restart gentler
     clients: RuntimeClients = RuntimeClients()  # the containers that use the runtime's sockets

@@ -166,6 +166,7 @@ def gather(
         kubelet_start=kubelet_start,
         runtime_start=runtime_start,
         now=node.clock.now(),
+        at=node.clock.monotonic(),
         state_free_bytes=min(space.left(path).free for path in stored_at),
         readiness=Readiness(
             current=kubelet.current,

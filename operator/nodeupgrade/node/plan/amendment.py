@@ -159,10 +159,19 @@ def amendment_of(
             sandboxes=tuple(s for s in now.sandboxes if s.id in entered - {*before.values()}),
         ),
         completing=() if answer is None else answer.completing,
-        hooks=() if answer is None else answer.hooks,
+        hooks=(*_kept_hooks(plan, came), *(() if answer is None else answer.hooks)),
         owned=Planned() if answer is None else answer.owned,
         pins=() if answer is None else answer.pins,
     )
+
+
+def _kept_hooks(plan: RunPlan, came: tuple[PlannedContainer, ...]) -> Iterator[StopHook]:
+    """Yield the hooks of containers that were restarted, about which the agent was not asked."""
+    of = {} if plan.shield is None else {hook.container: hook for hook in plan.shield.hooks}
+    before = {(c.pod.uid, c.name, c.before): of[c.id] for c in plan.containers if c.id in of}
+    for each in came:
+        if (hook := before.get((each.pod.uid, each.name, each.before))) is not None:
+            yield replace(hook, container=each.id)
 
 
 def unfit(answer: PlannedArrivals, asked: Arrivals) -> str | None:

@@ -4,6 +4,7 @@ YAML in block style gets a line, with a comment above it that says what to do wi
 has no comments, get a member. As for kubelets, only the first of several YAML documents counts.
 """
 
+import io
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -148,8 +149,9 @@ def _without(text: str, node: yaml.MappingNode, uid: object) -> Iterator[tuple[s
 
 def _metadata(text: str) -> yaml.MappingNode:
     """Return the node of the metadata, with its position in the text."""
-    # JSON may be indented with tabs, which PyYAML's pure parser rejects; positions are the same with blanks.
-    spaced = text.replace("\t", " ") if _is_json(text) else text
+    # PyYAML's pure parser rejects tabs that kubelets read; positions are the same with blanks. Of a text, but not of a
+    # stream, its errors quote the line, which may hold a secret.
+    spaced = io.StringIO(text.replace("\t", " "))
     try:
         root = next(yaml.compose_all(spaced, Loader=yaml.SafeLoader))
     except (yaml.YAMLError, RecursionError) as error:

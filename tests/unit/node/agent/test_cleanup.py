@@ -147,11 +147,15 @@ class Services:
 
 
 def mounted(pods: Path, processes: dict[int, str], sees: dict[int, str], active: str = "") -> MountedHost:
-    """A node at ``pods/host``; ``sees`` has what each process has at /host: the node, a link to it, or a directory."""
+    """A node at ``pods/host``; ``sees`` has what each process has at /host: the node, a link to it, or a directory.
+
+    What a pod has there is in a PID namespace of its own.
+    """
     root = pods / "host"
-    for pid, command in processes.items():
+    for pid, command in {1: "/sbin/init", **processes}.items():
         process = root / "proc" / str(pid)
-        process.mkdir(parents=True)
+        (process / "ns").mkdir(parents=True)
+        (process / "ns/pid").symlink_to("pid:[2]" if sees.get(pid) == "a pod's" else "pid:[1]")
         (process / "cmdline").write_text(f"{command}\0")
         match sees.get(pid):
             case "the node":
@@ -159,7 +163,7 @@ def mounted(pods: Path, processes: dict[int, str], sees: dict[int, str], active:
             case "a link":
                 (process / "root").mkdir()
                 (process / "root/host").symlink_to(root)
-            case "a directory":
+            case "a directory" | "a pod's":
                 (process / "root/host").mkdir(parents=True)
     return replace(host_from_pod(root), services=cast("SystemdManager", Services(active)))
 
@@ -176,6 +180,21 @@ def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["nothing", "a link", "a directory"])
 def test_nobody_holds_up_the_cleanup_with_the_arguments_of_an_agent(tmp_path: Path, place: str) -> None:
     cleanup.require_nobody_at_work(mounted(tmp_path, {8: AGENT}, {8: place}))
+
+
+def test_nobody_holds_up_the_cleanup_with_what_a_pod_has_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To look at a volume of NFS whose server never answers takes for ever."""
+    host, looked = mounted(tmp_path, {7: AGENT, 8: AGENT}, {7: "a directory", 8: "a pod's"}), list[str]()
+
+    def never(path: Path) -> os.stat_result:
+        looked.append(str(path.relative_to(host.processes.root)))
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "lstat", never)
+    cleanup.require_nobody_at_work(host)
+    assert looked == ["1/root/host", "7/root/host"]
 
 
 def test_nobody_holds_up_the_cleanup_with_gigabytes_of_arguments(tmp_path: Path) -> None:

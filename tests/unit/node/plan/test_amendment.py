@@ -13,6 +13,7 @@ from nodeupgrade.node.plan.amendment import (
     amended,
     amendment_of,
     changes_since,
+    restarted,
     unfit,
 )
 from nodeupgrade.node.plan.plan import CompletingPod, RunPlan, StopHook
@@ -71,6 +72,27 @@ def test_what_never_began_is_known_and_not_planned() -> None:
     after = amended(plan, amendment_of(plan, now, ()))
     assert after.containers == plan.containers
     assert waiting in after.baseline.containers
+
+
+def test_what_was_restarted_is_guarded_against_its_hook_as_before() -> None:
+    """A kubelet that ends it executes the hook first, and the agent is not asked about it."""
+    plan = planned()
+    shield = plan.shield
+    assert shield is not None
+    before = next(c for c in plan.baseline.containers if c.name == "nginx")
+    hook = StopHook(container=before.id, command=("nginx", "-s", "quit"))
+    plan = replace(plan, shield=replace(shield, hooks=(hook,)))
+    again = replace(before, id=ContainerId("again"))
+    others = tuple(c for c in plan.baseline.containers if c != before)
+    now = replace(plan.baseline, containers=(*others, replace(before, state=ContainerState.EXITED), again))
+    came = restarted(plan, again)
+    assert came is not None
+
+    after = amended(plan, amendment_of(plan, now, (came,)))
+
+    assert after.shield == replace(shield, hooks=(replace(hook, container=again.id),))
+    gone = amended(plan, amendment_of(plan, replace(now, containers=others), ()))
+    assert gone.shield == replace(shield, hooks=())
 
 
 def answered(plan: RunPlan) -> tuple[Arrivals, PlannedArrivals]:

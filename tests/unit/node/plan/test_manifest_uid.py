@@ -44,6 +44,7 @@ EDITABLE = {
     "trailing ---": f"{PLAIN}---\n",
     "JSON indented with tabs": json.dumps(read(PLAIN.encode()), indent="\t"),
     "unicode JSON indented with tabs": json.dumps({**read(PLAIN.encode()), "a": "Grüße 🐳"}, indent="\t"),
+    "tabs between a key and its value": PLAIN.replace("metadata:", "metadata:\t").replace("image: ", "image:\t"),
     "a uid elsewhere": PLAIN.replace("metadata:\n", "metadata:\n  ownerReferences: [{uid: other}]\n"),
 }
 
@@ -70,6 +71,24 @@ def test_the_uid_is_added_and_every_other_byte_stays(text: str) -> None:
 def test_what_cannot_be_edited_with_certainty_is_refused(text: str) -> None:
     with pytest.raises(NotEditableError):
         pin(text.encode("latin-1" if "\xe9" in text else "utf-8"), UID)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{PLAIN}  one: &x hunter2\n  two: &x hunter2\n",
+        f"{PLAIN}  value: *hunter2\n",
+        f"{PLAIN}  value: 'hunter2\n",
+        json.dumps(read(PLAIN.encode()) | {"value": "hunter2"})[:-1],
+    ],
+    ids=["an anchor given twice", "no anchor", "no end", "no end of JSON"],
+)
+def test_no_value_is_repeated_in_what_says_why(text: str) -> None:
+    """A manifest may hold secrets, and tasks show why it cannot be edited."""
+    with pytest.raises(NotEditableError) as refused:
+        pin(text.encode(), UID)
+    assert "line" in str(refused.value)
+    assert "hunter2" not in str(refused.value)
 
 
 KEYS = st.sampled_from(["name", "labels", "annotations", "a b", "on", "ключ", "", "<", "- x", "uid2", "# no", "k: v"])

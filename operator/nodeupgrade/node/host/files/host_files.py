@@ -213,7 +213,8 @@ class HostFiles:
 
     def _leads_to_directory(self, path: Path) -> bool:
         with contextlib.suppress(OSError):
-            return stat.S_ISDIR(self.disk.stat(path).st_mode)
+            led = resolve(self.root, self.on_node(path), follow_last=True, disk=self.disk)
+            return stat.S_ISDIR(self.disk.lstat(led).st_mode)
         return False
 
     def real(self, path: PurePosixPath) -> PurePosixPath | None:

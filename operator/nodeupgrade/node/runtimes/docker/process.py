@@ -1,6 +1,5 @@
 """The process of the running dockerd, and how it is stopped."""
 
-from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
@@ -21,20 +20,17 @@ def find_daemon(
     """Return the process that serves a socket; ``None`` if it is unknown.
 
     systemd listens and passes the socket on, so the kernel names systemd as the peer. The daemon is the other process
-    that has the socket open.
+    that has the socket open. It may have been bound by another name of its path; only that of a process of the unit is
+    followed, since a pod in the node's network may name what never answers, such as a volume of NFS.
     """
-    for inode in _listening(endpoint, processes, files):
-        for pid in (main_pid, *processes.pids()):
-            if pid not in {0, INIT} and inode in processes.sockets(pid):
+    listening = [each for each in listening_sockets(processes.text(INIT, "net/unix")) if each[1].name == endpoint.name]
+    for pid in (main_pid, *processes.pids()):
+        opened = frozenset[int]() if pid in {0, INIT} else processes.sockets(pid)
+        for bound in [path for inode, path in listening if inode in opened]:
+            is_ours = pid == main_pid or UNIT in processes.units(pid)
+            if bound == endpoint or (is_ours and resolve_socket(bound, files) == endpoint):
                 return runtime_process(pid, processes)
     return None
-
-
-def _listening(endpoint: PurePosixPath, processes: ProcessTable, files: FilesView) -> Iterator[int]:
-    """Yield the inodes of the sockets that listen at a path, which may have been bound by another name of it."""
-    for inode, bound in listening_sockets(processes.text(INIT, "net/unix")):
-        if bound == endpoint or (bound.name == endpoint.name and resolve_socket(bound, files) == endpoint):
-            yield inode
 
 
 def units(services: ServiceManager) -> tuple[str, ...]:

@@ -263,6 +263,18 @@ def test_a_directory_is_walked_in_the_order_of_a_kubelet(files: HostFiles, root:
     assert files.walk(PurePosixPath("/nowhere")) == ()
 
 
+def test_a_link_to_a_directory_is_no_file_wherever_the_root_is_mounted(files: HostFiles, root: Path) -> None:
+    """An absolute one is the node's: a kubelet finds the directory, and what the reader has there does not count."""
+    (root / "conf.d").mkdir()
+    (root / "etc/there").mkdir()
+    for name, target in {"node": "/etc/there", "beside": "../etc", "reader": str(root / "etc"), "no": "no"}.items():
+        (root / "conf.d" / name).symlink_to(target)
+
+    found = [path.name for path in files.walk(PurePosixPath("/conf.d"))]
+
+    assert found == ["no", "reader"]
+
+
 def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "run/k3s").mkdir(parents=True)
     (root / "var").mkdir()
