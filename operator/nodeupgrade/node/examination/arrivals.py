@@ -66,6 +66,7 @@ def plan_arrivals(
         owned=owned_by(facts, static_sources(static, pins)),
         pins=tuple(pin for pin in pins.pins if not pin.removes),
         containers=tuple(replace(c, expendable=c.pod.uid in expendable) for c in rewriting.containers),
+        awaited=rewriting.awaited,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         hooks=tuple(
             StopHook(container=instance.id, command=command)
