@@ -329,6 +329,76 @@ def test_a_pod_that_only_says_it_is_a_mirror_pod_is_none_of_them() -> None:
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
 
 
+def starting(*, over: bool, **container: object) -> Pod:
+    """A pod with one container, as the API server shows it while the kubelet starts it, or once that is over."""
+    pod = pod_json("late", "guest")
+    pod["spec"]["containers"][0] |= container
+    state: dict[str, object] = {"running": {}} if over or "startupProbe" in container else {"waiting": {}}
+    pod["status"] = {"containerStatuses": [{"name": "guest", "started": over, "ready": over, "state": state}]}
+    return parse_pod(pod)
+
+
+PROBED = {"startupProbe": {"exec": {"command": ["up"]}, "periodSeconds": 1, "failureThreshold": 2}}
+HOOKED = {"lifecycle": {"postStart": {"exec": {"command": ["join"]}}}}
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["being started", "started"])
+@pytest.mark.parametrize(
+    ("container", "why"),
+    [(PROBED, "its startup probe has not succeeded yet"), (HOOKED, "its postStart hook has not finished")],
+    ids=["probed", "hooked"],
+)
+def test_what_came_is_taken_in_once_its_start_is_over(container: dict[str, object], why: str, over: bool) -> None:
+    it = story()
+    comes(it, starting(over=over, **container))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is over, report.message
+    assert over or (untouched(it, report) and why in report.message)
+
+
+def test_what_an_examination_refuses_of_a_pod_turns_the_run_back_if_it_came() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+    it = story()
+    comes(it, starting(over=True, restartPolicyRules=rules))
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert "restart all of its containers" in report.message
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_an_init_container_that_a_kubelet_would_run_again_is_looked_for_among_all_of_its_pod(held: bool) -> None:
+    """Kubelets before 1.21 run it again if the runtime does not hold it any more."""
+    pod = pod_json("web", "nginx", "log")
+    pod["spec"]["initContainers"] = [{"name": "setup", "image": "registry.example/setup:1"}]
+    node = SimulatedNode(version="v1.20.15", pods=[pod])
+    [sandbox] = node.inventory().sandboxes
+    setup = node.runtime.create_container(sandbox, "setup", HashValue("1"))
+    node.runtime.end(setup.id, 0)
+    examination = examination_of(node, "v1.19.16", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
+    it = Story(node, examination.plan)
+    pod["spec"]["containers"][0] |= {"image": "registry.example/nginx:2"}
+
+    def changes() -> None:
+        node.kubelet.pods = [parse_pod(pod)]
+        if not held:
+            del node.runtime.containers[setup.id]
+
+    node.calls.before("services.mask kubelet.service", changes)
+    node.calls.durations["services.mask kubelet.service"] = 2.0
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is held, report.message
+    assert held or "the runtime no longer holds its init container setup" in report.message
+
+
 def lies(it: Story, **changes: object) -> None:
     """Have the agent answer something else."""
     honest = it.node.ports.planned_arrivals

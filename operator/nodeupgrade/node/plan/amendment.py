@@ -29,6 +29,7 @@ class Arrivals:
     schema: int
     run_id: RunId
     inventory: Inventory  # the containers, and the sandboxes of their pods
+    others: tuple[ContainerInstance, ...] = ()  # what else the runtime holds of their pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,10 +167,13 @@ def _require_one_monitor(now: Inventory, found: Amendment) -> None:
 
 
 def _asking(plan: RunPlan, now: Inventory, unknown: tuple[ContainerInstance, ...]) -> Arrivals:
-    pods = {c.pod.uid for c in unknown}
-    sandboxes = tuple(s for s in now.sandboxes if s.pod.uid in pods)
-    inventory = Inventory(containers=unknown, sandboxes=sandboxes)
-    return Arrivals(schema=AMENDMENT_SCHEMA, run_id=plan.run_id, inventory=inventory)
+    pods, ids = {c.pod.uid for c in unknown}, {c.id for c in unknown}
+    return Arrivals(
+        schema=AMENDMENT_SCHEMA,
+        run_id=plan.run_id,
+        inventory=Inventory(containers=unknown, sandboxes=tuple(s for s in now.sandboxes if s.pod.uid in pods)),
+        others=tuple(c for c in now.containers if c.pod.uid in pods and c.id not in ids),
+    )
 
 
 def _changed(why: str) -> StepFailed:
