@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
@@ -14,6 +15,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.own_directories import MOUNTS
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
@@ -397,6 +399,58 @@ def test_an_init_container_that_a_kubelet_would_run_again_is_looked_for_among_al
 
     assert (report.outcome is Outcome.UPGRADED) is held, report.message
     assert held or "the runtime no longer holds its init container setup" in report.message
+
+
+def with_socket_mounts(policy: SocketMountPolicy) -> Story:
+    it = story()
+    examination = examination_of(it.node, "v1.33.13", limits=LIMITS)
+    spec = examination.facts.spec
+    spec = replace(spec, verify=replace(spec.verify, socket_mounts=policy))
+    examination = replace(examination, facts=replace(examination.facts, spec=spec))
+    it.node.ports = replace(it.node.ports, planned_arrivals=agent_for(it.node, examination))
+    return it
+
+
+def test_what_came_and_ends_with_the_runtime_that_it_is_connected_to_ends_nothing_else() -> None:
+    it = story()
+    comes(it)
+    followers = it.node.runtime.troubles.followers
+    it.node.calls.before(STOP, lambda: followers.update({running(it)["guest"]: 1}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+    assert report.with_runtime == ("default/late/guest",)
+
+
+@pytest.mark.parametrize("policy", SocketMountPolicy)
+def test_what_came_with_a_socket_of_the_runtime_is_taken_in_where_it_may_have_one(policy: SocketMountPolicy) -> None:
+    it = with_socket_mounts(policy)
+    comes(it)
+
+    def mounts() -> None:
+        it.node.runtime.troubles.mounters = {running(it)["guest"]: ("/run/containerd/containerd.sock",)}
+
+    it.node.calls.before(STOP, mounts)
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is (policy is SocketMountPolicy.WARN), report.message
+    assert policy is SocketMountPolicy.WARN or untouched(it, report)
+
+
+def test_what_came_with_a_volume_that_the_new_kubelet_leaves_alone_turns_the_run_back() -> None:
+    """Its plugin is gone from 1.31 on."""
+    it, uid = story(), "0d6b3c7e-4f2f-4d0e-9a64-6a3cf6a5a001"
+    point = f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~rbd/data"
+    comes(it, parse_pod(pod_json("late", "guest", uid=uid)))
+    mounted = f"25 1 0:25 / {point} rw shared:1 - ext4 /dev/rbd0 rw\n".encode()
+    it.node.calls.before(STOP, lambda: it.node.disk.update({str(MOUNTS): mounted}))
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert "its volume data is mounted by kubernetes.io/rbd" in report.message
 
 
 def lies(it: Story, **changes: object) -> None:

@@ -14,7 +14,7 @@ from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
-from nodeupgrade.node.runtimes.inventory import ContainerState, SandboxInstance
+from nodeupgrade.node.runtimes.inventory import ContainerState
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.builders.admitted import checkpoint
@@ -194,15 +194,15 @@ def test_who_came_is_whom_the_plan_does_not_know() -> None:
     }
 
 
-def begins_in_part(it: Story, state: ContainerState) -> SandboxInstance:
+def begins_in_part(it: Story, state: ContainerState) -> None:
     """Have a pod come, of which the old kubelet has come no further than one of its containers."""
     it.node.kubelet.pods.append(LATE)
     sandbox = it.node.runtime.create_sandbox(LATE.ref, host_network=False, source="api")
-    hashed = computed_hash(LATE, LATE.container("proxy"), KubeletVersion.parse("v1.30.14"))
+    [proxy] = (container for container in LATE.containers if container.name == "proxy")
+    hashed = computed_hash(LATE, proxy, KubeletVersion.parse("v1.30.14"))
     made = it.node.runtime.containers[it.node.runtime.create_container(sandbox, "proxy", hashed).id]
     if state is ContainerState.CREATED:
         made.instance = replace(made.instance, state=state, process=None, started_at=None)
-    return sandbox
 
 
 @pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.CREATED])

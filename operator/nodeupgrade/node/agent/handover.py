@@ -29,11 +29,10 @@ from nodeupgrade.node.agent.preparation import Prepared
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
-from nodeupgrade.node.host.clock import Clock
-from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.state_machine import undone_in_vain
@@ -70,8 +69,7 @@ class Handover:
     reporter: TaskReporter
     guard: Guard
     pods: PodWatch
-    clock: Clock  # the node's
-    files: FilesView  # likewise
+    host: Host
 
     async def begin(self, prepared: Prepared) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
@@ -120,9 +118,9 @@ class Handover:
             Inconsistent: the journal of a run is gone or cannot be read, and no executor writes it again.
         """
         await self.pods.begin()
-        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
+        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.host, prepared)
         absent = polls = 0
-        unit_state, known, began = "", Journal(), self.clock.monotonic()
+        unit_state, known, began = "", Journal(), self.host.clock.monotonic()
         while True:
             problem = None
             try:
@@ -167,7 +165,7 @@ class Handover:
             return f"the executor stopped: {trouble}"
         if journal.last is None or journal.last.monotonic < since:
             return ""
-        in_vain = undone_in_vain(journal, self.clock.boot(), self.clock.monotonic())
+        in_vain = undone_in_vain(journal, self.host.clock.boot(), self.host.clock.monotonic())
         return f"{in_vain}; it is tried again every minute" if in_vain else ""
 
     def never_started(self) -> TaskStatus:
@@ -210,7 +208,7 @@ class Handover:
         if await asyncio.to_thread(self.executor.handed_over, prepared.plan):
             return True
         examined = None if prepared.examination is None else known_time(prepared.plan.examined_at)
-        if examined is None or self.clock.now() - examined > EXAMINATION_LASTS:
+        if examined is None or self.host.clock.now() - examined > EXAMINATION_LASTS:
             raise OutdatedError
         return False
 
@@ -302,11 +300,11 @@ class Handover:
         last = journal.last
         if last is None or last.step not in {Step.START_KUBELET, Step.AWAIT_NODE_STATUS}:
             return POLL_SECONDS
-        return SOON_SECONDS if self.clock.monotonic() - last.monotonic < SOON_FOR_SECONDS else POLL_SECONDS
+        return SOON_SECONDS if self.host.clock.monotonic() - last.monotonic < SOON_FOR_SECONDS else POLL_SECONDS
 
     async def _report_kubelet(self, run: RunId) -> None:
         """Report to the executor which kubelet the API server shows for the node, if it answers."""
-        looked = self.clock.awake().seconds
+        looked = self.host.clock.awake().seconds
         try:
             node = await asyncio.wait_for(self.kube.get_node(self.settings.node), REQUEST_SECONDS)
             shown = ShownKubelet(at=looked, answered=True, version=view_node(node).kubelet_version)

@@ -15,7 +15,14 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.checks.pod_lifecycle import hooks_are_over
 from nodeupgrade.node.checks.probes import probes_let_containers_live
-from nodeupgrade.node.examination.planning import Examination, owned_by, plan_uids, prefer_manifests, static_sources
+from nodeupgrade.node.examination.planning import (
+    Examination,
+    owned_by,
+    plan_uids,
+    prefer_manifests,
+    static_sources,
+    with_clients,
+)
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.mirror_pods import without_pretenders
@@ -35,6 +42,12 @@ def plan_arrivals(
 
     What passes by itself is no obstacle: without a kubelet, the API server shows what was, not what is. A start that is
     not over is one: the run would interrupt it.
+
+    Args:
+        examination: with the facts since_examined().
+        pods: as the API server shows them now.
+        manifests: those of static pods now, by path.
+        asked: the containers.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
@@ -87,7 +100,7 @@ def plan_arrivals(
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     if facts.current is None:
         raise ValueError("a kubelet of an unknown version was examined, and a run was planned for it")
-    return plan_rewriting(
+    found = plan_rewriting(
         facts.pods,
         facts.inventory,
         current=facts.current,
@@ -97,6 +110,7 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
         heeding=facts.heeding,
         stopped=True,
     )
+    return with_clients(found, facts.clients)
 
 
 def _obstacles(proof: Proof, everything: NodeFacts) -> tuple[Finding, ...]:
