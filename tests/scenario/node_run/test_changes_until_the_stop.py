@@ -453,6 +453,32 @@ def test_what_came_with_a_volume_that_the_new_kubelet_leaves_alone_turns_the_run
     assert "its volume data is mounted by kubernetes.io/rbd" in report.message
 
 
+@pytest.mark.parametrize("answers", [True, False], ids=["in time", "too late"])
+@pytest.mark.parametrize(("name", "happens"), CAME.items(), ids=["came", "restarted"])
+def test_what_came_is_taken_in_once_its_process_is_known(
+    name: str, happens: Callable[[Story], None], answers: bool
+) -> None:
+    """A shim that does not answer a listing in time does not answer a starting runtime either, which kills it."""
+    it = story()
+    happens(it)
+
+    def hides() -> None:
+        stored = it.node.runtime.containers[running(it)[name]]
+        process, stored.instance = stored.instance.process, replace(stored.instance, process=None)
+        shown = replace(stored.instance, process=process)
+        if answers:
+            it.node.timeline.after(0.3, lambda: setattr(stored, "instance", shown))
+
+    it.node.calls.before(STOP, hides)
+
+    it.tell()
+
+    report = summed_up([parse(it.node.journal.data)[0]])
+    assert report is not None
+    assert (report.outcome is Outcome.UPGRADED) is answers, report.message
+    assert answers or (untouched(it, report) and "its process is not known" in report.message)
+
+
 def lies(it: Story, **changes: object) -> None:
     """Have the agent answer something else."""
     honest = it.node.ports.planned_arrivals

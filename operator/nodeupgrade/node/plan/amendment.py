@@ -75,7 +75,7 @@ class Changes:
     @property
     def pending(self) -> bool:
         """Whether the runtime is about to report something else."""
-        return bool(self.created or self.ending)
+        return bool(self.created or self.ending) or any(c.process is None for c in self.came)
 
 
 def changes_since(plan: RunPlan, now: Inventory) -> Changes:
