@@ -21,7 +21,7 @@ from tests.builders.admitted import checkpoint
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.doubles.node.containers.pods import computed_hash
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
-from tests.scenario.node_run.test_owner_changes import OLD_STOPS, of_agent
+from tests.scenario.node_run.test_owner_changes import OLD_STOPS, of_agent, undone
 
 LATE = parse_pod(pod_json("late", "app", sidecars=("proxy",)))
 COMES_AFTER = 0.3
@@ -67,13 +67,6 @@ def begun(it: Story) -> dict[str, int]:
     """How many containers of the pod have been begun so far, by name."""
     names = [c.name for c in it.node.inventory().containers if c.pod == LATE.ref]
     return {name: names.count(name) for name in names}
-
-
-def undone(it: Story) -> str | None:
-    """What the journal says beside that the hashes are as they were."""
-    record = parse(it.node.journal.data)[0].first(Step.REWRITE_HASHES, Mark.UNDONE)
-    assert record is not None
-    return record.error
 
 
 @pytest.mark.parametrize("after", [0.0, EXCUSE_SECONDS / 2], ids=["at once", "a moment later"])

@@ -259,11 +259,11 @@ class Handover:
         A kubelet may act on a change at once, so it is reported unasked. The hashes of new pods cannot be computed on
         the node, which lacks their specs. An executor that goes on without an agent could not ask for them later.
         """
-        run, planned = plan.run_id, plan_in_effect(plan, journal).owned
+        run, in_effect = plan.run_id, plan_in_effect(plan, journal)
         wants_changes = leaving or self.runs.owner_changes_wanted(run)
         wants_newcomers = leaving or self.runs.newcomers_wanted(run)
         try:
-            await self._report_owner_changes(run, planned)
+            await self._report_owner_changes(run, in_effect.owned)
         except OSError as error:
             log.info("owner_changes_delivery_failed", error=str(error))
         if not (wants_changes or wants_newcomers):
@@ -275,9 +275,9 @@ class Handover:
         pods = tuple(map(parse_pod, listed))
         try:
             if wants_changes:
-                await self._report_owner_changes(run, planned, pods)
+                await self._report_owner_changes(run, in_effect.owned, pods)
             if wants_newcomers:
-                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, pods))
+                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(in_effect, pods))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
 
