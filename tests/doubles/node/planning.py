@@ -53,7 +53,8 @@ def agent_for(node: SimulatedNode, examination: Examination) -> Callable[[Arriva
 
     def answer(asked: Arrivals) -> PlannedArrivals:
         manifests = read_manifests(node.files, examination.layout)
-        return plan_arrivals(examination, node.kubelet.pods, manifests, asked)
+        facts = gather.since_examined(node.ports, examination.facts, asked.inventory)
+        return plan_arrivals(replace(examination, facts=facts), node.kubelet.pods, manifests, asked)
 
     return answer
 

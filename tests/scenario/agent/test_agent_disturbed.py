@@ -1,6 +1,7 @@
 """An agent's stories when something comes between: outages, second thoughts, losses, and a kill at every moment."""
 
 import shutil
+from copy import deepcopy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -604,6 +605,35 @@ async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(worl
     assert told is not None
     assert told.pods == ("uid-late",)
     assert world.node.kubelet.replaced == ([] if early else ["default/late/app"])
+
+
+async def test_the_executor_is_told_of_an_image_that_was_set_before_the_stop_and_back_after_the_start(
+    world: World,
+) -> None:
+    """To the plan as it was written, nothing has changed; to the one that the executor follows, the image has."""
+    world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
+    before, kubelet = world.node.kubelet.pods, world.node.kubelet
+    [web] = (pod for pod in before if pod.ref.name == "web")
+    raw = deepcopy(dict(web.raw))
+    raw["spec"]["containers"][0]["image"] = "registry.example/another:2"
+    after = [parse_pod(raw), *(pod for pod in before if pod is not web)]
+    stop, start = "services.mask kubelet.service", "services.start kubelet.service"
+    world.node.calls.before(stop, lambda: setattr(kubelet, "pods", after))
+    world.node.calls.durations[stop] = 2.0
+    world.node.calls.before(start, lambda: world.node.timeline.after(0.2, lambda: setattr(kubelet, "pods", before)))
+
+    def ask(moment: str) -> None:
+        if moment == "sleep" and world.stops:
+            world.runs.ask_for_newcomers(FIRST)
+
+    world.hook = ask
+
+    await world.serve()
+
+    told = world.runs.newcomers(FIRST)
+    assert told is not None
+    assert told.pods == ("uid-web",)
+    assert {c.name for c in told.containers} >= {web.containers[-1].name}
 
 
 @pytest.mark.parametrize("turned_back", [False, True])

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
@@ -14,6 +15,7 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.own_directories import MOUNTS
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS
@@ -327,6 +329,154 @@ def test_a_pod_that_only_says_it_is_a_mirror_pod_is_none_of_them() -> None:
     report = it.tell()
 
     assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+
+
+def starting(*, over: bool, **container: object) -> Pod:
+    """A pod with one container, as the API server shows it while the kubelet starts it, or once that is over."""
+    pod = pod_json("late", "guest")
+    pod["spec"]["containers"][0] |= container
+    state: dict[str, object] = {"running": {}} if over or "startupProbe" in container else {"waiting": {}}
+    pod["status"] = {"containerStatuses": [{"name": "guest", "started": over, "ready": over, "state": state}]}
+    return parse_pod(pod)
+
+
+PROBED = {"startupProbe": {"exec": {"command": ["up"]}, "periodSeconds": 1, "failureThreshold": 2}}
+HOOKED = {"lifecycle": {"postStart": {"exec": {"command": ["join"]}}}}
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["being started", "started"])
+@pytest.mark.parametrize(
+    ("container", "why"),
+    [(PROBED, "its startup probe has not succeeded yet"), (HOOKED, "its postStart hook has not finished")],
+    ids=["probed", "hooked"],
+)
+def test_what_came_is_taken_in_once_its_start_is_over(container: dict[str, object], why: str, over: bool) -> None:
+    it = story()
+    comes(it, starting(over=over, **container))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is over, report.message
+    assert over or (untouched(it, report) and why in report.message)
+
+
+def test_what_an_examination_refuses_of_a_pod_turns_the_run_back_if_it_came() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+    it = story()
+    comes(it, starting(over=True, restartPolicyRules=rules))
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert "restart all of its containers" in report.message
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_an_init_container_that_a_kubelet_would_run_again_is_looked_for_among_all_of_its_pod(held: bool) -> None:
+    """Kubelets before 1.21 run it again if the runtime does not hold it any more."""
+    pod = pod_json("web", "nginx", "log")
+    pod["spec"]["initContainers"] = [{"name": "setup", "image": "registry.example/setup:1"}]
+    node = SimulatedNode(version="v1.20.15", pods=[pod])
+    [sandbox] = node.inventory().sandboxes
+    setup = node.runtime.create_container(sandbox, "setup", HashValue("1"))
+    node.runtime.end(setup.id, 0)
+    examination = examination_of(node, "v1.19.16", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
+    it = Story(node, examination.plan)
+    pod["spec"]["containers"][0] |= {"image": "registry.example/nginx:2"}
+
+    def changes() -> None:
+        node.kubelet.pods = [parse_pod(pod)]
+        if not held:
+            del node.runtime.containers[setup.id]
+
+    node.calls.before("services.mask kubelet.service", changes)
+    node.calls.durations["services.mask kubelet.service"] = 2.0
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is held, report.message
+    assert held or "the runtime no longer holds its init container setup" in report.message
+
+
+def with_socket_mounts(policy: SocketMountPolicy) -> Story:
+    it = story()
+    examination = examination_of(it.node, "v1.33.13", limits=LIMITS)
+    spec = examination.facts.spec
+    spec = replace(spec, verify=replace(spec.verify, socket_mounts=policy))
+    examination = replace(examination, facts=replace(examination.facts, spec=spec))
+    it.node.ports = replace(it.node.ports, planned_arrivals=agent_for(it.node, examination))
+    return it
+
+
+def test_what_came_and_ends_with_the_runtime_that_it_is_connected_to_ends_nothing_else() -> None:
+    it = story()
+    comes(it)
+    followers = it.node.runtime.troubles.followers
+    it.node.calls.before(STOP, lambda: followers.update({running(it)["guest"]: 1}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+    assert report.with_runtime == ("default/late/guest",)
+
+
+@pytest.mark.parametrize("policy", SocketMountPolicy)
+def test_what_came_with_a_socket_of_the_runtime_is_taken_in_where_it_may_have_one(policy: SocketMountPolicy) -> None:
+    it = with_socket_mounts(policy)
+    comes(it)
+
+    def mounts() -> None:
+        it.node.runtime.troubles.mounters = {running(it)["guest"]: ("/run/containerd/containerd.sock",)}
+
+    it.node.calls.before(STOP, mounts)
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is (policy is SocketMountPolicy.WARN), report.message
+    assert policy is SocketMountPolicy.WARN or untouched(it, report)
+
+
+def test_what_came_with_a_volume_that_the_new_kubelet_leaves_alone_turns_the_run_back() -> None:
+    """Its plugin is gone from 1.31 on."""
+    it, uid = story(), "0d6b3c7e-4f2f-4d0e-9a64-6a3cf6a5a001"
+    point = f"/var/lib/kubelet/pods/{uid}/volumes/kubernetes.io~rbd/data"
+    comes(it, parse_pod(pod_json("late", "guest", uid=uid)))
+    mounted = f"25 1 0:25 / {point} rw shared:1 - ext4 /dev/rbd0 rw\n".encode()
+    it.node.calls.before(STOP, lambda: it.node.disk.update({str(MOUNTS): mounted}))
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert "its volume data is mounted by kubernetes.io/rbd" in report.message
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["in time", "too late"])
+@pytest.mark.parametrize(("name", "happens"), CAME.items(), ids=["came", "restarted"])
+def test_what_came_is_taken_in_once_its_process_is_known(
+    name: str, happens: Callable[[Story], None], answers: bool
+) -> None:
+    """A shim that does not answer a listing in time does not answer a starting runtime either, which kills it."""
+    it = story()
+    happens(it)
+
+    def hides() -> None:
+        stored = it.node.runtime.containers[running(it)[name]]
+        process, stored.instance = stored.instance.process, replace(stored.instance, process=None)
+        shown = replace(stored.instance, process=process)
+        if answers:
+            it.node.timeline.after(0.3, lambda: setattr(stored, "instance", shown))
+
+    it.node.calls.before(STOP, hides)
+
+    it.tell()
+
+    report = summed_up([parse(it.node.journal.data)[0]])
+    assert report is not None
+    assert (report.outcome is Outcome.UPGRADED) is answers, report.message
+    assert answers or (untouched(it, report) and "its process is not known" in report.message)
 
 
 def lies(it: Story, **changes: object) -> None:

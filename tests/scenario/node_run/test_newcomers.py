@@ -10,15 +10,18 @@ from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEVICE_STATE, SOCKETS
-from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
+from nodeupgrade.node.runtimes.inventory import ContainerState
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.builders.admitted import checkpoint
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
+from tests.doubles.node.containers.pods import computed_hash
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
+from tests.scenario.node_run.test_owner_changes import OLD_STOPS, of_agent, undone
 
 LATE = parse_pod(pod_json("late", "app", sidecars=("proxy",)))
 COMES_AFTER = 0.3
@@ -64,13 +67,6 @@ def begun(it: Story) -> dict[str, int]:
     """How many containers of the pod have been begun so far, by name."""
     names = [c.name for c in it.node.inventory().containers if c.pod == LATE.ref]
     return {name: names.count(name) for name in names}
-
-
-def undone(it: Story) -> str | None:
-    """What the journal says beside that the hashes are as they were."""
-    record = parse(it.node.journal.data)[0].first(Step.REWRITE_HASHES, Mark.UNDONE)
-    assert record is not None
-    return record.error
 
 
 @pytest.mark.parametrize("after", [0.0, EXCUSE_SECONDS / 2], ids=["at once", "a moment later"])
@@ -189,6 +185,41 @@ def test_who_came_is_whom_the_plan_does_not_know() -> None:
         ("uid-late", "app", False),
         ("uid-late", "proxy", False),
     }
+
+
+def begins_in_part(it: Story, state: ContainerState) -> None:
+    """Have a pod come, of which the old kubelet has come no further than one of its containers."""
+    it.node.kubelet.pods.append(LATE)
+    sandbox = it.node.runtime.create_sandbox(LATE.ref, host_network=False, source="api")
+    [proxy] = (container for container in LATE.containers if container.name == "proxy")
+    hashed = computed_hash(LATE, proxy, KubeletVersion.parse("v1.30.14"))
+    made = it.node.runtime.containers[it.node.runtime.create_container(sandbox, "proxy", hashed).id]
+    if state is ContainerState.CREATED:
+        made.instance = replace(made.instance, state=state, process=None, started_at=None)
+
+
+@pytest.mark.parametrize("state", [ContainerState.RUNNING, ContainerState.CREATED])
+def test_what_the_new_kubelet_began_of_a_pod_that_the_old_one_had_begun_is_begun_once(state: ContainerState) -> None:
+    it = of_agent()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    it.node.calls.before(OLD_STOPS, lambda: begins_in_part(it, state))
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0)
+    assert begun(it) == {"app": 1, "proxy": 1 + (state is ContainerState.CREATED)}
+    assert (it.node.kubelet.replaced, it.node.kubelet.violations) == ([], [])
+    assert undone(it) is None
+
+
+def test_a_pod_of_which_the_examination_saw_only_the_sandbox_is_not_known() -> None:
+    """It was bound to the node after the pods had been listed."""
+    node = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx")])
+    node.runtime.create_sandbox(LATE.ref, host_network=False, source="api")
+
+    told = newcomers(plan_for(node, "v1.33.13"), [*node.kubelet.pods, LATE])
+
+    assert told.pods == (LATE.ref.uid,)
 
 
 DEVICES = f"/var/lib/kubelet/{DEVICE_STATE}"

@@ -10,8 +10,8 @@ from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import Behaviour
-from tests.scenario.node_run.test_newcomers import undone
 from tests.scenario.node_run.test_node_run import START, Story, story
+from tests.scenario.node_run.test_owner_changes import undone
 from tests.scenario.node_run.test_shield import journal_of
 
 NGINX = "default/web/nginx"

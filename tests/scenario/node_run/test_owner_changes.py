@@ -19,9 +19,11 @@ from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_RESTARTED, Failpoint, When, at
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.hash_rewriting import newcomers
+from nodeupgrade.node.plan.plan import Newcomers
 from tests.doubles.node import Behaviour, SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.calls import Moment
 from tests.doubles.node.containers.pods import MANIFESTS
@@ -58,10 +60,18 @@ def with_agent(it: Story, *, knows: bool = True) -> Story:
         seen = seen_in(it.plan.owned, it.node.kubelet.pods if knows else before, before=seen).and_before(seen)
         return seen
 
-    it.node.ports = replace(
-        it.node.ports, owner_changes=owners, newcomers=lambda: newcomers(it.plan, it.node.kubelet.pods)
-    )
+    def told() -> Newcomers:
+        return newcomers(plan_in_effect(it.plan, parse(it.node.journal.data)[0]), it.node.kubelet.pods)
+
+    it.node.ports = replace(it.node.ports, owner_changes=owners, newcomers=told)
     return it
+
+
+def undone(it: Story) -> str | None:
+    """What the journal says beside that the hashes are as they were."""
+    record = parse(it.node.journal.data)[0].first(Step.REWRITE_HASHES, Mark.UNDONE)
+    assert record is not None
+    return record.error
 
 
 def instances(it: Story, name: str) -> int:
@@ -230,6 +240,24 @@ def test_a_change_that_was_taken_in_before_the_stop_excuses_nothing_afterwards()
     report = it.tell()
 
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.SHIELD_REFUSED_CALL)
+
+
+def test_an_image_that_was_set_before_the_stop_and_back_after_it_is_taken_by_the_old_kubelet_on_the_way_back() -> None:
+    it = of_agent()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+
+    def is_seen() -> None:
+        sets(it, image="nginx:2")
+        it.node.ports.owner_changes()
+
+    acts_before_the_stop(it, is_seen)
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: sets(it, image=PLANNED_IMAGE)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0)
+    assert it.node.kubelet.replaced == [NGINX, NGINX], "by the old kubelet before the stop, and by the new one"
+    assert undone(it) is None
 
 
 def test_a_manifest_that_is_added_before_the_stop_is_kept_like_the_others_and_named() -> None:

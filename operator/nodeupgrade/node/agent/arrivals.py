@@ -1,7 +1,7 @@
 """Plans what comes to the node until its kubelet is stopped, when the executor asks."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -14,9 +14,10 @@ from nodeupgrade.node.agent.preparation import Prepared
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.examination.planning import Examination
+from nodeupgrade.node.facts.gather import since_examined
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
-from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.amendment import Arrivals
 
 log = structlog.get_logger()
@@ -29,7 +30,7 @@ class ArrivalPlanner:
     runs: AgentRuns
     kube: NodeSideKube
     node: NodeName
-    files: FilesView
+    host: HostView
     prepared: Prepared
     _answered: Arrivals | None = None
 
@@ -53,7 +54,10 @@ class ArrivalPlanner:
 
     async def _plan(self, examination: Examination, asked: Arrivals) -> None:
         pods = await asyncio.wait_for(self.kube.list_pods_on_node(self.node), REQUEST_SECONDS)
-        manifests = await asyncio.to_thread(read_manifests, self.files, examination.layout)
-        planned = plan_arrivals(examination, map(parse_pod, pods), manifests, asked)
-        await asyncio.to_thread(self.runs.report_planned, self.prepared.plan.run_id, planned)
+        manifests = await asyncio.to_thread(read_manifests, self.host.files, examination.layout)
+        plan = self.prepared.plan
+        node = self.host.node(plan.runtime_endpoint, plan.runtime_name)
+        facts = await asyncio.to_thread(since_examined, node, examination.facts, asked.inventory)
+        planned = plan_arrivals(replace(examination, facts=facts), map(parse_pod, pods), manifests, asked)
+        await asyncio.to_thread(self.runs.report_planned, plan.run_id, planned)
         log.info("arrivals_planned", containers=len(planned.asked), obstacle=planned.obstacle)

@@ -29,11 +29,10 @@ from nodeupgrade.node.agent.preparation import Prepared
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.agent.task_reporter import REQUEST_SECONDS, NoLongerWanted, TaskReporter
 from nodeupgrade.node.executor.control import ExecutorService
-from nodeupgrade.node.host.clock import Clock
-from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
+from nodeupgrade.node.node import Host
 from nodeupgrade.node.plan.hash_rewriting import newcomers
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.state_machine import undone_in_vain
@@ -69,8 +68,7 @@ class Handover:
     reporter: TaskReporter
     guard: Guard
     pods: PodWatch
-    clock: Clock  # the node's
-    files: FilesView  # likewise
+    host: Host
 
     async def begin(self, prepared: Prepared) -> TaskStatus | None:
         """Start the executor, if the task still asks for the run and a required readiness guard is in force.
@@ -119,9 +117,9 @@ class Handover:
             Inconsistent: the journal of a run is gone or cannot be read, and no executor writes it again.
         """
         await self.pods.begin()
-        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.files, prepared)
+        plan, arrivals = prepared.plan, ArrivalPlanner(self.runs, self.kube, self.settings.node, self.host, prepared)
         absent = polls = 0
-        unit_state, known, began = "", Journal(), self.clock.monotonic()
+        unit_state, known, began = "", Journal(), self.host.clock.monotonic()
         while True:
             problem = None
             try:
@@ -166,7 +164,7 @@ class Handover:
             return f"the executor stopped: {trouble}"
         if journal.last is None or journal.last.monotonic < since:
             return ""
-        in_vain = undone_in_vain(journal, self.clock.boot(), self.clock.monotonic())
+        in_vain = undone_in_vain(journal, self.host.clock.boot(), self.host.clock.monotonic())
         return f"{in_vain}; it is tried again every minute" if in_vain else ""
 
     def never_started(self) -> TaskStatus:
@@ -209,7 +207,10 @@ class Handover:
         if await asyncio.to_thread(self.executor.handed_over, prepared.plan):
             return True
         examination = prepared.examination
-        if examination is None or self.clock.monotonic() - examination.facts.at > EXAMINATION_LASTS.total_seconds():
+        if (
+            examination is None
+            or self.host.clock.monotonic() - examination.facts.at > EXAMINATION_LASTS.total_seconds()
+        ):
             raise OutdatedError
         return False
 
@@ -260,11 +261,11 @@ class Handover:
         A kubelet may act on a change at once, so it is reported unasked. The hashes of new pods cannot be computed on
         the node, which lacks their specs. An executor that goes on without an agent could not ask for them later.
         """
-        run, planned = plan.run_id, plan_in_effect(plan, journal).owned
+        run, in_effect = plan.run_id, plan_in_effect(plan, journal)
         wants_changes = leaving or self.runs.owner_changes_wanted(run)
         wants_newcomers = leaving or self.runs.newcomers_wanted(run)
         try:
-            await self._report_owner_changes(run, planned)
+            await self._report_owner_changes(run, in_effect.owned)
         except OSError as error:
             log.info("owner_changes_delivery_failed", error=str(error))
         if not (wants_changes or wants_newcomers):
@@ -276,9 +277,9 @@ class Handover:
         pods = tuple(map(parse_pod, listed))
         try:
             if wants_changes:
-                await self._report_owner_changes(run, planned, pods)
+                await self._report_owner_changes(run, in_effect.owned, pods)
             if wants_newcomers:
-                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(plan, pods))
+                await asyncio.to_thread(self.runs.report_newcomers, run, newcomers(in_effect, pods))
         except (OSError, HashError) as error:
             log.info("pod_list_delivery_failed", error=str(error))
 
@@ -301,11 +302,11 @@ class Handover:
         last = journal.last
         if last is None or last.step not in {Step.START_KUBELET, Step.AWAIT_NODE_STATUS}:
             return POLL_SECONDS
-        return SOON_SECONDS if self.clock.monotonic() - last.monotonic < SOON_FOR_SECONDS else POLL_SECONDS
+        return SOON_SECONDS if self.host.clock.monotonic() - last.monotonic < SOON_FOR_SECONDS else POLL_SECONDS
 
     async def _report_kubelet(self, run: RunId) -> None:
         """Report to the executor which kubelet the API server shows for the node, if it answers."""
-        looked = self.clock.awake().seconds
+        looked = self.host.clock.awake().seconds
         try:
             node = await asyncio.wait_for(self.kube.get_node(self.settings.node), REQUEST_SECONDS)
             shown = ShownKubelet(at=looked, answered=True, version=view_node(node).kubelet_version)

@@ -87,8 +87,7 @@ class Agent:
             reporter=self._reporter,
             guard=self._guard,
             pods=self._pods,
-            clock=host.clock,
-            files=host.files,
+            host=host,
         )
         examiner, report = Examiner(settings, kube, host), self._reporter.report
         self._preparation = Preparation(

@@ -13,7 +13,16 @@ from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import registry
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
-from nodeupgrade.node.examination.planning import Examination, owned_by, plan_uids, prefer_manifests, static_sources
+from nodeupgrade.node.checks.pod_lifecycle import hooks_are_over
+from nodeupgrade.node.checks.probes import probes_let_containers_live
+from nodeupgrade.node.examination.planning import (
+    Examination,
+    owned_by,
+    plan_uids,
+    prefer_manifests,
+    static_sources,
+    with_clients,
+)
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.mirror_pods import without_pretenders
@@ -22,13 +31,23 @@ from nodeupgrade.node.plan.static_pod_uids import manifest_views, match
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.verification.ended_pods import completing
 
+_OF_STARTS = frozenset({hooks_are_over.name, probes_let_containers_live.name})
+"""Checks that find containers whose start is not over."""
+
 
 def plan_arrivals(
     examination: Examination, pods: Iterable[Pod], manifests: Mapping[str, bytes], asked: Arrivals
 ) -> PlannedArrivals:
     """Return the plan of the containers that the executor asks about, or why they cannot be taken in.
 
-    What passes by itself is no obstacle: without a kubelet, the API server shows what was, not what is.
+    What passes by itself is no obstacle: without a kubelet, the API server shows what was, not what is. A start that is
+    not over is one: the run would interrupt it.
+
+    Args:
+        examination: with the facts since_examined().
+        pods: as the API server shows them now.
+        manifests: those of static pods now, by path.
+        asked: the containers.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
@@ -48,16 +67,18 @@ def plan_arrivals(
         examination.facts,
         pods=prefer_manifests(tuple(known[ref] for ref in sorted(concerned & known.keys())), views),
         inventory=asked.inventory,
-        stored={c.id: c.hashes for c in asked.inventory.containers},
+        traffic=replace(examination.facts.traffic, pods=tuple(pod for pod in pods if pod.ref in concerned)),
     )
     pins, unpinned = plan_uids(facts, static, examination.layout)
     rewriting = _rewriting(facts, (*examination.to_target, *to_target))
     answer = PlannedArrivals(
         schema=AMENDMENT_SCHEMA, run_id=asked.run_id, asked=tuple(c.id for c in asked.inventory.containers)
     )
-    proof = Proof(node=facts, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=examination.agents)
+    held = replace(asked.inventory, containers=(*asked.inventory.containers, *asked.others))
+    whole = replace(facts, inventory=held, stored={c.id: c.hashes for c in held.containers})
+    proof = Proof(node=whole, rewriting=rewriting, unread=unread, unpinned=unpinned, agents=examination.agents)
     everything = replace(facts, pods=(*others, *facts.pods))
-    if obstacles := _obstacles(facts, proof, everything):
+    if obstacles := _obstacles(proof, everything):
         return replace(answer, obstacle=str(obstacles[0]))
     recreated = (*examination.pins.recreated, *pins.recreated)
     expendable = examination.agents | {PodUid(ref.uid) for ref in recreated}
@@ -66,6 +87,7 @@ def plan_arrivals(
         owned=owned_by(facts, static_sources(static, pins)),
         pins=tuple(pin for pin in pins.pins if not pin.removes),
         containers=tuple(replace(c, expendable=c.pod.uid in expendable) for c in rewriting.containers),
+        awaited=rewriting.awaited,
         completing=tuple(each for pod in facts.pods if (each := completing(pod)) is not None),
         hooks=tuple(
             StopHook(container=instance.id, command=command)
@@ -78,7 +100,7 @@ def plan_arrivals(
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     if facts.current is None:
         raise ValueError("a kubelet of an unknown version was examined, and a run was planned for it")
-    return plan_rewriting(
+    found = plan_rewriting(
         facts.pods,
         facts.inventory,
         current=facts.current,
@@ -88,9 +110,11 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
         heeding=facts.heeding,
         stopped=True,
     )
+    return with_clients(found, facts.clients)
 
 
-def _obstacles(facts: NodeFacts, proof: Proof, everything: NodeFacts) -> tuple[Finding, ...]:
+def _obstacles(proof: Proof, everything: NodeFacts) -> tuple[Finding, ...]:
     """Return why what came cannot be taken in: because of itself, or because not all pods fit any more."""
-    found = (*registry.refusals(facts, proof), *registry.crowding(everything))
-    return (*proof.rewriting.findings, *(each for each in found if each.forbids and each.reason not in PASSING))
+    found = (*registry.refusals(proof.node, proof), *registry.crowding(everything))
+    lasting = (each for each in found if each.reason not in PASSING or each.check in _OF_STARTS)
+    return (*proof.rewriting.findings, *(each for each in lasting if each.forbids))

@@ -53,6 +53,7 @@ from nodeupgrade.node.plan.static_pod_uids import (
     plan_recreation,
 )
 from nodeupgrade.node.run.report import census
+from nodeupgrade.node.runtimes.runtime import RuntimeClients
 from nodeupgrade.node.verification.ended_pods import completing
 from nodeupgrade.text import integer
 
@@ -174,13 +175,17 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
                 to_target=to_target,
                 heeding=facts.heeding,
             )
-            mounted, connected = facts.clients.mounted, facts.clients.connected
-            containers = (
-                replace(each, sockets=mounted.get(each.id, ()), connected=each.id in connected)
-                for each in found.containers
-            )
-            return replace(found, containers=tuple(containers))
+            return with_clients(found, facts.clients)
     return Rewriting(containers=(), findings=())
+
+
+def with_clients(rewriting: Rewriting, clients: RuntimeClients) -> Rewriting:
+    """Return the planned containers with what they use of the runtime's sockets."""
+    containers = (
+        replace(each, sockets=clients.mounted.get(each.id, ()), connected=each.id in clients.connected)
+        for each in rewriting.containers
+    )
+    return replace(rewriting, containers=tuple(containers))
 
 
 def _plan(examination: Examination) -> RunPlan | None:

@@ -31,6 +31,7 @@ from nodeupgrade.node.facts.pod_cgroups import CGROUP_V2_MARK, cgroup_driver
 from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.host.systemd.start_obstacles import start_obstacles
 from nodeupgrade.node.host.systemd.stops import stopped_with
@@ -38,7 +39,7 @@ from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
+from nodeupgrade.node.own_directories import STATE_DIRECTORY, mount_table, program_place
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of
 from nodeupgrade.node.plan.mirror_pods import without_pretenders
@@ -195,6 +196,18 @@ def gather(
         else _files(node, running, then, start=kubelet_start, runtime_unit=unit, current=kubelet.current, after=layout),
         own_uids=read_record(node.files.read(RECORD), OwnUids()),
         programs=_programs(node.files, (running.unit, unit)),
+    )
+
+
+def since_examined(node: ReadOnlyNode, facts: NodeFacts, came: Inventory) -> NodeFacts:
+    """Return the facts of an examination with those about containers that came since which only the node shows.
+
+    Few, since the kubelet may be stopped already: who uses the runtime's sockets, and which volumes are mounted.
+    """
+    return replace(
+        facts,
+        clients=node.runtime.clients(came, facts.runtime.process),
+        around=replace(facts.around, mounted=mounted_volumes(mount_table(node.files))),
     )
 
 

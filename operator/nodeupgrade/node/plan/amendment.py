@@ -4,7 +4,7 @@ The agent, which has the pods, proves and plans what came; the executor believes
 itself. See docs/decisions/executor.md.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from nodeupgrade.api.values import ContainerId, PodUid, RunId, SandboxId
@@ -29,6 +29,7 @@ class Arrivals:
     schema: int
     run_id: RunId
     inventory: Inventory  # the containers, and the sandboxes of their pods
+    others: tuple[ContainerInstance, ...] = ()  # what else the runtime holds of their pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,7 @@ class PlannedArrivals:
     run_id: RunId
     asked: tuple[ContainerId, ...]  # the containers that it is about
     containers: tuple[PlannedContainer, ...] = ()
+    awaited: tuple[AwaitedContainer, ...] = ()  # containers of their pods that do not run
     completing: tuple[CompletingPod, ...] = ()
     hooks: tuple[StopHook, ...] = ()
     owned: Planned = Planned()  # what their owners want by now
@@ -53,6 +55,7 @@ class Amendment:
     ended: tuple[ContainerId, ...] = ()  # containers of the plan
     left: tuple[SandboxId, ...] = ()  # sandboxes of the plan in which nothing runs any more
     came: tuple[PlannedContainer, ...] = ()
+    awaited: tuple[AwaitedContainer, ...] = ()  # what has yet to come of their pods
     inventory: Inventory = Inventory()  # the instances that came
     completing: tuple[CompletingPod, ...] = ()
     hooks: tuple[StopHook, ...] = ()
@@ -72,7 +75,7 @@ class Changes:
     @property
     def pending(self) -> bool:
         """Whether the runtime is about to report something else."""
-        return bool(self.created or self.ending)
+        return bool(self.created or self.ending) or any(c.process is None for c in self.came)
 
 
 def changes_since(plan: RunPlan, now: Inventory) -> Changes:
@@ -107,10 +110,11 @@ def amended(plan: RunPlan, change: Amendment) -> RunPlan:
     )
     fresh = {s.id for s in change.inventory.sandboxes} | set(change.left)
     pods = {each.pod for each in change.completing}
+    containers = (*(c for c in plan.containers if c.id not in gone), *change.came)
     return replace(
         plan,
-        containers=(*(c for c in plan.containers if c.id not in gone), *change.came),
-        awaited=tuple(_awaited(plan, change)),
+        containers=containers,
+        awaited=_awaited(plan, change, containers),
         baseline=Inventory(
             containers=(
                 *(c for c in plan.baseline.containers if c.id not in gone | came),
@@ -125,13 +129,18 @@ def amended(plan: RunPlan, change: Amendment) -> RunPlan:
     )
 
 
-def _awaited(plan: RunPlan, change: Amendment) -> Iterator[AwaitedContainer]:
-    """Yield what does not run and may be started, by either kubelet: a rollback must know both hashes."""
-    runs = {(c.pod.uid, c.name) for c in change.came}
-    yield from (each for each in plan.awaited if (each.pod, each.name) not in runs)
+def _awaited(plan: RunPlan, change: Amendment, running: Iterable[PlannedContainer]) -> tuple[AwaitedContainer, ...]:
+    """Return what does not run and may be started, by either kubelet: a rollback must know both hashes."""
+    runs = {(c.pod.uid, c.name) for c in running}
+    known = (*plan.awaited, *_ended(plan, change), *change.awaited)
+    newest = {(each.pod, each.name): each for each in known}
+    return tuple(each for whose, each in newest.items() if whose not in runs)
+
+
+def _ended(plan: RunPlan, change: Amendment) -> Iterator[AwaitedContainer]:
     for each in plan.containers:
         before, after = each.before.container, each.after.container
-        if each.id in change.ended and (each.pod.uid, each.name) not in runs and before and after and before != after:
+        if each.id in change.ended and before and after and before != after:
             yield AwaitedContainer(pod=each.pod.uid, name=each.name, before=before, after=after)
 
 
@@ -154,6 +163,7 @@ def amendment_of(
         ended=tuple(c.id for c in changes.ended),
         left=tuple(sorted(over | lost)),
         came=came,
+        awaited=() if answer is None else answer.awaited,
         inventory=Inventory(
             containers=tuple(c for c in now.containers if c.id in ids or c in changes.created),
             sandboxes=tuple(s for s in now.sandboxes if s.id in entered - {*before.values()}),
@@ -197,7 +207,8 @@ def unfit(answer: PlannedArrivals, asked: Arrivals) -> str | None:
         return f"{next(iter(seen.values())).label} is missing in the answer"
     ids = {c.id for c in asked.inventory.containers}
     about = {PodUid(each.uid) for each in answer.pins} | {each.pod for each in answer.completing}
-    about |= {each.pod for each in answer.owned.containers} | {each.pod for each in answer.owned.manifests}
+    about |= {each.pod for each in answer.awaited} | {each.pod for each in answer.owned.containers}
+    about |= {each.pod for each in answer.owned.manifests}
     if any(h.container not in ids for h in answer.hooks) or not about <= pods:
         return "the answer is about pods that were not asked about"
     return None

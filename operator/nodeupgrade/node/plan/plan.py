@@ -280,10 +280,13 @@ class RunPlan:
         return (self.swap.staged, *(file.staged for file in self.exchanged), *copies)
 
     def pods(self) -> frozenset[PodUid]:
-        """Return the pods that were on the node when the run was planned."""
-        present = {sandbox.pod.uid for sandbox in self.baseline.sandboxes}
-        present |= {container.pod.uid for container in self.baseline.containers}
-        return frozenset(present).union(container.pod for container in self.awaited)
+        """Return the pods whose specs the plan was made from.
+
+        Of another pod, the runtime may hold something already: the API server was asked before the runtime.
+        """
+        specs = {spec.pod for spec in self.owned.containers} | {source.pod for source in self.owned.manifests}
+        awaited = {container.pod for container in self.awaited}
+        return frozenset(container.pod.uid for container in self.containers) | awaited | specs
 
     def watched(self) -> Inventory:
         """Return what was there when the run was planned and has to survive it."""

@@ -146,11 +146,17 @@ def _require_pin(node: Node, planned: StaticPodPin) -> None:
 
 
 def _require_sound(now: Inventory, came: tuple[PlannedContainer, ...]) -> None:
-    """Require a sandbox as a kubelet keeps it for all that came and still runs."""
+    """Require a process, and a sandbox as a kubelet keeps it, for all that came and still runs.
+
+    A runtime that restarts kills a container whose monitor does not answer it, and the shield protects only processes.
+    """
     sound = {s.id for s in now.sandboxes if s.ready and (s.host_network or s.ip != "")}
     ids = {c.id for c in came}
-    if broken := [c.label for c in now.running() if c.id in ids and c.sandbox_id not in sound]:
+    running = [c for c in now.running() if c.id in ids]
+    if broken := [c.label for c in running if c.sandbox_id not in sound]:
         raise _changed(f"{broken[0]} came since the run was planned, and its sandbox is not ready")
+    if unknown := [c.label for c in running if c.process is None]:
+        raise _changed(f"{unknown[0]} came since the run was planned, and its process is not known")
 
 
 def _require_one_monitor(now: Inventory, found: Amendment) -> None:
@@ -167,10 +173,13 @@ def _require_one_monitor(now: Inventory, found: Amendment) -> None:
 
 
 def _asking(plan: RunPlan, now: Inventory, unknown: tuple[ContainerInstance, ...]) -> Arrivals:
-    pods = {c.pod.uid for c in unknown}
-    sandboxes = tuple(s for s in now.sandboxes if s.pod.uid in pods)
-    inventory = Inventory(containers=unknown, sandboxes=sandboxes)
-    return Arrivals(schema=AMENDMENT_SCHEMA, run_id=plan.run_id, inventory=inventory)
+    pods, ids = {c.pod.uid for c in unknown}, {c.id for c in unknown}
+    return Arrivals(
+        schema=AMENDMENT_SCHEMA,
+        run_id=plan.run_id,
+        inventory=Inventory(containers=unknown, sandboxes=tuple(s for s in now.sandboxes if s.pod.uid in pods)),
+        others=tuple(c for c in now.containers if c.pod.uid in pods and c.id not in ids),
+    )
 
 
 def _changed(why: str) -> StepFailed:

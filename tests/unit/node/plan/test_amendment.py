@@ -8,6 +8,7 @@ from nodeupgrade.api.values import ContainerId, PodUid, RunId, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.plan.amendment import (
     AMENDMENT_SCHEMA,
+    Amendment,
     Arrivals,
     PlannedArrivals,
     amended,
@@ -16,7 +17,7 @@ from nodeupgrade.node.plan.amendment import (
     restarted,
     unfit,
 )
-from nodeupgrade.node.plan.plan import CompletingPod, RunPlan, StopHook
+from nodeupgrade.node.plan.plan import AwaitedContainer, CompletingPod, RunPlan, StopHook
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from tests.doubles.node import SimulatedNode, plan_for, pod_json
 
@@ -95,6 +96,19 @@ def test_what_was_restarted_is_guarded_against_its_hook_as_before() -> None:
     assert gone.shield == replace(shield, hooks=())
 
 
+def awaited(pod: str, name: str, before: str = "1") -> AwaitedContainer:
+    return AwaitedContainer(pod=PodUid(pod), name=name, before=HashValue(before), after=HashValue("2"))
+
+
+def test_what_has_yet_to_come_of_a_pod_is_awaited_by_its_newest_hash() -> None:
+    plan = planned()
+    runs = plan.containers[0]
+    old, new = awaited("web", "app"), awaited("web", "app", "3")
+    change = Amendment(awaited=(new, awaited(runs.pod.uid, runs.name)))
+
+    assert amended(replace(plan, awaited=(old,)), change).awaited == (new,)
+
+
 def answered(plan: RunPlan) -> tuple[Arrivals, PlannedArrivals]:
     """A question about everything that runs, with the right answer."""
     asked = Arrivals(schema=AMENDMENT_SCHEMA, run_id=plan.run_id, inventory=plan.baseline)
@@ -125,6 +139,7 @@ def test_an_answer_is_believed_only_about_what_is_seen() -> None:
         ),
         replace(right, hooks=(StopHook(container=ContainerId("unseen"), command=("kill", "1")),)),
         replace(right, completing=(CompletingPod(pod=PodUid("unseen"), regular=()),)),
+        replace(right, awaited=(awaited("unseen", "app"),)),
     ]
 
     assert unfit(right, asked) is None
