@@ -163,7 +163,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
         first = node.runtime.inventory(full=thorough)
         if not (found := unplanned(plan, first)) and not _stopped(node, plan, first, one_kubelet=one_kubelet):
             return Look(inventory=first)
-        second = node.runtime.inventory(full=True)
+        second, _ = inventory_comparison.compare(node, plan, of=frozenset(each.pod.uid for each in found))
     except Transient:
         return Look(complete=False, suspected=found)
     seen, done = Departures(damage=()), completed(plan, second)
