@@ -174,8 +174,9 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     node.over.update(done - node.stopped, _over_for_good(plan, second, seen.ended))
     for each in seen.changed:
         change = change_of_owner(plan, second, each, evidence.owners)
-        if each.container is not None and each.kind in _FOR_GOOD and change is not None:
-            node.owners.setdefault(each.container, change)
+        acted_on = each.pod.uid if change is not None and change.of_pod else each.container
+        if acted_on is not None and each.kind in _FOR_GOOD and change is not None:
+            node.owners.setdefault(acted_on, change)
     return Look(seen=seen, inventory=second)
 
 

@@ -5,6 +5,7 @@ from itertools import chain, islice
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.owner_changes import owner_changes
 from nodeupgrade.errors import Transient
@@ -27,8 +28,6 @@ from nodeupgrade.node.verification.verification import affected
 
 LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
-
-_OF_CONTAINERS = frozenset({OwnerChange.IMAGE_CHANGED, OwnerChange.RESIZED})
 
 
 def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> RunReport:
@@ -95,12 +94,10 @@ def changes_by_owners(node: Node, written: RunPlan, plan: RunPlan) -> tuple[Owne
 
 def _with_taken_back(node: Node, plan: RunPlan, changes: tuple[OwnedChange, ...]) -> tuple[OwnedChange, ...]:
     """Return the changes of owners with those that were taken back once a kubelet had acted on them."""
-    named, known = {change.name for change in changes}, {c.id: c for c in plan.baseline.containers}
-    more = {
-        known[each].label if change in _OF_CONTAINERS else str(known[each].pod): change
-        for each, change in node.owners.items()
-        if each in known
-    }
+    named, known = {change.name for change in changes}, dict[ContainerId | PodUid, str]()
+    known |= {container.id: container.label for container in plan.baseline.containers}
+    known |= {sandbox.pod.uid: str(sandbox.pod) for sandbox in plan.baseline.sandboxes}
+    more = {known[each]: change for each, change in node.owners.items() if each in known}
     taken_back = (OwnedChange(name=name, change=change) for name, change in more.items() if name not in named)
     return (*changes, *taken_back)[:CONTAINERS_LISTED]
 
