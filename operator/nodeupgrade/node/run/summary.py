@@ -40,8 +40,14 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     calls = _let_through(node, plan, journal)
     one_kubelet = finish.outcome is Outcome.UPGRADED or has_one_kubelet(journal)
     final = _last_look(node, plan, finish.outcome, after_calls=bool(calls), one_kubelet=one_kubelet)
-    labels = affected(each.label for each in final.seen.damage)
-    ended = affected(each.label for each in final.seen.ended)
+    found = affected(each.label for each in final.seen.damage)
+    # What had changed before the run touched anything, for which it turned back, is none of its doing.
+    before_the_run = frozenset(label for record in journal.records for label in record.changed)
+    labels = tuple(label for label in found if label not in before_the_run)
+    ended = (
+        *affected(each.label for each in final.seen.ended),
+        *(label for label in found if label in before_the_run),
+    )
     changed = affected(each.label for each in final.seen.changed)
     replaced = recreated(plan, final.inventory) if final.complete else ()
     before = [container.label for container in plan.baseline.running()]
