@@ -50,6 +50,7 @@ class Look:
     seen: Departures = Departures(damage=())
     inventory: Inventory = field(default_factory=Inventory)
     complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
+    knows_requests: bool = False  # whether the runtime's log showed all that it was requested to stop
     # differences that could not be confirmed because the runtime stopped answering
     suspected: tuple[Difference, ...] = ()
 
@@ -177,7 +178,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
         acted_on = each.pod.uid if change is not None and change.of_pod else each.container
         if acted_on is not None and each.kind in _FOR_GOOD and change is not None:
             node.owners.setdefault(acted_on, change)
-    return Look(seen=seen, inventory=second)
+    return Look(seen=seen, inventory=second, knows_requests=evidence.asked is not None)
 
 
 def _stopped(node: Node, plan: RunPlan, now: Inventory, *, one_kubelet: bool) -> bool:
