@@ -9,7 +9,7 @@ from typing import Protocol
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.failpoints.failpoints import Failpoint
 from nodeupgrade.node.host.clock import Clock
@@ -71,8 +71,9 @@ class Node:
     over: set[ContainerId] = field(default_factory=set)
     # of which it has seen that they exited with code 0 after they had been asked to stop
     stopped: set[ContainerId] = field(default_factory=set)
-    # of which it has seen that they ended since their owners had changed them, and what; it may be taken back since
-    owners: dict[ContainerId, OwnerChange] = field(default_factory=dict)
+    # those, and pods, of which it has seen that they ended since their owners had changed them, and what; it may be
+    # taken back since
+    owners: dict[ContainerId | PodUid, OwnerChange] = field(default_factory=dict)
 
 
 class ReadOnlyNode(Protocol):

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from e2e.lab.process import wait_until
 from nodeupgrade.api.values import ContainerId, SandboxId
 from nodeupgrade.errors import ContainerGone, Transient
 from nodeupgrade.kubelethash import HashValue
+from nodeupgrade.node.runtimes.cri.client import CriClient
 from nodeupgrade.node.runtimes.cri.hash_text import UnexpectedMetadata
 from nodeupgrade.node.runtimes.crio.next_start import UNIT
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
@@ -153,6 +154,26 @@ def test_the_time_of_creation_is_the_one_that_no_restart_changes(world: CrioWorl
     ended = shown(world, container_id)
     assert ended is not None
     assert (ended.state, ended.created_at) == (ContainerState.EXITED, before.created_at)
+
+
+def test_a_sandbox_that_has_ended_is_not_asked_for_its_address(
+    world: CrioWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs, ended = (sandbox_of(world, world.start_container(OLD)) for _ in range(2))
+    world.storage.sandboxes[ended]["ready"] = False
+    world.runtime.inventory()
+    statuses, asked = CriClient.sandbox_statuses, set[str]()
+
+    def sandbox_statuses(client: CriClient, ids: Iterable[str], *, verbose: bool = False) -> object:
+        asked.update(wanted := tuple(ids))
+        return statuses(client, wanted, verbose=verbose)
+
+    monkeypatch.setattr(CriClient, "sandbox_statuses", sandbox_statuses)
+
+    found = world.runtime.inventory(addresses=True)
+
+    assert asked == {runs}
+    assert {s.id: s.ip for s in found.sandboxes} == {runs: "", ended: None}
 
 
 def test_without_help_a_wrong_verdict_lasts(world: CrioWorld) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import SocketMountPolicy
 from nodeupgrade.api.task.step import Step
@@ -634,6 +635,27 @@ def test_the_last_look_is_right_before_the_stop() -> None:
     assert stopped is not None
     assert stopped.monotonic - looked.monotonic <= 0.3
     assert all(c.state is ContainerState.RUNNING for c in it.node.inventory().running())
+
+
+@pytest.mark.parametrize("number", [15, CONTAINERS_LISTED + 5], ids=["some", "more than are listed"])
+def test_jobs_that_were_gone_before_a_run_that_turns_back_were_not_restarted(number: int) -> None:
+    """Finished ones are deleted at any time, such as by their TTL or a CronJob's history limit."""
+    it = story(jobs=tuple(f"j{n}" for n in range(number)))
+    it.node.ports = replace(it.node.ports, planned_arrivals=lambda _asked: None)
+    comes(it)
+
+    def gone() -> None:
+        for job in [c for c in it.plan.containers if c.name.startswith("work-")]:
+            sandbox = it.node.runtime.containers.pop(job.id).instance.sandbox_id
+            del it.node.runtime.sandboxes[sandbox]
+        it.node.kubelet.pods = [pod for pod in it.node.kubelet.pods if not pod.ref.name.startswith("j")]
+
+    it.node.calls.before("services.mask kubelet.service", gone)
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert (report.restarted, report.listed, len(report.ended)) == (0, (), number)
 
 
 def test_what_the_runtime_does_not_show_any_more_has_not_ended_for_that() -> None:

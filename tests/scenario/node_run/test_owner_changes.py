@@ -440,6 +440,30 @@ def test_what_was_seen_to_be_the_owners_stays_so_once_nothing_is_left_of_what_a_
     assert (report.changed, report.owner_changes) == ((NGINX,), (IMAGE,))
 
 
+@pytest.mark.parametrize("shield", [True, False], ids=["shield", "no shield"])
+@pytest.mark.parametrize(
+    ("change", "named"), [(edited, OwnerChange.MANIFEST_CHANGED), (removed, OwnerChange.MANIFEST_REMOVED)]
+)
+def test_a_manifest_that_is_taken_back_once_a_kubelet_has_acted_on_it_is_the_owners_as_well(
+    change: Callable[[Story], None], named: OwnerChange, shield: bool
+) -> None:
+    """People restart a static pod by moving its manifest away and back."""
+    it = with_agent(story(manifests={"etcd.yaml": manifest("etcd", "etcd")}, shield=shield))
+
+    def and_back() -> None:
+        before = it.node.disk[ETCD]
+        change(it)
+        it.node.timeline.after(2.5, lambda: it.node.disk.update({ETCD: before}))
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = and_back
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.listed) == (Outcome.UPGRADED, 0, ()), report.message
+    assert report.owner_changes == (OwnedChange(name="default/etcd-node-a", change=named),)
+    assert others_run_on(it, "etcd")
+
+
 PLAIN = manifest("etcd", "etcd")
 AGAIN = PLAIN + b"# rendered again\n"
 """The same pod, without the UID that the run has added: to the new kubelet, it has another one."""

@@ -3,7 +3,7 @@
 Damage that the shield prevents is in test_shield.py; here it is lowered where damage has to happen.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import pytest
@@ -18,6 +18,7 @@ from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, Moment, pod_json
 from tests.doubles.node.containers.records import Troubles
@@ -342,6 +343,55 @@ def test_a_report_that_could_not_look_does_not_say_that_nothing_restarted(outcom
 
     assert report.outcome is outcome
     assert not report.looked
+
+
+def completes_while_settling(it: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, frozenset[PodUid]]]:
+    """Have Job ``work`` complete, and return what each look after that asks the runtime."""
+    asked, listed, job = list[tuple[bool, frozenset[PodUid]]](), it.node.runtime.inventory, it.container("work")
+
+    def inventory(*, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
+        stored = it.node.runtime.containers.get(job)
+        if stored is None or stored.instance.state is ContainerState.EXITED:
+            asked.append((full, frozenset(of)))
+        return listed(full=full, of=of, addresses=addresses)
+
+    monkeypatch.setattr(it.node.runtime, "inventory", inventory)
+    while_settling(it, lambda: it.node.runtime.end(job, 0))
+    return asked
+
+
+def test_once_a_job_has_completed_only_its_pod_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call for each container and sandbox of a full node takes a tenth of a second, four times a second."""
+    it = story(limits=Limits(settle=60.0))
+    asked = completes_while_settling(it, monkeypatch)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, ())
+    job = next(c.pod.uid for c in it.plan.containers if c.name == "work")
+    assert {pods for _, pods in asked} == {frozenset(), frozenset({job})}
+    assert sum(full for full, _ in asked) <= 2, "those that are to be thorough"
+
+
+def test_jobs_that_complete_while_another_is_asked_about_are_asked_about_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without their exit codes they would look like containers that the new kubelet has ended."""
+    it = story(shield=False, more=tuple(pod_json(name, name, restart_policy="Never") for name in ("late", "later")))
+    listed, late = it.node.runtime.inventory, [it.container("late"), it.container("later")]
+    while_settling(it, lambda: it.node.runtime.end(it.container("work"), 0))
+
+    def inventory(*, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
+        while of and late:
+            it.node.runtime.end(late.pop(), 0)
+        return listed(full=full, of=of, addresses=addresses)
+
+    monkeypatch.setattr(it.node.runtime, "inventory", inventory)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, ())
+    assert late == []
 
 
 def test_a_job_that_is_ended_with_code_0_and_begun_anew_was_restarted() -> None:

@@ -183,6 +183,11 @@ class OwnerChange(StrEnum):
         return self in {OwnerChange.MANIFEST_CHANGED, OwnerChange.MANIFEST_REMOVED}
 
     @property
+    def of_pod(self) -> bool:
+        """Whether a kubelet ends the whole pod for it."""
+        return self.of_manifest or self is OwnerChange.POD_DELETED
+
+    @property
     def words(self) -> str:
         """Return it as people say it, such as ``image changed``."""
         return re.sub(r"(?<!^)([A-Z])", r" \1", self.value).lower()

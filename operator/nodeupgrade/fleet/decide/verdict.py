@@ -152,7 +152,8 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     between = task.reported.between_attempts
     every = failed.union(before.restarted(compared, None))
     since_stop = failed.union(before.restarted(compared, stopped, between))
-    ended, restarted = _ended(task, pods, every) - failed, frozenset(task.reported.containers.restarted_list)
+    early = _ended_early(task, pods, since_stop, stopped, now)
+    ended, restarted = _ended(task, pods, every, early) - failed, frozenset(task.reported.containers.restarted_list)
     changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(
         caused=(since_stop | restarted) - ended - changed,
@@ -188,8 +189,10 @@ _KILLED = frozenset({None, 137, 143, _LOST})
 """Exit codes of instances that were ended by a signal, or whose end is unknown."""
 
 
-def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset[str]:
+def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str], early: frozenset[str]) -> frozenset[str]:
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
+
+    So did those that ended ``early``, in whose place the node side planned what ran at the kubelet's stop.
 
     The API does if the instance was killed, or if its end is unknown and it was not named beforehand as one that may
     end with the runtime. It does not show containers that ended with their pod.
@@ -201,8 +204,25 @@ def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str]) -> frozenset
         code = shown[name].previous_exit_code if name in shown else None
         return code in _KILLED and not (code == _LOST and name in connected)
 
-    reported = task.reported.containers.ended_list
+    reported = (*task.reported.containers.ended_list, *early)
     return frozenset(name for name in reported if name not in seen or not contradicted(name))
+
+
+def _ended_early(
+    task: Task, pods: tuple[Pod, ...], since_stop: frozenset[str], stopped: datetime | None, now: datetime
+) -> frozenset[str]:
+    """Return the containers that ended while the kubelet was being stopped, before the run touched anything.
+
+    Their last ends count, as the API shows them: what ended then may be restarted by the new kubelet later.
+    """
+    status = task.reported
+    confirmed = next((each.started_at for each in status.steps if each.name == Step.CONFIRM_INVENTORY), None)
+    if stopped is None or confirmed is None or confirmed > now:
+        return frozenset()
+    stops = (stopped, *(each.until for each in status.between_attempts if each.until is not None))
+    last = max(stops).replace(microsecond=0)
+    ends = {f"{pod}/{each.name}": each.previous_finished_at for pod in pods for each in pod.statuses}
+    return frozenset(name for name in since_stop if (at := ends.get(name)) is not None and last <= at <= confirmed)
 
 
 def _connected_to_runtime(task: Task) -> frozenset[str]:

@@ -18,7 +18,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.container_watch import last_look
 from nodeupgrade.node.run.report import report_of
 from nodeupgrade.node.run.summary import changes_by_owners
-from nodeupgrade.node.verification.verification import affected
+from nodeupgrade.node.verification.verification import DifferenceKind, affected
 
 log = structlog.get_logger()
 
@@ -26,7 +26,8 @@ log = structlog.get_logger()
 def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Journal) -> TaskStatus:
     """Return the status of a successful run with what has ended by itself, or for its owner, until now.
 
-    Without the evidence, the control plane counts them as restarted. Any other status is returned as it is. So is one
+    Without the evidence, the control plane counts them as restarted, as it does what ended by itself before and was
+    restarted by the kubelet since. Any other status is returned as it is. So is one
     after whose run the kubelet was started again: the runtime's log may begin after a request of the former kubelet.
     """
     started = journal.first(Step.START_KUBELET, Mark.DONE)
@@ -39,19 +40,23 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
         if present is None or node.clock.awake() - present < node.clock.monotonic() - started.monotonic:
             return status
         in_effect, report = plan_in_effect(plan, journal), report_of(journal)
-        seen = last_look(node, in_effect, one_kubelet=True).seen
+        look = last_look(node, in_effect, one_kubelet=True)
         changes = changes_by_owners(node, plan, in_effect)
     except NodeUpgradeError as error:
         log.info("ended_containers_unknown", error=str(error))
         return status
     if report is None:
         return status
-    before, ended = status.containers, tuple(each.label for each in seen.ended)
+    seen, before, ended = look.seen, status.containers, tuple(each.label for each in look.seen.ended)
+    restarted = frozenset(each.label for each in seen.damage if each.kind is DifferenceKind.RESTARTED)
+    listed = affected((*ended, *before.ended_list))
     known = {*report.ended, *report.ended_before, *report.changed, *report.recreated, *report.listed}
     gone = {*ended, *(each.label for each in seen.changed)} - known
     containers = replace(
         before,
-        ended_list=affected((*before.ended_list, *ended))[:CONTAINERS_LISTED],
+        ended_list=tuple(each for each in listed if not (look.knows_requests and each in restarted))[
+            :CONTAINERS_LISTED
+        ],
         owner_changes=tuple(dict.fromkeys((*before.owner_changes, *changes)))[:CONTAINERS_LISTED],
         unchanged=max(0, before.unchanged - len(gone & {each.label for each in in_effect.baseline.running()})),
     )

@@ -152,8 +152,9 @@ def amendment_of(
     A sandbox is only watched while something runs in it, or will again: a kubelet ends that of a pod that is over.
     """
     changes, running = changes_since(plan, now), {c.sandbox_id for c in now.running()}
+    present = {c.id for c in now.running()}
     before = {c.id: c.sandbox_id for c in plan.baseline.running()}
-    came = tuple(c for c in came if c.id in {each.id for each in now.running()})
+    came = tuple(c for c in came if c.id in present)
     ids = {c.id for c in came}
     entered = {c.sandbox_id for c in now.running() if c.id in ids}
     over = {before[c.id] for c in changes.ended if c.may_complete and c.id in before} - running

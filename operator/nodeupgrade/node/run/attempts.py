@@ -21,7 +21,7 @@ def summed_up(journals: Sequence[Journal]) -> RunReport | None:
     Raises:
         MalformedFileError: another version of this program wrote a report.
     """
-    reports = [_own_share(journal) for journal in journals]
+    reports = [report_of(journal) for journal in journals]
     over = [report for report in reports if report is not None]
     if not reports or (last := reports[-1]) is None:
         return None
@@ -58,17 +58,3 @@ def is_worth_another(journal: Journal) -> bool:
     """Report whether another attempt may succeed: containers changed between planning and the kubelet's stop."""
     report, wanted = report_of(journal), (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
     return report is not None and (report.outcome, report.reason) == wanted
-
-
-def _own_share(journal: Journal) -> RunReport | None:
-    """Return an attempt's report; containers that changed before the run touched anything count as ended."""
-    if (report := report_of(journal)) is None:
-        return None
-    found = frozenset(label for record in journal.records for label in record.changed)
-    before = tuple(label for label in report.listed if label in found)
-    return replace(
-        report,
-        restarted=report.restarted - len(before),
-        listed=tuple(label for label in report.listed if label not in found),
-        ended=(*report.ended, *before),
-    )

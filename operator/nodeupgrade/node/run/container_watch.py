@@ -50,6 +50,7 @@ class Look:
     seen: Departures = Departures(damage=())
     inventory: Inventory = field(default_factory=Inventory)
     complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
+    knows_requests: bool = False  # whether the runtime's log showed all that it was requested to stop
     # differences that could not be confirmed because the runtime stopped answering
     suspected: tuple[Difference, ...] = ()
 
@@ -163,7 +164,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
         first = node.runtime.inventory(full=thorough)
         if not (found := unplanned(plan, first)) and not _stopped(node, plan, first, one_kubelet=one_kubelet):
             return Look(inventory=first)
-        second = node.runtime.inventory(full=True)
+        second, _ = inventory_comparison.compare(node, plan, of=frozenset(each.pod.uid for each in found))
     except Transient:
         return Look(complete=False, suspected=found)
     seen, done = Departures(damage=()), completed(plan, second)
@@ -174,9 +175,10 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     node.over.update(done - node.stopped, _over_for_good(plan, second, seen.ended))
     for each in seen.changed:
         change = change_of_owner(plan, second, each, evidence.owners)
-        if each.container is not None and each.kind in _FOR_GOOD and change is not None:
-            node.owners.setdefault(each.container, change)
-    return Look(seen=seen, inventory=second)
+        acted_on = each.pod.uid if change is not None and change.of_pod else each.container
+        if acted_on is not None and each.kind in _FOR_GOOD and change is not None:
+            node.owners.setdefault(acted_on, change)
+    return Look(seen=seen, inventory=second, knows_requests=evidence.asked is not None)
 
 
 def _stopped(node: Node, plan: RunPlan, now: Inventory, *, one_kubelet: bool) -> bool:

@@ -29,13 +29,16 @@ PENDING_LOOK_SECONDS = 0.05
 ENDED = "ended"
 
 
-def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
+def compare(
+    node: Node, plan: RunPlan, *, of: frozenset[PodUid] = frozenset(), addresses: bool = False
+) -> tuple[Inventory, tuple[Difference, ...]]:
     """Return the present inventory, and how it differs from the plan's baseline.
 
     Process and start time identify an instance, so details, such as the exit code of a container that completed
-    meanwhile, are requested only of pods in which something differs: no kubelet runs while all others would be asked.
+    meanwhile, are requested only of pods in which something differs, and ``of`` these: all others would be asked at
+    every look, also while no kubelet runs.
     """
-    asked: frozenset[PodUid] = frozenset()
+    asked = of
     while True:
         now = node.runtime.inventory(of=asked, addresses=addresses)
         found = unplanned(plan, now)
@@ -47,10 +50,10 @@ def _compare(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inv
 def _settled(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
     """Compare, and give the runtime a moment to report how what has no process any more has ended."""
     deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
-    now, found = _compare(node, plan, addresses=addresses)
+    now, found = compare(node, plan, addresses=addresses)
     while any(each.kind is DifferenceKind.ENDING for each in found) and node.clock.awake() < deadline:
         node.clock.sleep(PENDING_LOOK_SECONDS)
-        now, found = _compare(node, plan, addresses=addresses)
+        now, found = compare(node, plan, addresses=addresses)
     return now, found
 
 

@@ -33,7 +33,9 @@ class RunReport:
     restarted: int
     listed: tuple[str, ...]  # the first of them, as ``namespace/pod/container``, and sandboxes that changed
     rebooted: bool
-    ended: tuple[str, ...] = ()  # those that ended by themselves, or with their pod, during the settle period
+    # those that ended by themselves, or with their pod, during the settle period; or that had changed before the run,
+    # which turned back for it, touched anything
+    ended: tuple[str, ...] = ()
     ended_before: tuple[str, ...] = ()  # those of the plan that ended before the kubelet was stopped; not counted above
     changed: tuple[str, ...] = ()  # those that changed because their owner wanted it, during the settle period
     owner_changes: tuple[OwnedChange, ...] = ()  # the first changes of owners since the run was planned

@@ -5,6 +5,7 @@ from itertools import chain, islice
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.task.status import OwnedChange, OwnerChange
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.owner_changes import owner_changes
 from nodeupgrade.errors import Transient
@@ -28,8 +29,6 @@ from nodeupgrade.node.verification.verification import affected
 LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
 
-_OF_CONTAINERS = frozenset({OwnerChange.IMAGE_CHANGED, OwnerChange.RESIZED})
-
 
 def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
@@ -41,8 +40,14 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     calls = _let_through(node, plan, journal)
     one_kubelet = finish.outcome is Outcome.UPGRADED or has_one_kubelet(journal)
     final = _last_look(node, plan, finish.outcome, after_calls=bool(calls), one_kubelet=one_kubelet)
-    labels = affected(each.label for each in final.seen.damage)
-    ended = affected(each.label for each in final.seen.ended)
+    found = affected(each.label for each in final.seen.damage)
+    # What had changed before the run touched anything, for which it turned back, is none of its doing.
+    before_the_run = frozenset(label for record in journal.records for label in record.changed)
+    labels = tuple(label for label in found if label not in before_the_run)
+    ended = (
+        *affected(each.label for each in final.seen.ended),
+        *(label for label in found if label in before_the_run),
+    )
     changed = affected(each.label for each in final.seen.changed)
     replaced = recreated(plan, final.inventory) if final.complete else ()
     before = [container.label for container in plan.baseline.running()]
@@ -95,12 +100,10 @@ def changes_by_owners(node: Node, written: RunPlan, plan: RunPlan) -> tuple[Owne
 
 def _with_taken_back(node: Node, plan: RunPlan, changes: tuple[OwnedChange, ...]) -> tuple[OwnedChange, ...]:
     """Return the changes of owners with those that were taken back once a kubelet had acted on them."""
-    named, known = {change.name for change in changes}, {c.id: c for c in plan.baseline.containers}
-    more = {
-        known[each].label if change in _OF_CONTAINERS else str(known[each].pod): change
-        for each, change in node.owners.items()
-        if each in known
-    }
+    named, known = {change.name for change in changes}, dict[ContainerId | PodUid, str]()
+    known |= {container.id: container.label for container in plan.baseline.containers}
+    known |= {sandbox.pod.uid: str(sandbox.pod) for sandbox in plan.baseline.sandboxes}
+    more = {known[each]: change for each, change in node.owners.items() if each in known}
     taken_back = (OwnedChange(name=name, change=change) for name, change in more.items() if name not in named)
     return (*changes, *taken_back)[:CONTAINERS_LISTED]
 

@@ -72,7 +72,7 @@ class RuntimeView(Protocol):
         Args:
             full: include start times, exit codes and sandbox addresses, which cost a call per item.
             of: include the same, but only of these pods.
-            addresses: include the sandbox addresses.
+            addresses: include the addresses of sandboxes that are ready.
         """
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:

@@ -43,7 +43,7 @@ from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.static_pod_uids import Pins
 from nodeupgrade.node.run.attempts import summed_up
-from nodeupgrade.node.run.report import RunReport, as_left, as_planned
+from nodeupgrade.node.run.report import RunReport, as_left, as_planned, report_of
 from nodeupgrade.text import parse_time
 
 NAMED = 3
@@ -81,7 +81,7 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
         steps=_steps(journal, () if summary is None else earlier),
         kubelet=kubelet_status(plan, summary),
         runtime=runtime_status(plan),
-        containers=_containers(plan, summary),
+        containers=_containers(plan, summary, report_of(journal)),
         hashes=as_planned(plan) if summary is None or finished is None else as_left(plan, summary, _moment(finished)),
         manifests=() if summary is None else left_manifests(plan, upgraded=summary.outcome is Outcome.UPGRADED),
         shield=_shield(plan, journal),
@@ -305,10 +305,12 @@ def _shield(plan: RunPlan, journal: Journal) -> ShieldReport:
     return ShieldReport(state=ShieldState.UNAVAILABLE, detail=shorten(obstacle))
 
 
-def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
+def _containers(plan: RunPlan, summary: RunReport | None, last: RunReport | None) -> ContainerCounts:
+    """Count containers; when those ended that ended before the last attempt touched anything, the API shows."""
     baseline = sum(1 for _ in plan.baseline.running())
-    if summary is None:
+    if summary is None or last is None:
         return ContainerCounts(baseline=baseline)
+    earlier = (label for label in summary.ended_before if label not in last.ended_before)
     if not summary.looked:
         return ContainerCounts(baseline=summary.baseline, rewritten=summary.rewritten, unknown=summary.baseline)
     return ContainerCounts(
@@ -320,7 +322,7 @@ def _containers(plan: RunPlan, summary: RunReport | None) -> ContainerCounts:
         recreated=len(summary.recreated),
         recreated_list=summary.recreated[:CONTAINERS_LISTED],
         owner_changes=summary.owner_changes,
-        ended_list=tuple(dict.fromkeys((*summary.ended, *summary.ended_before)))[:CONTAINERS_LISTED],
+        ended_list=tuple(dict.fromkeys((*summary.ended, *earlier)))[:CONTAINERS_LISTED],
     )
 
 

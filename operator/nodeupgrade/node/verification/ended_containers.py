@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from nodeupgrade.api.task.status import OwnerChange
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster import owner_changes
 from nodeupgrade.cluster.owner_changes import owner_change, was_taken_back
 from nodeupgrade.kubelethash import HashValue
@@ -51,8 +51,9 @@ class Evidence:
     with_runtime: frozenset[ContainerId] = frozenset()
     # containers that were seen to be over before; a kubelet may have removed what was left of them since
     over: frozenset[ContainerId] = frozenset()
-    # containers that were seen to have ended since their owners had changed them; that may have been taken back since
-    changed: frozenset[ContainerId] = frozenset()
+    # containers that were seen to have ended since their owners had changed them, and pods of which one was: a kubelet
+    # ends all of such a pod. The change may have been taken back since.
+    changed: frozenset[ContainerId | PodUid] = frozenset()
     shielded: bool = False  # whether the shield is planned, and its process was ready when it was to be raised
 
 
@@ -73,7 +74,11 @@ class Departures:
 def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence: Evidence) -> Departures:
     """Divide differences by whether the kubelet may have caused them."""
     judged = [
-        (each, each.container in evidence.changed or change_of_owner(plan, now, each, evidence.owners) is not None)
+        (
+            each,
+            not evidence.changed.isdisjoint({each.container, each.pod.uid})
+            or change_of_owner(plan, now, each, evidence.owners) is not None,
+        )
         for each in found
     ]
     divided = _divided(

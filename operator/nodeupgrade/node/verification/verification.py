@@ -73,12 +73,19 @@ def differences(
     sandboxes = {s.id: s for s in after.sandboxes}
     monitors = {s.id: s.monitor for s in before.sandboxes}
     completed_pods = _completed_pods(before, containers, free)
+    namesakes: dict[tuple[str, ...], list[ContainerInstance]] = {}
+    for container in after.containers:
+        namesakes.setdefault(_place(container), []).append(container)
     found = [
         *(
             d
             for c in before.running()
             for d in _container(
-                c, containers.get(c.id), after, free, own_monitor=c.monitor != monitors.get(c.sandbox_id)
+                c,
+                containers.get(c.id),
+                _successor(c, namesakes.get(_place(c), ())),
+                free,
+                own_monitor=c.monitor != monitors.get(c.sandbox_id),
             )
         ),
         *(
@@ -152,7 +159,8 @@ def _completed_pods(
 def completed(plan: RunPlan, now: Inventory) -> frozenset[ContainerId]:
     """Return the containers that have exited with code 0, and may."""
     free = frozenset(c.id for c in plan.containers if c.may_complete)
-    return frozenset(c.id for c in plan.watched().running() if _completed(c, now.container(c.id), free))
+    after = {c.id: c for c in now.containers}
+    return frozenset(c.id for c in plan.watched().running() if _completed(c, after.get(c.id), free))
 
 
 def _completed(before: ContainerInstance, after: ContainerInstance | None, free: frozenset[ContainerId]) -> bool:
@@ -162,7 +170,7 @@ def _completed(before: ContainerInstance, after: ContainerInstance | None, free:
 def _container(
     before: ContainerInstance,
     after: ContainerInstance | None,
-    inventory: Inventory,
+    successor: ContainerInstance | None,
     free: frozenset[ContainerId],
     *,
     own_monitor: bool,
@@ -172,7 +180,6 @@ def _container(
     def different(kind: DifferenceKind, detail: str) -> Difference:
         return Difference(kind=kind, label=before.label, detail=detail, pod=before.pod, container=before.id)
 
-    successor = _successor(before, inventory)
     if successor is not None:
         yield different(DifferenceKind.RESTARTED, f"{before.id[:12]} was replaced by {successor.id[:12]}")
     elif _completed(before, after, free):
@@ -192,12 +199,14 @@ def _container(
         yield from (different(DifferenceKind.CHANGED, detail) for detail in _changed(before, after, _CONTAINER))
 
 
-def _successor(before: ContainerInstance, inventory: Inventory) -> ContainerInstance | None:
-    """Return the container that replaced this one: same name, same pod (a static pod's UID may differ)."""
-    pod, name = before.pod, before.name
-    later = (c for c in inventory.containers if c.id != before.id and c.created_at > before.created_at)
-    named = (c for c in later if (c.pod.namespace, c.pod.name, c.name) == (pod.namespace, pod.name, name))
-    return next(named, None)
+def _place(container: ContainerInstance) -> tuple[str, ...]:
+    """Return what a container has in common with what replaces it; a static pod's UID may differ."""
+    return container.pod.namespace, container.pod.name, container.name
+
+
+def _successor(before: ContainerInstance, namesakes: Iterable[ContainerInstance]) -> ContainerInstance | None:
+    """Return the container that replaced this one."""
+    return next((c for c in namesakes if c.id != before.id and c.created_at > before.created_at), None)
 
 
 def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator[Difference]:

@@ -101,7 +101,9 @@ class SimulatedRuntime:
         sandboxes = self.sandboxes.values()
         return Inventory(
             containers=tuple(s.instance if full or s.instance.pod.uid in of else s.listed for s in listed),
-            sandboxes=tuple(s if full or addresses or s.pod.uid in of else replace(s, ip=None) for s in sandboxes),
+            sandboxes=tuple(
+                s if full or (addresses and s.ready) or s.pod.uid in of else replace(s, ip=None) for s in sandboxes
+            ),
         )
 
     def before_images(self, ids: Iterable[ContainerId]) -> Mapping[ContainerId, BeforeImage]:

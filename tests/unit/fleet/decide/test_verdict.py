@@ -154,6 +154,12 @@ def between(since: datetime, until: datetime | None) -> Task:
     return replace(TASK, status=replace(TASK.reported, between_attempts=alone))
 
 
+def confirmed(at: datetime, *, attempts: tuple[BetweenAttempts, ...] = ()) -> Task:
+    """A run that took in until then what came and went while the kubelet was being stopped."""
+    step = StepStatus(name="confirm-inventory", result=StepResult.DONE, started_at=at, finished_at=at)
+    return replace(TASK, status=replace(TASK.reported, steps=(*TASK.reported.steps, step), between_attempts=attempts))
+
+
 def reported(
     *, stopped: datetime = STOPPED, settled: datetime = SETTLED, ended: bool = False, connected: bool = False
 ) -> Task:
@@ -231,11 +237,30 @@ DURING = STOPPED + timedelta(seconds=5)
             Verdict.FAILED,
             "restarted: default/web/main",
         ),
+        (
+            confirmed(DURING),
+            after(ended=DURING),
+            Verdict.SUCCEEDED,
+            "1 container not ended by the kubelet, as the node reports: default/web/main",
+        ),
+        (confirmed(DURING), after(ended=DURING, code=137), Verdict.FAILED, "restarted: default/web/main"),
+        (confirmed(DURING), after(ended=SETTLED, code=0), Verdict.FAILED, "restarted: default/web/main"),
+        (confirmed(LATER), after(ended=DURING), Verdict.FAILED, "restarted: default/web/main"),
+        (
+            confirmed(
+                SETTLED, attempts=(BetweenAttempts(since=DURING + timedelta(seconds=5), until=SETTLED),)
+            ),
+            after(ended=DURING),
+            Verdict.FAILED,
+            "restarted: default/web/main",
+        ),
     ],
     ids=[
         "stop in the future", "killed", "terminated", "lost",
         "connected and killed", "connected and lost", "crashed", "before",
         "between attempts", "at the end of one", "after the last of them", "before the last of them",
+        "crashed until the stop", "killed until the stop", "ended after the stop", "confirmed in the future",
+        "crashed in an earlier attempt",
     ],
 )  # fmt: skip
 def test_what_a_node_reports_hides_nothing_that_the_api_shows(

@@ -8,7 +8,7 @@ from nodeupgrade.api.json import to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity
-from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.run.attempts import is_worth_another, summed_up
 from nodeupgrade.node.run.report import RunReport
 
@@ -27,16 +27,14 @@ TURNED_BACK = RunReport(
 UPGRADED = replace(TURNED_BACK, outcome=Outcome.UPGRADED, reason=Reason.SUCCEEDED, rewritten=4, down_seconds=0.75)
 
 
-def attempt(report: RunReport | None, *changed: str, stopped: bool = True) -> Journal:
-    """An attempt that found containers changed before it did anything to them, if any are named."""
+def attempt(report: RunReport | None, *, stopped: bool = True) -> Journal:
     failed = Record(
         seq=1, mark=Mark.FAILED, step=Step.CONFIRM_INVENTORY, boot=BootIdentity("b"), at="t", monotonic=1.0,
-        payload={CHANGED: list(changed)} if changed else None,
     )  # fmt: skip
     end = replace(
         failed, seq=2, mark=Mark.FINISHED, step=None, payload=to_json(report, strict=True) if report else None
     )
-    stop = (replace(failed, seq=0, mark=Mark.DOING, step=Step.STOP_KUBELET, payload=None),) if stopped else ()
+    stop = (replace(failed, seq=0, mark=Mark.DOING, step=Step.STOP_KUBELET),) if stopped else ()
     return Journal((*stop, failed, end) if report else (*stop, failed))
 
 
@@ -82,8 +80,8 @@ def test_no_more_is_listed_than_there_is_room_for() -> None:
     assert (found.restarted, len(found.listed)) == (30, 20)
 
 
-def test_what_was_gone_before_ended_by_itself_but_counts_if_it_restarts_later() -> None:
-    before = attempt(harmed(TURNED_BACK, "gone", "killed"), "gone", "appeared elsewhere")
+def test_what_ended_by_itself_counts_if_it_restarts_later() -> None:
+    before = attempt(replace(harmed(TURNED_BACK, "killed"), ended=("gone",)))
 
     once = summed_up([before, attempt(UPGRADED)])
     again = summed_up([before, attempt(harmed(UPGRADED, "gone"))])

@@ -1,17 +1,20 @@
 """Tests that every difference between two instances is reported, and nothing else."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
 from nodeupgrade.node.verification.verification import (
     Difference,
     DifferenceKind,
     affected,
     appeared,
+    completed,
     consistent,
     differences,
     hash_differences,
@@ -113,6 +116,34 @@ def test_completing_is_free_for_those_who_may_and_takes_the_sandbox_along() -> N
 
     assert told(after, may_complete=(MAIN.id,)) == []
     assert told(Inventory(containers=(replace(EXITED, exit_code=1),), sandboxes=(SANDBOX,)), may_complete=(MAIN.id,))
+
+
+@pytest.mark.parametrize("compare", [differences, lambda before, now: completed(plan_of(before), now)])
+def test_a_comparison_takes_time_in_proportion_to_the_containers(compare: Callable[..., object]) -> None:
+    """It is made at least twice while no kubelet runs, and four times a second after that."""
+    passes: list[int] = []
+    for number in (10, 100):
+        many = tuple(replace(MAIN, id=ContainerId(f"c{n}"), name=f"c{n}") for n in range(number))
+        now = Counted(many)
+        compare(Inventory(containers=many, sandboxes=(SANDBOX,)), Inventory(containers=now, sandboxes=(SANDBOX,)))
+        passes.append(now.passes)
+
+    assert passes[0] == passes[1] < 10
+
+
+class Counted(tuple[ContainerInstance, ...]):
+    """Counts how often it is gone through."""
+
+    passes = 0
+
+    def __iter__(self) -> Iterator[ContainerInstance]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def plan_of(before: Inventory) -> RunPlan:
+    each = (replace(PLANNED, id=c.id, name=c.name, may_complete=True) for c in before.containers)
+    return replace(shielded_plan(), baseline=before, containers=tuple(each))
 
 
 def test_whoever_was_replaced_has_not_completed() -> None:

@@ -17,7 +17,7 @@ from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.containerd.restart_tuning import DROP_IN, find_tuning
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
 from nodeupgrade.node.runtimes.cri.connection import UnaryMethod
-from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, running, within
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_ready, running, within
 from nodeupgrade.node.runtimes.description import (
     NextStart,
     RestartHazards,
@@ -74,7 +74,7 @@ class ContainerdRuntime(CriRuntime):
         statuses = Statuses(
             containers=self.cri.container_statuses(requested),
             sandboxes=self.cri.sandbox_statuses(
-                s.id for s in listing.sandboxes if full or addresses or s.id in sandboxes
+                s.id for s in listing.sandboxes if full or (addresses and is_ready(s)) or s.id in sandboxes
             ),
             requested=requested,
         )

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
-from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_running, running, within
+from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_ready, is_running, running, within
 from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration
 from nodeupgrade.node.runtimes.crio.daemon import fetch_configuration, silent_clients
 from nodeupgrade.node.runtimes.crio.ended_records import EndedRecords
@@ -65,7 +65,7 @@ class CrioRuntime(CriRuntime):
         of_ended = self.cri.container_statuses(c.id for c in containers if c.id in requested and not is_running(c))
         self._known.date(of_ended)
         of_containers |= of_ended
-        addressed = {s.id for s in sandboxes if full or addresses or s.id in pods}
+        addressed = {s.id for s in sandboxes if full or (addresses and is_ready(s)) or s.id in pods}
         of_sandboxes |= self.cri.sandbox_statuses(addressed - of_sandboxes.keys())
         statuses = Statuses(
             containers={i: status for i, status in of_containers.items() if i in requested},

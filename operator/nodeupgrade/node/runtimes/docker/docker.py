@@ -81,11 +81,12 @@ class DockerRuntime(NodeRuntime):
         """
         listed = self._engine.containers()
         ids = [str(entry.get("Id")) for entry in listed]
+        present = frozenset(ids)
         requested = frozenset(i for i, entry in zip(ids, listed, strict=True) if full or pod_uid(entry) in of)
         wanted = [i for i, entry in zip(ids, listed, strict=True) if i in requested or self._is_unknown(i, entry)]
         for container_id, inspected in self._engine.inspect(wanted).items():
             self._known[container_id] = read_details(inspected)
-        self._known = {i: known for i, known in self._known.items() if i in set(ids)}
+        self._known = {i: known for i, known in self._known.items() if i in present}
         return to_inventory(listed, self._known, self.processes, requested=requested, addresses=addresses)
 
     def next_start(self, unit: UnitStatus, running: RuntimeProcess | None) -> NextStart:

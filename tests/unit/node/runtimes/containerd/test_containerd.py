@@ -1,6 +1,7 @@
 """Tests for the containerd adapter: requests in the containerd log and the directories that containerd reports."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,29 @@ def test_a_container_whose_shim_was_too_slow_is_asked_about_by_the_next_look(
     seen = [runtime.inventory().container(ContainerId(ID)) for _ in range(3)]
 
     assert [each and each.process and each.process.pid for each in seen] == [None, 7, 7]
+
+
+def test_a_sandbox_that_has_ended_is_not_asked_for_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node may hold hundreds, of finished Jobs, and each call is made while no kubelet runs."""
+    asked: list[str] = []
+
+    def sandbox_statuses(_client: CriClient, ids: Iterable[str]) -> dict[str, cri.PodSandboxStatusResponse]:
+        asked.extend(ids)
+        return {}
+
+    runtime = ContainerdRuntime(
+        Path("unused"), processes=ProcessTable(tmp_path), files=HostFiles(), services=SystemdManager()
+    )
+    states = {"runs": cri.SANDBOX_READY, "ended": cri.SANDBOX_NOTREADY}
+    sandboxes = tuple(cri.PodSandbox(id=name, state=state) for name, state in states.items())
+    monkeypatch.setattr(runtime, "_listed", lambda: ((), sandboxes))
+    monkeypatch.setattr(CriClient, "sandbox_statuses", sandbox_statuses)
+    monkeypatch.setattr(CriClient, "served", lambda _: (CriVersion.V1,))
+    monkeypatch.setattr(runtime.connection, "call", lambda *_: pb.ListTasksResponse())
+
+    runtime.inventory(addresses=True)
+
+    assert asked == ["runs"]
 
 
 @pytest.mark.parametrize("lines", [TEXT, JSON], ids=["text", "json"])
