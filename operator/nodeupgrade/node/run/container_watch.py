@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.cluster import owner_changes
-from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import RunPlan
@@ -50,6 +50,7 @@ class Look:
     seen: Departures = Departures(damage=())
     inventory: Inventory = field(default_factory=Inventory)
     complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
+    why: str = ""  # what made a look fail of which only a report depends
     # differences that could not be confirmed because the runtime stopped answering
     suspected: tuple[Difference, ...] = ()
 
@@ -134,7 +135,7 @@ def watch_quietly(node: Node, plan: RunPlan, seconds: float, *, one_kubelet: boo
 
 def glance(node: Node, plan: RunPlan, *, one_kubelet: bool) -> None:
     """Look, so that what ends is seen before a kubelet removes what is left of it. No decision depends on it."""
-    with suppress(StepFailed):
+    with suppress(Exception):
         look(node, plan, one_kubelet=one_kubelet)
 
 
@@ -142,7 +143,10 @@ def last_look(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Look:
     """Look thoroughly, and wait for pending evidence. The result is only reported."""
     began = node.clock.awake()
     while True:
-        result = look(node, plan, thorough=True, one_kubelet=one_kubelet)
+        try:
+            result = look(node, plan, thorough=True, one_kubelet=one_kubelet)
+        except (StepFailed, Transient) as error:
+            result = Look(complete=False, why=shorten(str(error)))
         seconds = node.clock.awake() - began
         damage = result.seen.damage
         waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < EXCUSE_SECONDS
@@ -164,7 +168,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
         if not (found := unplanned(plan, first)):
             return Look(inventory=first)
         second = node.runtime.inventory(full=True)
-    except Transient:
+    except (Transient, Unimplemented):  # without its CRI, as it may start, no kubelet can end anything either
         return Look(complete=False, suspected=found)
     seen, evidence = Departures(damage=()), Evidence()
     if found := consistent(found, unplanned(plan, second)):
