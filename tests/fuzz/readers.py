@@ -55,7 +55,7 @@ from nodeupgrade.node.host.systemd.unloaded_units import has_unloaded_files
 from nodeupgrade.node.host.systemd.watchdog import Watchdog
 from nodeupgrade.node.journal import journal, messages, scrubbing
 from nodeupgrade.node.journal.run_directories import PLAN, RunStore
-from nodeupgrade.node.journal.run_store import KUBELET, RESCUE
+from nodeupgrade.node.journal.run_store import KUBELET, RESCUE, TROUBLE
 from nodeupgrade.node.lease_keeper import renewal
 from nodeupgrade.node.plan import manifest_uid
 from nodeupgrade.node.plan.amendment import Arrivals
@@ -216,7 +216,7 @@ def messages_of(data: bytes, place: Path) -> object:
     kubelet = KUBELET
     arrivals = messages.ARRIVALS, messages.PLANNED_ARRIVALS
     for name in (
-        messages.TROUBLE,
+        TROUBLE,
         messages.OWNER_CHANGES,
         messages.NEWCOMERS,
         *arrivals,

@@ -10,7 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import ContainerCounts
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.errors import Unimplemented
+from nodeupgrade.errors import StepFailed, Unimplemented
 from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED, When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, Record, parse
 from nodeupgrade.node.node import LEASE_KEEPER
@@ -112,6 +112,63 @@ def test_control_a_kubelet_on_an_empty_runtime_makes_every_pod_a_second_time() -
     assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 4)
     assert held(it) == []
     assert "beside" in it.node.kubelet.violations[0]
+
+
+def unlisted_once_hashes_are_back(it: Story) -> None:
+    """From then on, what the runtime answers cannot be read."""
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.EXITS
+    error = StepFailed("cannot read dockerd's list of containers")
+    trouble = it.node.runtime.troubles
+    it.node.calls.before("journal.append confirm-inventory undone", lambda: setattr(trouble, "unlisted", error))
+
+
+def test_a_list_that_cannot_be_read_is_waited_for_on_the_way_back() -> None:
+    it = story()
+    unlisted_once_hashes_are_back(it)
+    later(it, 2 * HOUR, lambda: setattr(it.node.runtime.troubles, "unlisted", None))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert [(record.step, record.reason) for record in held(it)] == [(Step.STOP_KUBELET, Reason.STEP_FAILED)]
+    assert "touch /var/lib/nodeupgrade/runs/run-1/go-on" in (held(it)[0].error or "")
+
+
+def test_somebody_may_start_the_old_kubelet_although_the_list_cannot_be_read() -> None:
+    it, wishes = story(), list[bool]()
+    unlisted_once_hashes_are_back(it)
+    later(it, HOUR, lambda: wishes.append(True))
+    it.node.ports = replace(it.node.ports, go_on=lambda: bool(wishes))
+
+    report = it.tell()
+
+    assert (report.outcome, report.looked) == (Outcome.ROLLED_BACK, False)
+    assert it.kubelet == "v1.30.14"
+    assert it.nothing_restarted()
+
+
+def test_a_runtime_that_cannot_be_started_is_one_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may overrule that: what it shows once it runs is not known."""
+    it = story()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.EXITS
+    start = it.node.services.start
+    repaired = list[bool]()
+
+    def starts_later(unit: str, *, wait: bool = True) -> None:
+        if unit == "containerd.service" and not repaired:
+            raise StepFailed("cannot start containerd.service because its dependency failed")
+        start(unit, wait=wait)
+
+    monkeypatch.setattr(it.node.services, "start", starts_later)
+    it.node.calls.before("journal.append confirm-inventory undone", lambda: setattr(it.node.runtime, "broken", True))
+    later(it, HOUR, lambda: repaired.append(True))
+    it.node.ports = replace(it.node.ports, go_on=lambda: True)
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert [(record.step, record.reason) for record in held(it)] == [(Step.STOP_KUBELET, Reason.RUNTIME_DID_NOT_ANSWER)]
+    assert "dependency failed" in (held(it)[0].error or "")
 
 
 def test_somebody_may_say_go_on_later() -> None:

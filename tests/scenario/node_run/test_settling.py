@@ -3,8 +3,11 @@
 Damage that the shield prevents is in test_shield.py; here it is lowered where damage has to happen.
 """
 
+import errno
+import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
 
@@ -12,6 +15,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.owner_changes import Evidence
+from nodeupgrade.errors import StepFailed, Unimplemented
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
@@ -20,7 +24,7 @@ from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
-from tests.doubles.node import Behaviour, Moment, pod_json
+from tests.doubles.node import Behaviour, Moment, manifest, pod_json
 from tests.doubles.node.containers.records import Troubles
 from tests.doubles.node.kubelet import SYNC_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
@@ -257,6 +261,19 @@ def test_control_a_runtime_that_speaks_again_is_waited_for(seconds: float) -> No
     assert (it.tell().outcome, it.nothing_restarted()) == (Outcome.UPGRADED, True)
 
 
+def test_a_runtime_that_is_back_before_its_cri_is_waited_for() -> None:
+    it = story()
+    troubles = it.node.runtime.troubles
+
+    def without_cri() -> None:
+        troubles.unlisted = Unimplemented("unknown service runtime.v1.RuntimeService")
+        it.node.timeline.after(8.0, lambda: setattr(troubles, "unlisted", None))
+
+    while_settling(it, without_cri)
+
+    assert (it.tell().outcome, it.nothing_restarted()) == (Outcome.UPGRADED, True)
+
+
 def test_a_runtime_that_stays_silent_is_a_failure_in_the_end() -> None:
     it = story(limits=Limits(settle=5.0, runtime_restart=60.0))
     falls_silent(it, 200.0)
@@ -323,26 +340,58 @@ def test_what_lacked_once_is_named_when_the_runtime_stays_silent() -> None:
     assert "default/web/nginx gone" in report.message
 
 
-def at_the_very_end(it: Story, outcome: Outcome) -> RunReport:
-    """The runtime falls silent when everything is decided, and is asked once more for the report."""
-    effect = "verify done" if outcome is Outcome.UPGRADED else "confirm-binaries undone"
+def at_the_very_end(it: Story, outcome: Outcome, begin: Callable[[], object]) -> RunReport:
+    """Something begins when everything is decided, and the runtime is asked once more for the report."""
+    effect = "lower-shield done" if outcome is Outcome.UPGRADED else "confirm-binaries undone"
     if outcome is Outcome.ROLLED_BACK:
         it.node.kubelet.behaviour["v1.33.13"] = Behaviour.EXITS
 
     def interrupt(name: str, _number: int, moment: Moment) -> None:
         if (name, moment) == (f"journal.append {effect}", Moment.AFTER):
-            it.node.runtime.troubles.hangs = True
+            begin()
 
     it.node.calls.interrupt = interrupt
     return it.tell()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.UPGRADED, Outcome.ROLLED_BACK])
-def test_a_report_that_could_not_look_does_not_say_that_nothing_restarted(outcome: Outcome) -> None:
-    report = at_the_very_end(story(), outcome)
+@pytest.mark.parametrize("why", ["", "cannot read dockerd's list of containers"])
+def test_a_report_that_could_not_look_does_not_say_that_nothing_restarted(outcome: Outcome, why: str) -> None:
+    it = story()
+    troubles = it.node.runtime.troubles
+
+    def begin() -> None:
+        troubles.hangs, troubles.unlisted = not why, StepFailed(why) if why else None
+
+    report = at_the_very_end(it, outcome, begin)
 
     assert report.outcome is outcome
     assert not report.looked
+    assert why in report.message
+
+
+@pytest.mark.parametrize("outcome", [Outcome.UPGRADED, Outcome.ROLLED_BACK])
+def test_whatever_cannot_be_read_at_the_end_keeps_no_run_from_its_report(
+    outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the executor would end, and be started again, for ever."""
+    it = story(manifests={"etcd.yaml": manifest("etcd", "etcd")})
+
+    def unreadable(*_: object) -> NoReturn:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def failing(*_: object, **__: object) -> NoReturn:
+        raise StepFailed("Input/output error")
+
+    def begin() -> None:
+        for name in ("refused", "restarts"):
+            monkeypatch.setattr(it.node.shield, name, unreadable)
+        monkeypatch.setattr(it.node.services, "status", failing)
+        monkeypatch.setattr(it.node.files, "read", failing)
+
+    report = at_the_very_end(it, outcome, begin)
+
+    assert report.outcome is outcome
 
 
 def completes_while_settling(it: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, frozenset[PodUid]]]:

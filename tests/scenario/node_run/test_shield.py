@@ -1,5 +1,7 @@
 """Where hashes are wrong and the shield is up, nothing restarts; the control shows what it prevented."""
 
+import errno
+import os
 from dataclasses import replace
 
 import pytest
@@ -13,6 +15,7 @@ from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.runtimes.inventory import StoredHashes
 from nodeupgrade.node.shield.call_admission import PATIENCE_SECONDS
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
+from nodeupgrade.node.shield.shield import RefusedCall
 from tests.doubles.node import Behaviour, Crash
 from tests.doubles.node.kubelet import SYNC_PERIOD_SECONDS
 from tests.scenario.node_run.test_node_run import START, Story, story
@@ -20,6 +23,7 @@ from tests.scenario.node_run.test_settling import delete, seconds_until_stopped,
 
 WRONG = StoredHashes(container=HashValue("bad"))
 STOP = "services.stop kubelet.service"
+HOUR = 3600.0
 
 
 def wrongly_planned(it: Story, *names: str) -> Story:
@@ -176,6 +180,38 @@ def test_a_person_may_let_the_old_kubelet_go_on() -> None:
     assert report.outcome is Outcome.ROLLED_BACK
     assert it.node.kubelet.replaced == ["default/web/nginx"], "it is lowered, and the kubelet has its way"
     assert report.listed == ("default/web/nginx",), "what it ended is counted"
+
+
+@pytest.mark.parametrize("broken", [60.0, HOUR])
+def test_while_it_cannot_be_told_whether_the_shield_refuses_calls_it_stays_up(
+    broken: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For as long as it would for a call that it has refused, and without the end of an executor."""
+    it = story(limits=Limits(settle=5.0, shield_hold=120.0))
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    refused = it.node.shield.refused
+    began: list[float] = []
+
+    def unreadable() -> tuple[RefusedCall, ...]:
+        if it.node.timeline.monotonic < began[0] + broken:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return refused()
+
+    def break_it() -> None:
+        began.append(it.node.timeline.monotonic)
+        monkeypatch.setattr(it.node.shield, "refused", unreadable)
+
+    it.node.calls.before("journal.append stop-kubelet undone", break_it)
+
+    report = it.tell()
+
+    held, lowered = (journal_of(it).first(Step.ARM_DEAD_MAN, mark) for mark in (Mark.HELD, Mark.UNDONE))
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.nothing_restarted()
+    assert held is not None
+    assert lowered is not None
+    assert (held.reason, "File too large" in (held.error or "")) == (Reason.SHIELD_REFUSED_CALL, True)
+    assert min(broken, 120.0) - 10 <= lowered.monotonic - began[0] < min(broken, 120.0) + 30
 
 
 @pytest.mark.parametrize("hold", [0.0, 120.0, 600.0])

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.facts.pod_cgroups import HIERARCHIES, UNIFIED
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.systemd.units import UnitStatus
@@ -27,10 +26,7 @@ def find_daemons(files: FilesView, unit: UnitStatus) -> Iterator[str]:
 
 def _name_and_parent(files: FilesView, pid: int) -> tuple[str, str]:
     """Return name and parent of a process, from ``/proc/PID/stat``; both empty if it has ended."""
-    try:
-        text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
-    except StepFailed:  # it ends while it is read
-        return "", ""
+    text = (files.read(PurePosixPath(f"/proc/{pid}/stat")) or b"").decode(errors="replace")
     head, _, tail = text.rpartition(")")  # a name may itself contain parentheses
     fields = words(tail)
     return head.partition("(")[2], fields[1] if len(fields) > 1 else ""

@@ -254,10 +254,6 @@ def _granted(files: FilesView, path: PurePosixPath) -> tuple[DeviceRule, ...]:
         return rules_of((files.read(path) or b"").decode(errors="replace"))
     except ValueError as error:
         raise StepFailed(f"cannot read {path}: {error}") from error
-    except StepFailed:
-        if files.entry(path) is None:  # it has ended while it was read
-            return ()
-        raise
 
 
 def _mounted_gpus(files: FilesView, group: PurePosixPath, mounted: NodeMounts) -> Iterator[DeviceRule]:

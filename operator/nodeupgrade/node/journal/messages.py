@@ -19,7 +19,7 @@ from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
 from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.run_store import GO_ON, JOURNAL, KUBELET, RESCUE, Rescue, volatile
+from nodeupgrade.node.journal.run_store import GO_ON, JOURNAL, KUBELET, RESCUE, TROUBLE, Rescue, volatile
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import parse_json, trimmed
@@ -27,7 +27,6 @@ from nodeupgrade.text import parse_json, trimmed
 M = TypeVar("M")
 
 ABORT = "abort"
-TROUBLE = "trouble"
 OWNER_CHANGES = "owner-changes.json"
 OWNER_CHANGES_WANTED = "owner-changes.wanted"
 NEWCOMERS = "newcomers.json"
@@ -49,12 +48,19 @@ class Messages:
     mount: Path = Path("/")  # mount point of the node's root directory
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        self._write(self.root / run / TROUBLE, message.encode(errors="backslashreplace"))
+        report = message.encode(errors="backslashreplace")
+        try:
+            self._write(self.root / run / TROUBLE, report)
+        except OSError:  # an executor that ends otherwise than for a person is started again, each second
+            with suppress(OSError):
+                self._write(self._volatile(TROUBLE, run), report)
 
     def trouble(self, run: RunId) -> str | None:
         try:
             return self._read(path := self.root / run / TROUBLE).decode(errors="replace")
         except FileNotFoundError:
+            with suppress(OSError):
+                return self._read(self._volatile(TROUBLE, run)).decode(errors="replace")
             return None
         except OSError as error:
             return f"its reason cannot be read: {self._why(path, error)}"

@@ -25,6 +25,8 @@ RESCUE = "rescue"
 """Name of the file in a run's directory with the rescue script's progress."""
 KUBELET = "kubelet.json"
 """Name of the file in a run's directory with the kubelet that the API server shows."""
+TROUBLE = "trouble"
+"""Name of the file in a run's directory with why the executor stopped before the run was over."""
 
 
 def volatile(name: str, run: RunId) -> PurePosixPath:
@@ -34,7 +36,7 @@ def volatile(name: str, run: RunId) -> PurePosixPath:
 
 def volatile_files(run: RunId) -> tuple[PurePosixPath, ...]:
     """Return all files that a run may have outside its directory; nothing reads them once it is over."""
-    return tuple(volatile(name, run) for name in (JOURNAL, KUBELET, RESCUE))
+    return tuple(volatile(name, run) for name in (JOURNAL, KUBELET, RESCUE, TROUBLE))
 
 
 class BusyError(NodeUpgradeError):
@@ -222,7 +224,7 @@ class ExecutorRuns(RunsView, Protocol):
         """
 
     def report_trouble(self, run: RunId, message: str) -> None:
-        """Record why the executor stopped before the run was over."""
+        """Record why the executor stopped before the run was over, if that can be written anywhere."""
 
     def abort_requested(self, run: RunId) -> bool:
         """Report whether a rollback was requested."""

@@ -9,12 +9,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from nodeupgrade.api.limits import CONTAINERS_LISTED
+from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime, ContainerId
 from nodeupgrade.cluster import owner_changes
-from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.manifest_uid import digests_of
 from nodeupgrade.node.plan.plan import RunPlan
@@ -51,6 +51,7 @@ class Look:
     inventory: Inventory = field(default_factory=Inventory)
     complete: bool = True  # whether the runtime answered every request; if not, nothing is proven
     knows_requests: bool = False  # whether the runtime's log showed all that it was requested to stop
+    why: str = ""  # what made a look fail of which only a report depends
     # differences that could not be confirmed because the runtime stopped answering
     suspected: tuple[Difference, ...] = ()
 
@@ -135,7 +136,7 @@ def watch_quietly(node: Node, plan: RunPlan, seconds: float, *, one_kubelet: boo
 
 def glance(node: Node, plan: RunPlan, *, one_kubelet: bool) -> None:
     """Look, so that what ends is seen before a kubelet removes what is left of it. No decision depends on it."""
-    with suppress(StepFailed):
+    with suppress(Exception):
         look(node, plan, one_kubelet=one_kubelet)
 
 
@@ -143,7 +144,10 @@ def last_look(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Look:
     """Look thoroughly, and wait for pending evidence. The result is only reported."""
     began = node.clock.awake()
     while True:
-        result = look(node, plan, thorough=True, one_kubelet=one_kubelet)
+        try:
+            result = look(node, plan, thorough=True, one_kubelet=one_kubelet)
+        except (StepFailed, Transient) as error:
+            result = Look(complete=False, why=shorten(str(error)))
         seconds = node.clock.awake() - began
         damage = result.seen.damage
         waits = damage and may_be_harmless(plan, result.inventory, damage) and seconds < EXCUSE_SECONDS
@@ -165,7 +169,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
         if not (found := unplanned(plan, first)) and not _stopped(node, plan, first, one_kubelet=one_kubelet):
             return Look(inventory=first)
         second, _ = inventory_comparison.compare(node, plan, of=frozenset(each.pod.uid for each in found))
-    except Transient:
+    except (Transient, Unimplemented):  # without its CRI, as it may start, no kubelet can end anything either
         return Look(complete=False, suspected=found)
     seen, done = Departures(damage=()), completed(plan, second)
     evidence = _evidence(node, plan, one_kubelet=one_kubelet)

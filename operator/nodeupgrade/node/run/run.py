@@ -101,11 +101,7 @@ class NodeRun:
             if needs_ports(decision):
                 decision = decide(journal, replace(seen, obstacle=self._port_obstacle()), self.plan.limits)
         elif needs_quiet(decision):
-            plan, one_kubelet = self._plan(journal), has_one_kubelet(journal)
-            obstacle = shield_use.find_obstacle(
-                self.node, plan, meanwhile=lambda: glance(self.node, plan, one_kubelet=one_kubelet)
-            )
-            decision = decide(journal, replace(seen, obstacle=obstacle), self.plan.limits)
+            decision = decide(journal, replace(seen, obstacle=self._shield_obstacle(journal)), self.plan.limits)
         match decision:
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
@@ -203,7 +199,17 @@ class NodeRun:
                     return shown_containers.find_obstacle(self.node, self._plan(journal), rebooted=rebooted)
             return obstacle
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit
-            return Obstacle(reason=_reason(error), why=_sentence(error))
+            why = f"{_sentence(error)} {shown_containers.how_to_go_on(self.plan)}"
+            return Obstacle(reason=_reason(error), why=why)
+
+    def _shield_obstacle(self, journal: Journal) -> Obstacle | None:
+        plan, one_kubelet = self._plan(journal), has_one_kubelet(journal)
+        try:
+            return shield_use.find_obstacle(
+                self.node, plan, meanwhile=lambda: glance(self.node, plan, one_kubelet=one_kubelet)
+            )
+        except Exception as error:  # noqa: BLE001 - an error does not prove that the kubelet is quiet
+            return shield_use.unknown_obstacle(plan, _sentence(error))
 
     def _port_obstacle(self) -> Obstacle | None:
         with suppress(Exception):  # whatever it fails on: whether the kubelet gets its ports shows when it starts

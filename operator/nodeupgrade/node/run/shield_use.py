@@ -110,6 +110,12 @@ def find_obstacle(node: Node, plan: RunPlan, meanwhile: Callable[[], object]) ->
     return None
 
 
+def unknown_obstacle(plan: RunPlan, error: str) -> Obstacle:
+    """Return that the shield stays up, for as long as for a refused call, since it cannot be told whether it may go."""
+    why = f"it is unknown whether the shield refuses calls: {error} {_how_to_go_on(plan, 'lower it')}"
+    return Obstacle(reason=Reason.SHIELD_REFUSED_CALL, why=why)
+
+
 def let_through(node: Node, plan: RunPlan, lowered: AwakeTime) -> tuple[RefusedCall, ...]:
     """Return what the old kubelet still wanted when the shield was lowered, one call for each instance."""
     started = node.services.status(plan.swap.unit).started
@@ -127,9 +133,12 @@ def _refused_kubelet(node: Node, started: AwakeTime) -> tuple[RefusedCall, ...]:
 def _why_held(node: Node, plan: RunPlan, call: RefusedCall) -> str:
     return (
         f"kubelet {plan.from_version} runs again and wants to {call}, which the shield refuses for "
-        f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, call)} "
-        f"(to let it through at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
+        f"{plan.limits.shield_hold:.0f} s{kubelet_lines(node, plan, call)} {_how_to_go_on(plan, 'let it through')}"
     )
+
+
+def _how_to_go_on(plan: RunPlan, wish: str) -> str:
+    return f"(to {wish} at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
 
 
 def require_none_refused(node: Node, plan: RunPlan) -> None:

@@ -29,15 +29,21 @@ def find_obstacle(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | No
         why = f"the runtime does not answer{runtime_ports.who_has_one(node, plan)}"
         return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why=why)
     except StepFailed as error:
-        return Obstacle(reason=error.reason, why=f"{error}{runtime_ports.who_has_one(node, plan)}")
+        anyway = f" {how_to_go_on(plan)}" if error.reason is Reason.STEP_FAILED else ""
+        return Obstacle(reason=error.reason, why=f"{error}{runtime_ports.who_has_one(node, plan)}{anyway}")
     if not hidden:
         return None
-    anyway = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
+    anyway = how_to_go_on(plan, "creates them a second time")
     return Obstacle(
         reason=Reason.RUNTIME_LOST_PODS,
-        why=f"the runtime does not show {len(hidden)} of the instances that still run: {named(hidden, 3)} "
-        f"(to start the kubelet nevertheless, which creates them a second time: {anyway})",
+        why=f"the runtime does not show {len(hidden)} of the instances that still run: {named(hidden, 3)} {anyway}",
     )
+
+
+def how_to_go_on(plan: RunPlan, consequence: str = "may create pods a second time") -> str:
+    """Return how a person overrules what keeps the old kubelet from its start, to be appended to a message."""
+    touch = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
+    return f"(to start the kubelet nevertheless, which {consequence}: {touch})"
 
 
 def require_shown(node: Node, plan: RunPlan, now: Inventory) -> None:
@@ -57,8 +63,14 @@ def _inventory(node: Node, plan: RunPlan) -> Inventory:
     try:
         return node.runtime.inventory()
     except Unimplemented:
-        start_preconditions.restart_for_cri(node, plan)
+        start = start_preconditions.restart_for_cri
     except Transient:
-        start_preconditions.start_runtime(node, plan)
+        start = start_preconditions.start_runtime
+    try:
+        start(node, plan)
+    except StepFailed as error:
+        if error.reason is not Reason.STEP_FAILED:
+            raise
+        raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
     node.runtime.wait_until_answering(PATIENCE_SECONDS)
     return node.runtime.inventory()

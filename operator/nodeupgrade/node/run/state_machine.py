@@ -28,8 +28,11 @@ HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
 UNREADABLE_SECONDS, READ_AGAIN_SECONDS = 30.0, 1.0
 """How long a run that is committed waits until it can be read whether the rescue script has begun."""
-_OVERRIDABLE = frozenset({Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL, Reason.KUBELET_PORT_TAKEN})
-"""Obstacles that a person may decide to ignore."""
+_OVERRIDABLE = frozenset({
+    Reason.RUNTIME_LOST_PODS, Reason.SHIELD_REFUSED_CALL, Reason.KUBELET_PORT_TAKEN,
+    Reason.STEP_FAILED, Reason.INTERNAL_ERROR,
+})  # fmt: skip
+"""Obstacles that a person may decide to ignore. The last two: what the runtime shows could not be read."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
 _STEPS = tuple(Step)
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})

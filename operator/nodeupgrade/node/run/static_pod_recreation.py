@@ -2,7 +2,7 @@
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import AwakeTime
-from nodeupgrade.errors import StepFailed, Transient
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import Inventory
@@ -24,7 +24,7 @@ def are_recreated(node: Node, plan: RunPlan, *, since: AwakeTime) -> bool:
     may_complete = {c.id for c in plan.containers if c.may_complete}
     try:
         now = tuple(node.runtime.inventory().running())
-    except Transient:
+    except (Transient, Unimplemented):
         return False
     kept = {c.id for c in now}
     fresh = {c.label for c in now} - {c.label for c in wanted if c.id in kept}

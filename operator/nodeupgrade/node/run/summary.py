@@ -1,6 +1,9 @@
 """Sum up a run that ends: look at the node a last time, and write the run's report."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import chain, islice
+from typing import TypeVar
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.task.status import OwnedChange, OwnerChange
@@ -29,6 +32,8 @@ from nodeupgrade.node.verification.verification import affected
 LONGEST_GRACE = 120.0
 """How long, in seconds, the report waits for the end of what the shield has let through; a pod may have more."""
 
+T = TypeVar("T")
+
 
 def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> RunReport:
     """Inspect the node a last time and return the run's report.
@@ -37,9 +42,12 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     that long with the shield up.
     """
     plan = plan_in_effect(written, journal)
-    calls = _let_through(node, plan, journal)
+    calls: tuple[RefusedCall, ...] = _seen(lambda: _let_through(node, plan, journal), ())
     one_kubelet = finish.outcome is Outcome.UPGRADED or has_one_kubelet(journal)
-    final = _last_look(node, plan, finish.outcome, after_calls=bool(calls), one_kubelet=one_kubelet)
+    final = _seen(
+        lambda: _last_look(node, plan, finish.outcome, after_calls=bool(calls), one_kubelet=one_kubelet),
+        Look(complete=False),
+    )
     found = affected(each.label for each in final.seen.damage)
     # What had changed before the run touched anything, for which it turned back, is none of its doing.
     before_the_run = frozenset(label for record in journal.records for label in record.changed)
@@ -56,7 +64,14 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     return RunReport(
         outcome=finish.outcome,
         reason=finish.reason,
-        message=finish.why + _runtime_restarts(node, plan) + _calls_let_through(node, plan, calls),
+        message="".join(
+            (
+                finish.why,
+                _seen(lambda: _runtime_restarts(node, plan), ""),
+                _seen(lambda: _calls_let_through(node, plan, calls), ""),
+                final.why and f"; the last look at the containers failed: {final.why}",
+            )
+        ),
         # The journal does not record when the rescue script started the kubelet.
         down_seconds=None if node.rescue() is Rescue.DONE else _down_seconds(journal),
         baseline=len(before),
@@ -66,7 +81,7 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         listed=labels[:CONTAINERS_LISTED],
         ended=ended,
         changed=changed,
-        owner_changes=_with_taken_back(node, plan, changes_by_owners(node, written, plan)),
+        owner_changes=_with_taken_back(node, plan, _seen(lambda: changes_by_owners(node, written, plan), ())),
         ended_before=ended_before(written, journal),
         with_runtime=affected(
             each.label
@@ -77,6 +92,13 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )
+
+
+def _seen(look: Callable[[], T], otherwise: T) -> T:
+    """Look, whatever that fails on: an executor that ends here ends here each time it is started."""
+    with suppress(Exception):
+        return look()
+    return otherwise
 
 
 def has_one_kubelet(journal: Journal) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from nodeupgrade.api.values import ContainerId, SandboxId
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, SandboxInstance, StoredHashes
 
 ENCODING = "simulation/metadata"
@@ -50,6 +51,7 @@ class Troubles:
     slow_monitors: dict[ContainerId, float] = field(default_factory=dict)
     hears_late: float = 0.0  # seconds until it detects that a process has ended
     hangs: bool = False  # it accepts calls and answers none
+    unlisted: StepFailed | None = None  # what it answers instead of a list of its containers
     elsewhere: bool = False  # it is started with another, empty root, whatever its configuration file says
     peer: int | None = None  # the process that answers on its socket, if it is not the unit's
     # containers that it takes for ended at its next restart, although they run

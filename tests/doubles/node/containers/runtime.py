@@ -97,6 +97,8 @@ class SimulatedRuntime:
     def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
         """List what is served from memory."""
         self._reading("runtime.inventory")
+        if self.troubles.unlisted is not None:
+            raise self.troubles.unlisted
         listed = [stored for i, stored in self.containers.items() if i not in self.troubles.overlooks]
         sandboxes = self.sandboxes.values()
         return Inventory(

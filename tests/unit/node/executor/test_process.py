@@ -1,9 +1,12 @@
 """The executor's entry point: which run it takes up, what it tells systemd and when, and how it ends."""
 
+import errno
+import os
 import shutil
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -219,6 +222,21 @@ def test_a_plan_that_cannot_be_trusted_needs_a_human(host: Host) -> None:
     assert "schema" in (host.runs.trouble(RUN) or "")
     assert len(host.node.calls.effects) == known
     assert host.ready_after
+
+
+def test_trouble_that_cannot_be_written_down_needs_a_human_all_the_same(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any other end is followed by a start, each second."""
+    host.runs.write_plan(host.plan)
+    (host.root / RUN / "plan.json").write_text("{}")
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(RunStore, "_write", full)
+
+    assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
 
 
 def test_a_journal_that_cannot_be_trusted_needs_a_human(host: Host) -> None:

@@ -11,9 +11,9 @@ import pytest
 from nodeupgrade.api.values import PodUid, RunId
 from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence
 from nodeupgrade.kubelethash import HashValue
-from nodeupgrade.node.journal.messages import ABORT, LARGEST_MESSAGE, PLANNED_ARRIVALS, TROUBLE
+from nodeupgrade.node.journal.messages import ABORT, LARGEST_MESSAGE, PLANNED_ARRIVALS
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, Rescue
+from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, TROUBLE, Rescue
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.builders.other_files import KINDS, put_in_place
@@ -166,6 +166,21 @@ def test_what_lies_in_place_of_trouble_is_trouble(tmp_path: Path, kind: str) -> 
     put_in_place(tmp_path / run / TROUBLE, kind)
 
     assert f"{run}/trouble" in (runs.trouble(run) or "")
+
+
+@pytest.mark.parametrize("full", ["runs", ""], ids=["the disk is full", "nothing can be written"])
+def test_trouble_is_told_in_memory_where_the_disk_is_full(tmp_path: Path, full: str) -> None:
+    (tmp_path / "run").mkdir()
+    runs, run = RunStore(tmp_path / "runs", mount=tmp_path), RunId("run-1")
+    runs.write_plan(plan())
+    assert runs.trouble(run) is None
+
+    RunStore(tmp_path / "runs", mount=tmp_path, disk=FullBelow(tmp_path / full)).report_trouble(run, "odd journal")
+
+    assert runs.trouble(run) == ("odd journal" if full else None)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == [f"nodeupgrade-trouble-{run}"] * bool(full)
+    runs.report_trouble(run, "odd plan")
+    assert runs.trouble(run) == "odd plan"
 
 
 def test_a_full_disk_does_not_keep_the_agent_from_reporting_the_new_kubelet(tmp_path: Path) -> None:

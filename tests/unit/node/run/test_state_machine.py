@@ -329,6 +329,8 @@ def test_a_rollback_goes_on_however_long_it_takes_until_the_old_kubelet_runs() -
 
 LOST = Obstacle(reason=Reason.RUNTIME_LOST_PODS, why="it shows nothing")
 SILENT = Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
+UNREAD = Obstacle(reason=Reason.STEP_FAILED, why="what it shows cannot be read")
+MISTAKE = Obstacle(reason=Reason.INTERNAL_ERROR, why="unexpected ZeroDivisionError")
 
 
 @pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
@@ -340,6 +342,9 @@ SILENT = Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why="it says nothing")
         (LOST, True, "undo"),
         (SILENT, False, "hold"),
         (SILENT, True, "hold"),
+        (UNREAD, False, "hold"),
+        (UNREAD, True, "undo"),
+        (MISTAKE, True, "undo"),
     ],
 )
 def test_nothing_is_put_back_into_a_runtime_that_lacks_what_runs(

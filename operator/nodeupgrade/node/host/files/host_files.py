@@ -24,6 +24,9 @@ T = TypeVar("T")
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
+_OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
+_GONE = frozenset({errno.ESRCH, errno.ENODEV})
+"""What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
 
 _KINDS = {
     stat.S_IFREG: EntryKind.FILE,
@@ -88,6 +91,10 @@ class HostFiles:
                 return None if found is None else look(found)
             except FileNotFoundError:  # removed since
                 return None
+            except OSError as error:
+                if error.errno in _GONE and any(map(path.is_relative_to, _OF_KERNEL)):
+                    return None
+                raise
 
     def changed(self, path: PurePosixPath) -> float | None:
         """Return the latest mtime or ctime of the file and of every symbolic link on the way to it."""

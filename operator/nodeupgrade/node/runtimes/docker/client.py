@@ -21,7 +21,7 @@ from nodeupgrade.text import parse_json, trimmed
 Document: TypeAlias = dict[str, Any]
 
 TYPE_LABEL = "io.kubernetes.docker.type"
-"""Label of every container that a kubelet creates; its value is CONTAINER or SANDBOX (see listing.py)."""
+"""Label of every container that a kubelet creates, and of others; its value is CONTAINER or SANDBOX (listing.py)."""
 KUBERNETES_FILTER = quote(json.dumps({"label": [TYPE_LABEL]}))
 SERVER_ERROR = 500
 
@@ -40,7 +40,7 @@ class EngineClient:
         return _object(path, self._ask(path))
 
     def containers(self, *, timeout: float | None = None, patience: float | None = None) -> list[Document]:
-        """List all containers and sandboxes of Kubernetes, running or not."""
+        """List all containers and sandboxes with the label of Kubernetes, running or not."""
         path = f"/containers/json?all=1&filters={KUBERNETES_FILTER}"
         found = self._ask(path, timeout=timeout, patience=patience)
         if not isinstance(found, list):

@@ -21,7 +21,14 @@ from nodeupgrade.node.runtimes.description import (
 )
 from nodeupgrade.node.runtimes.docker.client import Document, EngineClient
 from nodeupgrade.node.runtimes.docker.hash_store import LabelStore
-from nodeupgrade.node.runtimes.docker.listing import Details, is_running, pod_uid, read_details, to_inventory
+from nodeupgrade.node.runtimes.docker.listing import (
+    Details,
+    is_running,
+    pod_uid,
+    read_details,
+    shown_to_kubelets,
+    to_inventory,
+)
 from nodeupgrade.node.runtimes.docker.next_start import UNIT, DockerdProgram, find_next_start, read_settings, real_path
 from nodeupgrade.node.runtimes.docker.process import find_daemon, stop_daemon, units
 from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards, objections
@@ -74,12 +81,12 @@ class DockerRuntime(NodeRuntime):
         )
 
     def inventory(self, *, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
-        """Make one call, and one for each new container.
+        """Make one call, and one for each new container that kubelets see.
 
         Details are cached unless they are requested: most never change. The start time in ``/proc`` detects an outdated
         PID.
         """
-        listed = self._engine.containers()
+        listed = shown_to_kubelets(self._engine.containers())
         ids = [str(entry.get("Id")) for entry in listed]
         present = frozenset(ids)
         requested = frozenset(i for i, entry in zip(ids, listed, strict=True) if full or pod_uid(entry) in of)

@@ -1,7 +1,8 @@
 """Builds the Inventory of a node from dockerd's answers and from ``/proc``."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import trunc
 from typing import Any
@@ -30,8 +31,8 @@ STATES = {
     "exited": ContainerState.EXITED,
     "dead": ContainerState.EXITED,
 }
-NAME = re.compile(r"/k8s_[^_]+_[^_]+_[^_]+_[^_]+_([0-9]{1,9})(?:_[0-9a-f]+)?")
-"""k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT; after a conflict of names, a number more."""
+NAME = re.compile(r"/k8s(?:_[^_]*){4}_([0-9]{1,10})(?:_[^_]*)?")
+"""k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT; after a conflict of names, a number more. As dockershim parses it."""
 FRACTION = re.compile("[.,]([0-9]+)")
 
 
@@ -63,6 +64,19 @@ def read_details(inspected: Document) -> Details:
         raise StepFailed(f"cannot read dockerd's details of a container: {error!r}") from error
 
 
+def shown_to_kubelets(listed: Iterable[Document]) -> list[Document]:
+    """Return what kubelets see of the containers that dockerd lists; dockershim leaves out the others, by their names.
+
+    Any container has the labels of its image, which may be one of a pod's container (``docker commit``). A container
+    that dockerd has begun to remove has no name.
+
+    Raises:
+        StepFailed: dockerd's answer has an unknown form.
+    """
+    with _reading():
+        return [entry for entry in listed if _name(entry) is not None]
+
+
 def is_running(listed: Document) -> bool:
     """Report whether a listed container has a process."""
     return STATES.get(str(listed.get("State"))) is ContainerState.RUNNING
@@ -85,7 +99,7 @@ def to_inventory(
     """Build the inventory.
 
     Args:
-        listed: the containers.
+        listed: the containers, as shown_to_kubelets() returns them.
         known: their details; containers without details are gone, and left out.
         processes: the node's.
         requested: ids of which to include start times, exit codes and addresses.
@@ -95,7 +109,7 @@ def to_inventory(
         StepFailed: dockerd's answer has an unknown form.
     """
     containers, sandboxes = [], []
-    try:
+    with _reading():
         for entry in listed:
             if (about := known.get(entry["Id"])) is None:
                 continue
@@ -103,9 +117,15 @@ def to_inventory(
                 containers.append(_container(entry, about, processes, full=entry["Id"] in requested))
             elif entry["Labels"].get(TYPE_LABEL) == SANDBOX:
                 sandboxes.append(_sandbox(entry, about, processes, addresses=addresses or entry["Id"] in requested))
+    return sort_inventory(containers, sandboxes)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise StepFailed(f"cannot read dockerd's list of containers: {error!r}") from error
-    return sort_inventory(containers, sandboxes)
 
 
 def parse_nanoseconds(text: str) -> int | None:
@@ -127,8 +147,8 @@ def _container(entry: Document, about: Details, processes: ProcessTable, *, full
     stat = processes.stat(about.pid) if state is ContainerState.RUNNING else None
     return ContainerInstance(
         id=ContainerId(entry["Id"]),
-        name=str(labels[f"{LABELS}container.name"]),
-        sandbox_id=SandboxId(str(labels[f"{LABELS}sandbox.id"])),
+        name=str(labels.get(f"{LABELS}container.name", "")),
+        sandbox_id=SandboxId(str(labels.get(f"{LABELS}sandbox.id", ""))),
         pod=_pod(labels),
         state=state,
         attempt=_attempt(entry),
@@ -167,19 +187,25 @@ def _ip(stat: Stat | None, processes: ProcessTable, *, host_network: bool) -> st
 
 
 def _pod(labels: Mapping[str, Any]) -> PodRef:
+    """Return the pod; of a container that only has a kubelet's name, an empty one, as kubelets take it."""
     return PodRef(
-        namespace=str(labels[f"{LABELS}pod.namespace"]),
-        name=str(labels[f"{LABELS}pod.name"]),
-        uid=PodUid(str(labels[UID_LABEL])),
+        namespace=str(labels.get(f"{LABELS}pod.namespace", "")),
+        name=str(labels.get(f"{LABELS}pod.name", "")),
+        uid=PodUid(str(labels.get(UID_LABEL, ""))),
     )
 
 
 def _attempt(entry: Document) -> int:
     """Return the attempt, which is only in the container's name."""
-    found = next((match for name in entry["Names"] if (match := NAME.fullmatch(name))), None)
+    found = _name(entry)
     if found is None:
         raise ValueError(f"no kubelet names a container {entry['Names']}")
     return number(found[1]) or 0
+
+
+def _name(entry: Document) -> re.Match[str] | None:
+    """Return the name that a kubelet gave to a container. It has more if another one was made with ``--link``."""
+    return next((match for name in entry["Names"] or () if (match := NAME.fullmatch(name))), None)
 
 
 def _shim(stat: Stat | None, processes: ProcessTable) -> Process | None:

@@ -1,5 +1,6 @@
 """Tests for file operations on a real filesystem: attributes, symbolic links, and files left by a crash."""
 
+import errno
 import os
 import socket
 import struct
@@ -149,6 +150,34 @@ def test_a_file_that_is_removed_while_it_is_read_is_none(files: HostFiles, root:
     late = replace(files, disk=cast("Disk", Removing()))
 
     assert (late.read(FILE), late.digest(FILE)) == (None, None)
+
+
+@pytest.mark.parametrize("error", [errno.ESRCH, errno.ENODEV])
+@pytest.mark.parametrize(
+    ("path", "ends"),
+    [("/proc/7/stat", True), ("/sys/fs/cgroup/kubepods/cgroup.procs", True), ("/processes/7", False)],
+)
+def test_what_ends_while_the_kernel_tells_of_it_is_none(
+    files: HostFiles, root: Path, path: str, ends: bool, error: int
+) -> None:
+    """A process, or a cgroup; on a disk, the same error is one."""
+    (root / path[1:]).parent.mkdir(parents=True)
+    (root / path[1:]).touch()
+
+    class Ending:
+        def __getattr__(self, name: str) -> Any:
+            return self.gone if name == "read" else getattr(os, name)
+
+        def gone(self, _descriptor: int, _size: int) -> bytes:
+            raise OSError(error, os.strerror(error))
+
+    late = replace(files, disk=cast("Disk", Ending()))
+
+    if ends:
+        assert (late.read(PurePosixPath(path)), late.digest(PurePosixPath(path))) == (None, None)
+    else:
+        with pytest.raises(StepFailed, match=f"cannot read {path}"):
+            late.read(PurePosixPath(path))
 
 
 def test_nothing_outside_the_root_is_reached(root: Path, files: HostFiles) -> None:

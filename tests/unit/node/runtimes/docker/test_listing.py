@@ -6,7 +6,7 @@ import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.runtimes.docker.client import TYPE_LABEL
-from nodeupgrade.node.runtimes.docker.listing import parse_nanoseconds, read_details, to_inventory
+from nodeupgrade.node.runtimes.docker.listing import parse_nanoseconds, read_details, shown_to_kubelets, to_inventory
 from nodeupgrade.node.runtimes.docker.metadata import HASH_LABEL
 from nodeupgrade.node.runtimes.inventory import ContainerState
 from tests.builders.docker_node import Node
@@ -65,18 +65,54 @@ def test_a_container_has_its_own_shim_and_loses_it(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["/k8s_web_name_namespace_uid_3"], True),
+        (["/k8s_web_name_namespace_uid_4294967295_0badcafe"], True),
+        (["/app/web", "/k8s_web_name_namespace_uid_3"], True),  # another one was made with --link
+        (["/happy_tesla"], False),  # run from an image that ``docker commit`` made of a pod's container
+        (["/k8s_mine"], False),
+        (["/k8s_web_name_namespace_uid_x"], False),
+        ([], False),  # a dead one, which could not be removed
+        (None, False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["container", "podsandbox"])
+def test_only_what_kubelets_see_by_its_name_is_shown(kind: str, names: list[str] | None, shown: bool) -> None:
+    """As dockershim's ListContainers and ListPodSandbox."""
+    entry = {**listed(kind), "Names": names}
+    assert shown_to_kubelets([entry, listed(kind)]) == ([entry] if shown else []) + [listed(kind)]
+
+
+def test_what_has_a_kubelets_name_and_no_labels_is_shown_as_of_no_pod(node: Node) -> None:
+    """As kubelets see it, which end it for that."""
+    bare = [{**listed(kind), "Labels": {TYPE_LABEL: kind}} for kind in ("container", "podsandbox")]
+    known = {str(entry["Id"]): read_details(inspected(9)) for entry in bare}
+
+    seen = to_inventory(shown_to_kubelets(bare), known, node.processes, requested=frozenset(), addresses=False)
+
+    assert [(c.pod.uid, c.sandbox_id, c.state) for c in seen.containers] == [("", "", ContainerState.RUNNING)]
+    assert [(s.pod.uid, s.ready) for s in seen.sandboxes] == [("", True)]
+
+
+@pytest.mark.parametrize(
     "entry",
     [
         {**listed("container"), "Names": ["/mine"]},
-        {**listed("container"), "Labels": {TYPE_LABEL: "container"}},
-        {**listed("podsandbox"), "Names": None},
         {**listed("podsandbox"), "Labels": None},
+        {**listed("container"), "State": []},
     ],
 )
 def test_an_answer_of_another_form_is_an_error_in_words(node: Node, entry: dict[str, Any]) -> None:
     known = {str(entry["Id"]): read_details(inspected(9))}
     with pytest.raises(StepFailed, match="cannot read dockerd's list"):
         to_inventory([entry], known, node.processes, requested=frozenset(), addresses=False)
+
+
+@pytest.mark.parametrize("entry", [{"Id": "a"}, {"Id": "a", "Names": 1}, {"Id": "a", "Names": [1]}])
+def test_names_of_another_form_are_an_error_in_words(entry: dict[str, Any]) -> None:
+    with pytest.raises(StepFailed, match="cannot read dockerd's list"):
+        shown_to_kubelets([entry])
 
 
 @pytest.mark.parametrize(
