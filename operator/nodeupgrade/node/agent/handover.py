@@ -42,9 +42,6 @@ from nodeupgrade.node.task_status.task_status import AND_UNTOUCHED, failed_statu
 POLL_SECONDS = 0.5
 LOOKS_FOR_ARRIVALS = 10
 """How often to look for a question of the executor between two reports."""
-SOON_SECONDS = 0.1
-"""Seconds between two looks while a step lasts that waits for one, for at most SOON_FOR_SECONDS of each step."""
-SOON_FOR_SECONDS = 3.0
 READ_TASK_EVERY = 10
 ABSENT_POLLS = 60
 EXAMINATION_LASTS = timedelta(minutes=3)
@@ -296,13 +293,7 @@ class Handover:
         for _ in range(LOOKS_FOR_ARRIVALS if may_ask else 1):
             if may_ask:
                 await arrivals.answer()
-            await asyncio.sleep(POLL_SECONDS / LOOKS_FOR_ARRIVALS if may_ask else self._seconds_until_look(journal))
-
-    def _seconds_until_look(self, journal: Journal) -> float:
-        last = journal.last
-        if last is None or last.step not in {Step.START_KUBELET, Step.AWAIT_NODE_STATUS}:
-            return POLL_SECONDS
-        return SOON_SECONDS if self.host.clock.monotonic() - last.monotonic < SOON_FOR_SECONDS else POLL_SECONDS
+            await asyncio.sleep(POLL_SECONDS / LOOKS_FOR_ARRIVALS if may_ask else POLL_SECONDS)
 
     async def _report_kubelet(self, run: RunId) -> None:
         """Report to the executor which kubelet the API server shows for the node, if it answers."""

@@ -61,6 +61,7 @@ class Preparation:
         try:
             examination = await self._prepare(task, attempt)
             if examination.plan is not None:
+                await asyncio.to_thread(self.executor.try_out)
                 plan = self.failpoint(examination.plan)
                 await asyncio.to_thread(self.runs.write_plan, plan)
                 return Prepared(plan, examination)
@@ -84,22 +85,6 @@ class Preparation:
         program = await asyncio.to_thread(self.examiner.program, task)
         await self.report(self.staging())
         settings = await self.examiner.complete_settings(task)
-        bundle, may_begin = asyncio.create_task(asyncio.to_thread(self.executor.stage_early)), False
-        try:
-            examination = await self._stage_and_examine(settings, task, attempt, program)
-            await bundle
-            if examination.plan is not None:
-                await asyncio.to_thread(self.executor.try_out)
-                may_begin = True
-            return examination
-        finally:
-            await bundle
-            if not may_begin:
-                await asyncio.to_thread(self.executor.discard_bundle)
-
-    async def _stage_and_examine(
-        self, settings: AgentSettings, task: Task, attempt: RunId, program: PurePosixPath
-    ) -> Examination:
         candidate = await asyncio.to_thread(self._stage, settings, task, program)
         files = await asyncio.to_thread(read_new_files, settings, self.artifacts, task.spec.files)
         await asyncio.to_thread(stage_files, self.host.files, files)

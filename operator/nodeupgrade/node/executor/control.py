@@ -24,7 +24,7 @@ from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import SPARE_EXECUTOR, Host
-from nodeupgrade.node.own_directories import PROGRAM_BYTES, PROGRAM_FILES, RUNS, program_place
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import report_of
 
@@ -34,8 +34,6 @@ CLEAN_UP_TRIES = 5
 CLEAN_UP_PAUSE = 2.0
 """Seconds between two tries."""
 WAITS = "; nothing has to be done: it ends by itself, and the node is examined again automatically"
-SPACIOUS = 4
-"""How many times the space of a bundle has to be free so that it is staged before the space has been examined."""
 RECORDS_TRIES = 15
 """How often to look whether a journal tells what a running executor does."""
 
@@ -57,6 +55,15 @@ class ExecutorService:
             StepFailed: the bundle cannot be staged, or systemd does not answer.
         """
         root, _ = self._stage()
+        try:
+            self._try_out(root)
+        except Refused:
+            if not self.is_needed():
+                self.bundles.remove()
+                self.spares.remove()
+            raise
+
+    def _try_out(self, root: PurePosixPath) -> None:
         with _refusing():
             problem = units.try_out(self.host.files, self.host.services, root)
         if problem:
@@ -65,21 +72,6 @@ class ExecutorService:
                 f"systemd cannot run the executor from {root}: {problem}; ensure that programs may be executed there "
                 f"(mount option noexec, SELinux, AppArmor, fapolicyd)",
             )
-
-    def stage_early(self) -> None:
-        """Stage the bundle while the node is examined, where there is room in any case; `try_out` says if it fails."""
-        try:
-            room = self.host.files.usage(program_place(self.host.files))
-            if room.free > SPACIOUS * PROGRAM_BYTES and room.free_inodes > SPACIOUS * PROGRAM_FILES:
-                self._stage()
-        except NodeUpgradeError as error:
-            log.info("bundle_not_staged_early", error=str(error))
-
-    def discard_bundle(self) -> None:
-        """Remove what was staged for a run that does not begin."""
-        if not self.is_needed():
-            self.bundles.remove()
-            self.spares.remove()
 
     def stage_bundle(self) -> None:
         """Stage both copies of the bundle, which may take a while; start nothing. Raises as Bundles.stage()."""

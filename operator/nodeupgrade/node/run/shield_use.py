@@ -27,10 +27,8 @@ QUIET_SECONDS = 30.0
 """How long a kubelet must not have been refused anything. It repeats a refused call after 10 to 15 s."""
 
 
-def start(node: Node, plan: RunPlan, *, wait: bool) -> None:
-    """Start the shield's process, which changes nothing yet; idempotent.
-
-    It takes a third of a second, so a kubelet should be running; and the caller may do something else first, then wait.
+def start(node: Node, plan: RunPlan) -> None:
+    """Start the shield's process, which changes nothing yet. It takes a while, so a kubelet should be running.
 
     Raises:
         StepFailed: it does not start, and the run requires it.
@@ -41,7 +39,7 @@ def start(node: Node, plan: RunPlan, *, wait: bool) -> None:
         # An earlier run's may still serve calls under way, for as long as pods may take to end. It is lowered.
         if node.services.status(SHIELD).active_state == "deactivating":
             node.services.kill(SHIELD)
-        node.services.start(SHIELD, wait=wait)
+        node.services.start(SHIELD)
     except StepFailed as error:
         if plan.shield.required:
             raise StepFailed(f"the shield does not start: {error}", reason=Reason.SHIELD_UNAVAILABLE) from error

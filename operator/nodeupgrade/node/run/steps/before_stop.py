@@ -118,7 +118,7 @@ class ArmDeadMan(StepActions):
         came and cannot be planned turns the run back before that.
         """
         lease_keeping.keep_lease(node, plan)  # early: its start takes a CPU for a tenth of a second
-        shield_use.start(node, plan, wait=False)
+        shield_use.start(node, plan)
         write_script(node, plan)
         node.services.start(DEAD_MAN_TIMER)
         node.services.start(script.TIMER)
@@ -134,7 +134,6 @@ class ArmDeadMan(StepActions):
         kubelet_ports.require_free(node, plan, health=True)
         require_harmless_restart(node, plan)
         require_no_daemon(node, plan)
-        shield_use.start(node, plan, wait=True)
         require_plannable(node, plan)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
