@@ -9,7 +9,7 @@ from typing import Protocol
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import ContainerId, PodUid
+from nodeupgrade.api.values import AwakeTime, ContainerId, PodUid
 from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.node.failpoints.failpoints import Failpoint
 from nodeupgrade.node.host.clock import Clock
@@ -69,7 +69,9 @@ class Node:
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
     # containers of which this process has seen that they were over, and not by a kubelet
     over: set[ContainerId] = field(default_factory=set)
-    # of which it has seen that they exited with code 0 after they had been asked to stop
+    # which it has seen exit with code 0, and since when
+    done: dict[ContainerId, AwakeTime] = field(default_factory=dict)
+    # of which it has seen that they did so after they had been asked to stop
     stopped: set[ContainerId] = field(default_factory=set)
     # those, and pods, of which it has seen that they ended since their owners had changed them, and what; it may be
     # taken back since

@@ -15,10 +15,14 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.kube_api import RejectedError, UnavailableError
 from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.agent.serve import ATTEMPTS, ArtifactNeededError
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.journal.journal import Mark
+from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run.steps import before_stop
 from tests.doubles.node import pod_json
 from tests.scenario.agent.guarded import kill
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, make_world, quiet, untouched, upgraded
@@ -304,6 +308,28 @@ async def test_when_the_old_kubelet_ran_between_attempts_is_told(world: World, a
     until = None if stop is None else datetime.fromisoformat(stop.at)
     assert (until is not None) is again
     assert status.between_attempts == (BetweenAttempts(since=datetime.fromisoformat(ended.at), until=until),)
+
+
+async def test_an_attempt_that_stops_no_kubelet_ends_no_time_between_attempts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of three is turned back before: the old kubelet runs until the third stops it."""
+    comes_and_goes(world)
+    second, third = RunId(f"{RUN}.2"), RunId(f"{RUN}.3")
+
+    def daemon(_node: Node, plan: RunPlan) -> None:
+        if plan.run_id == second:
+            raise StepFailed("a daemon came", reason=Reason.INVENTORY_CHANGED)
+
+    monkeypatch.setattr(before_stop, "require_no_daemon", daemon)
+
+    status = await world.serve()
+
+    assert status.phase is TaskPhase.SUCCEEDED
+    assert world.runs.read_journal(second).first(Step.STOP_KUBELET, Mark.DOING) is None
+    stop = world.runs.read_journal(third).first(Step.STOP_KUBELET, Mark.DOING)
+    assert stop is not None
+    assert [each.until for each in status.between_attempts] == [datetime.fromisoformat(stop.at)] * 2
 
 
 async def test_what_ended_before_the_first_stop_is_not_our_doing(world: World) -> None:

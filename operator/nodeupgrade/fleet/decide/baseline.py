@@ -17,8 +17,10 @@ from nodeupgrade.api.task.status import BetweenAttempts
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.owner_changes import ContainerSpec, Planned, specs_of
 from nodeupgrade.cluster.pods import ContainerStatus, Pod
+from nodeupgrade.text import known_time
 
 _ID_CHARACTERS = 12
+_EVICTED, _LOW = "Evicted", "low on resource"
 _DEADLINE = "DeadlineExceeded"
 """Reason of a pod that has run for ``activeDeadlineSeconds``."""
 
@@ -106,12 +108,15 @@ class Baseline:
                     changed.append(label)
         return tuple(sorted(changed))
 
-    def failed_by_kubelet(self, pods: Iterable[Pod], since: datetime | None) -> tuple[str, ...]:
+    def failed_by_kubelet(
+        self, pods: Iterable[Pod], since: datetime | None, between: Iterable[BetweenAttempts] = ()
+    ) -> tuple[str, ...]:
         """Return the containers that have ended because a kubelet rejected or evicted their pod, named likewise.
 
         Each may be the instance that it was, since it is not started again, and it may have exited with code 0. A
         kubelet may leave the statuses of a rejected pod's containers out.
         """
+        between = tuple(between)
         failed = [pod for pod in pods if pod.status.get("phase") == "Failed" and _is_by_kubelet(pod)]
         return tuple(
             sorted(
@@ -119,7 +124,8 @@ class Baseline:
                 for pod in failed
                 for label, (uid, *_) in self.containers.items()
                 if label.rpartition("/")[0] == str(pod) and uid == self._uid(pod)
-                if _is_since(_ended_at(pod, label.rpartition("/")[2]), since)
+                if _is_since(ended := _ended_at(pod, label.rpartition("/")[2]), since)
+                if not any(_is_within(ended, each) for each in between)
             )
         )
 
@@ -165,9 +171,17 @@ def _is_within(ended: datetime | None, between: BetweenAttempts) -> bool:
 
 
 def _is_by_kubelet(pod: Pod) -> bool:
-    """Report whether a kubelet has failed a pod for a reason of its own; a deadline is the owner's."""
-    return pod.status.get("reason") not in {None, "", _DEADLINE}
+    """Report whether a kubelet has failed a pod for a reason of its own; the pod's deadline and limits are its owner's.
+
+    A pod that exceeds its own limit of storage is evicted as well, with another message than one of a node that is low
+    on a resource.
+    """
+    reason, message = pod.status.get("reason"), str(pod.status.get("message") or "")
+    is_own_limit = reason == _EVICTED and "exceed" in message and _LOW not in message
+    return reason not in {None, "", _DEADLINE} and not is_own_limit
 
 
 def _ended_at(pod: Pod, name: str) -> datetime | None:
-    return next((each.previous_finished_at for each in pod.statuses if each.name == name), None)
+    """Return when the present instance ended; None if unknown, as a kubelet may not know it of a pod that it evicts."""
+    ended = ((pod.states.get(name) or {}).get("state") or {}).get("terminated") or {}
+    return known_time(ended.get("finishedAt"))

@@ -148,8 +148,10 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     recreated = task.spec.kubelet.static_pods is StaticPodPolicy.RECREATE  # static pods restart on request
     compared = tuple(pod for pod in pods if not (recreated and pod.mirror))
     stopped = _stopped_at(task, now)
-    failed = frozenset(before.failed_by_kubelet(compared, stopped))
-    between = task.reported.between_attempts
+    # After a success, no interval is open: an attempt came after it.
+    is_over = task.reported.phase is TaskPhase.SUCCEEDED
+    between = tuple(each for each in task.reported.between_attempts if each.until is not None or not is_over)
+    failed = frozenset(before.failed_by_kubelet(compared, stopped, between))
     every = failed.union(before.restarted(compared, None))
     since_stop = failed.union(before.restarted(compared, stopped, between))
     early = _ended_early(task, pods, since_stop, stopped, now)

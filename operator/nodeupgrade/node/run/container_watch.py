@@ -172,17 +172,27 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     except (Transient, Unimplemented):  # without its CRI, as it may start, no kubelet can end anything either
         return Look(complete=False, suspected=found)
     seen, done = Departures(damage=()), completed(plan, second)
-    evidence = _evidence(node, plan, one_kubelet=one_kubelet)
-    node.stopped.update(done & (evidence.asked or frozenset()))
+    evidence = Evidence()
+    if one_kubelet and _are_fresh(node, done):
+        node.stopped.update(done & (_asked_to_stop(node, plan) or frozenset()))
     if found := consistent(found, unplanned(plan, second, node.stopped)):
+        evidence = _evidence(node, plan, one_kubelet=one_kubelet)
         seen = divide(plan, second, found, evidence)
-    node.over.update(done - node.stopped, _over_for_good(plan, second, seen.ended))
+    node.over.update(done, _over_for_good(plan, second, seen.ended))
+    node.over.difference_update(node.stopped)
     for each in seen.changed:
         change = change_of_owner(plan, second, each, evidence.owners)
         acted_on = each.pod.uid if change is not None and change.of_pod else each.container
         if acted_on is not None and each.kind in _FOR_GOOD and change is not None:
             node.owners.setdefault(acted_on, change)
     return Look(seen=seen, inventory=second, knows_requests=evidence.asked is not None)
+
+
+def _are_fresh(node: Node, done: Iterable[ContainerId]) -> bool:
+    """Report whether one exited lately: a request to stop it may follow its end, which its ``preStop`` hook brings."""
+    now = node.clock.awake()
+    since = [node.done.setdefault(each, now) for each in done]
+    return any(now - each < EXCUSE_SECONDS for each in since)
 
 
 def _stopped(node: Node, plan: RunPlan, now: Inventory, *, one_kubelet: bool) -> bool:

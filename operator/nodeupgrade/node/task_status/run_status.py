@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 
 from nodeupgrade.api.limits import (
     CONTAINER_LENGTH,
@@ -235,10 +234,13 @@ def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ..
 
 
 def _between(earlier: Sequence[Journal], last: Journal) -> Iterator[BetweenAttempts]:
-    for ended, following in pairwise((*earlier, last)):
+    """An attempt that is turned back before the stop ends no interval: the old kubelet runs on."""
+    journals = (*earlier, last)
+    for number, ended in enumerate(earlier, 1):
         if ended.finished is not None:
-            stop = _step(following, Step.STOP_KUBELET)
-            yield BetweenAttempts(since=_moment(ended.finished), until=None if stop is None else stop.started_at)
+            stops = (_step(journal, Step.STOP_KUBELET) for journal in journals[number:])
+            until = next((stop.started_at for stop in stops if stop is not None), None)
+            yield BetweenAttempts(since=_moment(ended.finished), until=until)
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:

@@ -228,12 +228,6 @@ DURING = STOPPED + timedelta(seconds=5)
         (
             between(STOPPED + timedelta(seconds=10), None),
             after(ended=STOPPED + timedelta(seconds=20), code=137),
-            Verdict.SUCCEEDED,
-            "1 container restarted before the run or between its attempts, as the node reports: default/web/main",
-        ),
-        (
-            between(STOPPED + timedelta(seconds=10), None),
-            after(ended=STOPPED + timedelta(seconds=9), code=137),
             Verdict.FAILED,
             "restarted: default/web/main",
         ),
@@ -258,7 +252,7 @@ DURING = STOPPED + timedelta(seconds=5)
     ids=[
         "stop in the future", "killed", "terminated", "lost",
         "connected and killed", "connected and lost", "crashed", "before",
-        "between attempts", "at the end of one", "after the last of them", "before the last of them",
+        "between attempts", "at the end of one", "after the last of them, a success",
         "crashed until the stop", "killed until the stop", "ended after the stop", "confirmed in the future",
         "crashed in an earlier attempt",
     ],
@@ -271,6 +265,47 @@ def test_what_a_node_reports_hides_nothing_that_the_api_shows(
     assert isinstance(verdict, RunVerdict)
     assert verdict.outcome is outcome
     assert told in verdict.message
+
+
+@pytest.mark.parametrize(("second", "outcome"), [(9, Verdict.ROLLED_BACK), (20, Verdict.REFUSED)])
+def test_what_ended_after_an_attempt_that_none_followed_is_none_of_its_doing(second: int, outcome: Verdict) -> None:
+    task = between(STOPPED + timedelta(seconds=10), None)
+    task = replace(task, status=replace(task.reported, phase=TaskPhase.REFUSED, reason=Reason.INVENTORY_CHANGED))
+
+    verdict = decide_verdict(NODE, task, (after(ended=STOPPED + timedelta(seconds=second), code=137),), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.outcome is outcome
+
+
+def evicted(state: dict[str, object], message: str = "The node was low on resource: memory.", **last: object) -> Pod:
+    """The pod as a kubelet reports it that has evicted it."""
+    [container] = BEFORE.raw["status"]["containerStatuses"]
+    shown = {**container, "state": {"terminated": {"exitCode": 137, **state}}, "lastState": {"terminated": last}}
+    status = {"phase": "Failed", "reason": "Evicted", "message": message, "containerStatuses": [shown]}
+    return parse_pod({**BEFORE.raw, "status": status})
+
+
+OWN_LIMIT = 'Usage of EmptyDir volume "cache" exceeds the limit "1Mi". '
+LATER = (STOPPED + timedelta(seconds=20)).isoformat()
+
+
+@pytest.mark.parametrize(
+    ("pod", "restarted"),
+    [
+        (evicted({"finishedAt": LATER}), 0),
+        (evicted({"finishedAt": (STOPPED + timedelta(seconds=35)).isoformat()}), 1),
+        (evicted({"finishedAt": (STOPPED + timedelta(seconds=35)).isoformat()}, OWN_LIMIT), 0),
+        (evicted({"finishedAt": None}), 1),
+        (evicted({"finishedAt": None}, finishedAt=(STOPPED - timedelta(days=7)).isoformat(), exitCode=1), 1),
+    ],
+    ids=["between attempts", "since", "for its own limit", "unknown when", "unknown when, after a crash"],
+)
+def test_an_eviction_counts_unless_it_was_surely_not_by_the_new_kubelet(pod: Pod, restarted: int) -> None:
+    task = between(STOPPED + timedelta(seconds=10), STOPPED + timedelta(seconds=30))
+    verdict = decide_verdict(NODE, task, (pod,), END)
+    assert isinstance(verdict, RunVerdict)
+    assert verdict.restarted == restarted
 
 
 def test_a_run_that_ends_in_the_future_is_not_waited_for() -> None:
