@@ -9,6 +9,7 @@ import pytest
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import SocketMountPolicy
+from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
@@ -24,6 +25,7 @@ from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.node.runtimes.runtime import BeforeImage
+from nodeupgrade.node.task_status.run_status import run_status
 from tests.doubles.node import SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.scenario.node_run.test_node_run import LIMITS, Story
@@ -136,6 +138,26 @@ def test_what_ended_leaves_the_plan_and_is_named(again: bool) -> None:
     assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, ())
     assert (report.baseline, report.ended_before) == (3 + again, ("default/web/nginx",))
     assert it.node.kubelet.replaced == []
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["ended", "restarted"])
+def test_what_was_restarted_before_the_stop_is_watched_and_not_excused_by_that(again: bool) -> None:
+    """What did not run then is not watched: in a crash loop it may end again, and nobody else says so."""
+    it = story()
+    moment = "services.mask kubelet.service" if again else STOP
+    it.node.calls.before(moment, lambda: it.node.runtime.end(it.container("nginx"), 1))
+    it.node.calls.durations |= {moment: 2.0} if again else {}
+    it.tell()
+
+    status = run_status(it.plan.run_id, it.plan, parse(it.node.journal.data)[0])
+
+    assert (status.phase, status.containers.restarted) == (TaskPhase.SUCCEEDED, 0)
+    assert status.containers.ended_list == (() if again else ("default/web/nginx",))
+    times = {step.name: step.started_at for step in status.steps}
+    stopped, confirmed = times[Step.STOP_KUBELET], times[Step.CONFIRM_INVENTORY]
+    assert stopped is not None
+    assert confirmed is not None
+    assert stopped < confirmed, "by that, the control plane does not take it for a restart"
 
 
 def test_a_job_that_is_over_before_the_stop_may_lose_its_sandbox() -> None:

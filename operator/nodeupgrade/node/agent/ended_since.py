@@ -27,8 +27,8 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
     """Return the status of a successful run with what has ended by itself, or for its owner, until now.
 
     Without the evidence, the control plane counts them as restarted, as it does what ended by itself before and was
-    restarted by the kubelet since. Any other status is returned as it is. So is one
-    after whose run the kubelet was started again: the runtime's log may begin after a request of the former kubelet.
+    restarted by the kubelet since. Any other status is returned as it is. So is one after whose run the kubelet was
+    started again: the runtime's log may begin after a request of the former kubelet.
     """
     started = journal.first(Step.START_KUBELET, Mark.DONE)
     if status.phase is not TaskPhase.SUCCEEDED or started is None:
@@ -49,14 +49,12 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
         return status
     seen, before, ended = look.seen, status.containers, tuple(each.label for each in look.seen.ended)
     restarted = frozenset(each.label for each in seen.damage if each.kind is DifferenceKind.RESTARTED)
-    listed = affected((*ended, *before.ended_list))
+    excused = (each for each in (*ended, *before.ended_list) if not (look.knows_requests and each in restarted))
     known = {*report.ended, *report.ended_before, *report.changed, *report.recreated, *report.listed}
     gone = {*ended, *(each.label for each in seen.changed)} - known
     containers = replace(
         before,
-        ended_list=tuple(each for each in listed if not (look.knows_requests and each in restarted))[
-            :CONTAINERS_LISTED
-        ],
+        ended_list=affected(excused)[:CONTAINERS_LISTED],
         owner_changes=tuple(dict.fromkeys((*before.owner_changes, *changes)))[:CONTAINERS_LISTED],
         unchanged=max(0, before.unchanged - len(gone & {each.label for each in in_effect.baseline.running()})),
     )

@@ -308,11 +308,17 @@ def _shield(plan: RunPlan, journal: Journal) -> ShieldReport:
 
 
 def _containers(plan: RunPlan, summary: RunReport | None, last: RunReport | None) -> ContainerCounts:
-    """Count containers; when those ended that ended before the last attempt touched anything, the API shows."""
-    baseline = sum(1 for _ in plan.baseline.running())
+    """Count containers.
+
+    Of those that ended before the kubelet was stopped, only such are listed that nobody has watched since, since they
+    did not run then. The others are watched like everything else, and the API shows when they ended before.
+    """
+    running = [container.label for container in plan.baseline.running()]
+    baseline = len(running)
     if summary is None or last is None:
         return ContainerCounts(baseline=baseline)
-    earlier = (label for label in summary.ended_before if label not in last.ended_before)
+    watched = frozenset(last.ended_before).intersection(running)
+    earlier = (label for label in summary.ended_before if label not in watched)
     if not summary.looked:
         return ContainerCounts(baseline=summary.baseline, rewritten=summary.rewritten, unknown=summary.baseline)
     return ContainerCounts(
