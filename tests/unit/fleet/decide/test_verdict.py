@@ -287,13 +287,13 @@ def evicted(state: dict[str, object], message: str = "The node was low on resour
 
 
 OWN_LIMIT = 'Usage of EmptyDir volume "cache" exceeds the limit "1Mi". '
-LATER = (STOPPED + timedelta(seconds=20)).isoformat()
+BETWEEN = (STOPPED + timedelta(seconds=20)).isoformat()
 
 
 @pytest.mark.parametrize(
     ("pod", "restarted"),
     [
-        (evicted({"finishedAt": LATER}), 0),
+        (evicted({"finishedAt": BETWEEN}), 0),
         (evicted({"finishedAt": (STOPPED + timedelta(seconds=35)).isoformat()}), 1),
         (evicted({"finishedAt": (STOPPED + timedelta(seconds=35)).isoformat()}, OWN_LIMIT), 0),
         (evicted({"finishedAt": None}), 1),
