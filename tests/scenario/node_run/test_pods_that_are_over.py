@@ -11,10 +11,13 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.plan.plan import Limits
+from nodeupgrade.node.run.container_watch import LOOK_SECONDS
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
+from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, plan_for, pod_json, supervisor
 from tests.scenario.node_run.test_node_run import Story, story
-from tests.scenario.node_run.test_settling import while_settling
+from tests.scenario.node_run.test_settling import SETTLING, seconds_until_stopped, while_settling
 from tests.scenario.node_run.test_shield import wrongly_planned
 
 
@@ -275,6 +278,30 @@ def test_a_job_that_exits_with_0_has_completed_unless_it_was_asked_to_stop(asked
         assert report.listed == ("default/job/work",)
     else:
         assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report
+
+
+def test_a_kubelet_that_ends_a_job_is_stopped_at_once_and_not_at_the_end_of_the_settle_period() -> None:
+    it = story(shield=False, limits=Limits(settle=60.0))
+    work = it.container("work")
+    it.node.runtime.troubles.exits_when_stopped[work] = 0
+    while_settling(it, lambda: it.node.runtime.stop_container(work))
+
+    assert it.tell().reason is Reason.CONTAINER_RESTARTED
+    assert seconds_until_stopped(it) < SETTLING + EXCUSE_SECONDS + 2 * LOOK_SECONDS
+
+
+def test_a_job_that_its_prestop_hook_ends_long_before_it_is_asked_to_stop_was_ended() -> None:
+    """A kubelet executes the hook first, and then asks, whatever has become of the container."""
+    it = story(shield=False, limits=Limits(settle=60.0))
+    work = it.container("work")
+
+    def hook() -> None:
+        it.node.runtime.end(work, 0)
+        it.node.timeline.after(30.0, lambda: it.node.runtime.asked.add(work))
+
+    while_settling(it, hook)
+
+    assert it.tell().reason is Reason.CONTAINER_RESTARTED
 
 
 @pytest.mark.parametrize("starts", [True, False], ids=["shield", "no shield"])

@@ -1,10 +1,13 @@
-"""How patient a connection is: as one says who waits at the terminal, otherwise as a program that has time."""
+"""How patient a connection is: as one says who waits at the terminal, otherwise as a program that has time.
+
+And how much an agent reads.
+"""
 
 import pytest
 
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.transport import Patience
-from nodeupgrade.cluster.connect import connect
+from nodeupgrade.cluster.connect import LARGEST_ANSWER, connect, connect_pod
 
 
 @pytest.mark.parametrize(
@@ -22,3 +25,12 @@ def test_patience_is_as_given(seconds: float, patience: Patience, monkeypatch: p
     connect(None, None, seconds)
 
     assert opened == [patience]
+
+
+def test_an_agent_reads_no_answer_that_its_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[dict[str, int]]()
+    monkeypatch.setattr(KubeClient, "open", lambda **given: opened.append(given))
+
+    connect_pod()
+
+    assert opened == [{"largest": LARGEST_ANSWER}]

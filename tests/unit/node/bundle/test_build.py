@@ -132,6 +132,14 @@ def test_two_of_it_take_no_more_of_a_node_than_is_planned_for(empty_root: Path) 
     assert 2 * len(entries) <= PROGRAM_FILES
 
 
+def test_it_has_each_module_once_and_without_its_source(empty_root: Path) -> None:
+    """Every file is copied to the node, read again and written through."""
+    root = empty_root / "bundle"
+
+    assert [*root.rglob("*.py"), *root.rglob("__pycache__")] == []
+    assert next(root.rglob("os.pyc")).is_file()
+
+
 def test_the_same_sources_make_the_same_bundle(empty_root: Path, tmp_path: Path) -> None:
     assert build.build(tmp_path / "again") == store.verify(empty_root / "bundle")
 
