@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.node_annotations import HOLD_ANNOTATION, annotation_reason
@@ -177,13 +178,15 @@ def for_admission(pod: Json) -> Json:
     """Return of a pod as served what tells whether it objects to the upgrade of its node, a small part of it."""
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
     annotations, affinity = metadata.get("annotations") or {}, spec.get("affinity") or {}
-    kept = {name: annotations[name] for name in (HOLD_ANNOTATION, CONFIG_HASH, CONFIG_MIRROR) if name in annotations}
-    named = ("namespace", "name", "uid", "labels", "deletionTimestamp")
-    placed = {name: spec[name] for name in ("nodeSelector", "tolerations") if name in spec}
+    kept = _some(annotations, HOLD_ANNOTATION, CONFIG_HASH, CONFIG_MIRROR)
+    placed = _some(spec, "nodeSelector", "tolerations")
     if "nodeAffinity" in affinity:
         placed["affinity"] = {"nodeAffinity": affinity["nodeAffinity"]}
     return {
-        "metadata": {**{name: metadata[name] for name in named if name in metadata}, "annotations": kept},
+        "metadata": {
+            **_some(metadata, "namespace", "name", "uid", "labels", "deletionTimestamp"),
+            "annotations": kept,
+        },
         "spec": placed,
         "status": {"phase": status.get("phase")},
     }
@@ -192,21 +195,23 @@ def for_admission(pod: Json) -> Json:
 def for_watch(pod: Json) -> Json:
     """Return of a pod as served what is compared while it is watched: pods may be many, and their specs large."""
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
-    annotations = metadata.get("annotations") or {}
-    named = ("namespace", "name", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
     lists = ("initContainers", "containers", "ephemeralContainers")
     return {
         "metadata": {
-            **{name: metadata[name] for name in named if name in metadata},
-            "annotations": {name: annotations[name] for name in (CONFIG_HASH, CONFIG_MIRROR) if name in annotations},
+            **_some(metadata, "namespace", "name", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"),
+            "annotations": _some(metadata.get("annotations") or {}, CONFIG_HASH, CONFIG_MIRROR),
         },
         "spec": {each: [_watched(container) for container in spec.get(each) or ()] for each in lists},
         "status": status,
     }
 
 
+def _some(part: Json, *names: str) -> dict[str, Any]:
+    return {name: part[name] for name in names if name in part}
+
+
 def _watched(container: Json) -> Json:
-    kept = {name: container[name] for name in _WATCHED if name in container}
+    kept = _some(container, *_WATCHED)
     for kind in ("startupProbe", "readinessProbe"):
         if probe := container.get(kind):
             kept[kind] = {name: value for name, value in probe.items() if name not in _HANDLERS}

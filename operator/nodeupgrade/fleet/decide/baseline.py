@@ -103,8 +103,7 @@ class Baseline:
                     continue
                 if before[1:] == self._instance(container):
                     continue
-                ended = container.previous_finished_at
-                if _is_since(ended, since) and not any(_is_within(ended, each) for each in between):
+                if _is_meanwhile(container.previous_finished_at, since, between):
                     changed.append(label)
         return tuple(sorted(changed))
 
@@ -124,8 +123,7 @@ class Baseline:
                 for pod in failed
                 for label, (uid, *_) in self.containers.items()
                 if label.rpartition("/")[0] == str(pod) and uid == self._uid(pod)
-                if _is_since(ended := _ended_at(pod, label.rpartition("/")[2]), since)
-                if not any(_is_within(ended, each) for each in between)
+                if _is_meanwhile(_ended_at(pod, label.rpartition("/")[2]), since, between)
             )
         )
 
@@ -160,8 +158,10 @@ class Baseline:
         return container.container_id.rpartition("/")[2][:_ID_CHARACTERS], container.restart_count
 
 
-def _is_since(ended: datetime | None, since: datetime | None) -> bool:
-    return since is None or ended is None or ended >= since.replace(microsecond=0)
+def _is_meanwhile(ended: datetime | None, since: datetime | None, between: Iterable[BetweenAttempts]) -> bool:
+    """Report whether an instance may have ended since the kubelet's stop, and not while the old one ran again."""
+    is_since = since is None or ended is None or ended >= since.replace(microsecond=0)
+    return is_since and not any(_is_within(ended, each) for each in between)
 
 
 def _is_within(ended: datetime | None, between: BetweenAttempts) -> bool:

@@ -16,7 +16,7 @@ from nodeupgrade.api.values import Verdict
 from nodeupgrade.api.wording import counted, sentence
 from nodeupgrade.cluster.nodes import NodeView
 from nodeupgrade.cluster.owner_changes import owner_change, seen_in
-from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.cluster.pods import ContainerStatus, Pod
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.fleet.decide.baseline import Baseline
 
@@ -199,8 +199,7 @@ def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str], early: froze
     The API does if the instance was killed, or if its end is unknown and it was not named beforehand as one that may
     end with the runtime. It does not show containers that ended with their pod.
     """
-    shown = {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
-    connected = _connected_to_runtime(task)
+    shown, connected = _shown(pods), _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
         code = shown[name].previous_exit_code if name in shown else None
@@ -223,8 +222,12 @@ def _ended_early(
         return frozenset()
     stops = (stopped, *(each.until for each in status.between_attempts if each.until is not None))
     last = max(stops).replace(microsecond=0)
-    ends = {f"{pod}/{each.name}": each.previous_finished_at for pod in pods for each in pod.statuses}
+    ends = {name: each.previous_finished_at for name, each in _shown(pods).items()}
     return frozenset(name for name in since_stop if (at := ends.get(name)) is not None and last <= at <= confirmed)
+
+
+def _shown(pods: tuple[Pod, ...]) -> dict[str, ContainerStatus]:
+    return {f"{pod}/{container.name}": container for pod in pods for container in pod.statuses}
 
 
 def _connected_to_runtime(task: Task) -> frozenset[str]:

@@ -203,11 +203,8 @@ class Handover:
         """
         if await asyncio.to_thread(self.executor.handed_over, prepared.plan):
             return True
-        examination = prepared.examination
-        if (
-            examination is None
-            or self.host.clock.monotonic() - examination.facts.at > EXAMINATION_LASTS.total_seconds()
-        ):
+        examined = None if prepared.examination is None else prepared.examination.facts.at
+        if examined is None or self.host.clock.monotonic() - examined > EXAMINATION_LASTS.total_seconds():
             raise OutdatedError
         return False
 

@@ -14,6 +14,7 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.journal.journal import Journal, Record
+from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, RunPlan, ShownKubelet
 
@@ -37,6 +38,11 @@ def volatile(name: str, run: RunId) -> PurePosixPath:
 def volatile_files(run: RunId) -> tuple[PurePosixPath, ...]:
     """Return all files that a run may have outside its directory; nothing reads them once it is over."""
     return tuple(volatile(name, run) for name in (JOURNAL, KUBELET, RESCUE, TROUBLE))
+
+
+def going_on(run: RunId) -> str:
+    """Return the command by which a person overrules what a run's rollback waits for."""
+    return f"touch {RUNS / run / GO_ON}"
 
 
 class BusyError(NodeUpgradeError):

@@ -7,6 +7,7 @@ over the CRI, and an event would save a quarter of a second at most.
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, shorten
@@ -166,17 +167,17 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     found: tuple[Difference, ...] = ()
     try:
         first = node.runtime.inventory(full=thorough)
-        if not (found := unplanned(plan, first)) and not _stopped(node, plan, first, one_kubelet=one_kubelet):
+        if not (found := unplanned(plan, first)) and not completed(plan, first):
             return Look(inventory=first)
         second, _ = inventory_comparison.compare(node, plan, of=frozenset(each.pod.uid for each in found))
     except (Transient, Unimplemented):  # without its CRI, as it may start, no kubelet can end anything either
         return Look(complete=False, suspected=found)
     seen, done = Departures(damage=()), completed(plan, second)
-    evidence = Evidence()
-    if one_kubelet and _are_fresh(node, done):
-        node.stopped.update(done & (_asked_to_stop(node, plan) or frozenset()))
+    evidence, asked = Evidence(), cache(lambda: _asked_to_stop(node, plan) if one_kubelet else None)
+    if done and (_are_fresh(node, done) or thorough):
+        node.stopped.update(done & (asked() or frozenset()))
     if found := consistent(found, unplanned(plan, second, node.stopped)):
-        evidence = _evidence(node, plan, one_kubelet=one_kubelet)
+        evidence = _evidence(node, plan, asked())
         seen = divide(plan, second, found, evidence)
     node.over.update(done, _over_for_good(plan, second, seen.ended))
     node.over.difference_update(node.stopped)
@@ -195,13 +196,6 @@ def _are_fresh(node: Node, done: Iterable[ContainerId]) -> bool:
     return any(now - each < EXCUSE_SECONDS for each in since)
 
 
-def _stopped(node: Node, plan: RunPlan, now: Inventory, *, one_kubelet: bool) -> bool:
-    """Report whether a container that might have completed was asked to stop before."""
-    if not (done := completed(plan, now)) or not done.isdisjoint(node.stopped):
-        return bool(done)
-    return one_kubelet and not done.isdisjoint(_asked_to_stop(node, plan) or ())
-
-
 def _over_for_good(plan: RunPlan, now: Inventory, ended: Iterable[Difference]) -> Iterator[ContainerId]:
     """Yield what has ended and is not started again: with its pod, or because its pod starts nothing again."""
     pods = {each.pod: each for each in plan.completing}
@@ -212,8 +206,7 @@ def _over_for_good(plan: RunPlan, now: Inventory, ended: Iterable[Difference]) -
             yield container.id
 
 
-def _evidence(node: Node, plan: RunPlan, *, one_kubelet: bool) -> Evidence:
-    asked = _asked_to_stop(node, plan) if one_kubelet else None
+def _evidence(node: Node, plan: RunPlan, asked: frozenset[str] | None) -> Evidence:
     ended = inventory_comparison.recorded_ended(node.recorded(Step.START_KUBELET))
     owners = owner_evidence(node, plan)
     return Evidence(

@@ -10,9 +10,8 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.journal.run_store import GO_ON, Rescue
+from nodeupgrade.node.journal.run_store import Rescue, going_on
 from nodeupgrade.node.node import SHIELD, Node
-from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.kubelet_log import cause, evicts, read_log
 from nodeupgrade.node.shield.shield import RefusedCall
@@ -136,7 +135,7 @@ def _why_held(node: Node, plan: RunPlan, call: RefusedCall) -> str:
 
 
 def _how_to_go_on(plan: RunPlan, wish: str) -> str:
-    return f"(to {wish} at once: touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON})"
+    return f"(to {wish} at once: {going_on(plan.run_id)})"
 
 
 def require_none_refused(node: Node, plan: RunPlan) -> None:

@@ -3,9 +3,8 @@
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.findings.finding import named
-from nodeupgrade.node.journal.run_store import GO_ON
+from nodeupgrade.node.journal.run_store import going_on
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.own_directories import STATE_DIRECTORY
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import runtime_ports, start_preconditions
 from nodeupgrade.node.runtimes.inventory import Inventory
@@ -42,8 +41,7 @@ def find_obstacle(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | No
 
 def how_to_go_on(plan: RunPlan, consequence: str = "may create pods a second time") -> str:
     """Return how a person overrules what keeps the old kubelet from its start, to be appended to a message."""
-    touch = f"touch {STATE_DIRECTORY}/runs/{plan.run_id}/{GO_ON}"
-    return f"(to start the kubelet nevertheless, which {consequence}: {touch})"
+    return f"(to start the kubelet nevertheless, which {consequence}: {going_on(plan.run_id)})"
 
 
 def require_shown(node: Node, plan: RunPlan, now: Inventory) -> None:

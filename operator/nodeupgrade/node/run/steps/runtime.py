@@ -213,8 +213,8 @@ class ReadBack(StepActions):
         """Require the same instances with their new hashes, and every sandbox ready with its address.
 
         Only what ended because the runtime was restarted, or for its owner, may be missing: a container that the old
-        kubelet was ending goes on to do so without one. Where no hash changes, the runtime
-        was not restarted either, and nothing has happened since CONFIRM_INVENTORY that could be read back.
+        kubelet was ending goes on to do so without one. Where no hash changes, the runtime was not restarted either,
+        and nothing has happened since CONFIRM_INVENTORY that could be read back.
         """
         if not plan.rewrites():
             return
