@@ -1,4 +1,4 @@
-"""What a pod with the kubelet's directory of device plugins may put in place of the kubelet's record of devices."""
+"""What a pod with the kubelet's directory of device plugins may put in place of the kubelet's own files there."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
 from nodeupgrade.node.journal.journal import Mark
 
 RECORD = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+SOCKET = "/var/lib/kubelet/device-plugins/kubelet.sock"
 SECRET = "/root/secret-of-the-node"  # noqa: S105 - a path
 GIVEN = {"PodDeviceEntries": None, "RegisteredDevices": {"example.com/gpu": ["0"]}}
 SOUND = json.dumps({"Data": GIVEN, "Checksum": device_checksum(GIVEN)})
@@ -76,6 +77,31 @@ def _judge(run: FaultRun, record: Path) -> None:
             raise LabError(f"{each} has the secret")
 
 
+def in_place_of_socket(put: Put, moment: Failpoint, said_by: tuple[Step, Mark]) -> Harm:
+    """Put something in the place of the socket at a moment at which no kubelet runs; the kubelet's own comes back."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        socket = run.cluster.node.root / SOCKET.lstrip("/")
+        with run.armed(moment, "hang"):
+            yield
+            run.wait_hit(moment)
+            socket.unlink(missing_ok=True)
+            put(socket)
+            run.release(moment)
+            wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
+            run.cluster.node.wait_kubelet_healthy()
+            said = next((r.error or "" for r in run.journal().records if (r.step, r.mark) == said_by), "")
+            run.notes.append(said or "nothing said")
+            if SOCKET not in said:
+                raise LabError(f"the journal says nothing about {SOCKET}")
+            if not socket.is_socket():
+                raise LabError(f"{SOCKET} is not the kubelet's")
+            yield
+
+    return harm
+
+
+NOT_STARTED, STARTED_AGAIN = (Step.START_KUBELET, Mark.FAILED), (Step.STOP_KUBELET, Mark.UNDONE)
 STOPPED, ON_THE_WAY_BACK = at(Step.STOP_KUBELET, When.DONE), at(Step.SAVE_STATE, When.UNDOING)
 
 FAULTS = (
@@ -84,4 +110,7 @@ FAULTS = (
     Fault("state/pipe-once-stopped", swapped(os.mkfifo, STOPPED), UP),
     Fault("state/pipe-on-the-way-back", swapped(os.mkfifo, ON_THE_WAY_BACK), BACK),
     Fault("state/sparse-on-the-way-back", swapped(sparse, ON_THE_WAY_BACK), BACK),
+    Fault("state/socket-pipe-once-stopped", in_place_of_socket(os.mkfifo, STOPPED, NOT_STARTED), BACK),
+    Fault("state/socket-link-once-stopped", in_place_of_socket(link, STOPPED, NOT_STARTED), BACK),
+    Fault("state/socket-taken-on-the-way-back", in_place_of_socket(Path.mkdir, ON_THE_WAY_BACK, STARTED_AGAIN), BACK),
 )
