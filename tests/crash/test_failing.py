@@ -69,7 +69,7 @@ def test_an_effect_that_fails_for_ever_never_breaks_the_invariant(make: Callable
     """Whatever cannot be repaired ends as Degraded, with a fence unless what stands is consistent."""
     wrong = {}
     outcomes = set()
-    for since, name in tried(enumerate(make().run().effects), 12):
+    for since, name in tried(enumerate(make().run().effects), 11):
         after = make().run(failing_from(name, since))
         outcomes.add(after.report.outcome if after.report else None)
         if found := _unsafe(after):

@@ -23,8 +23,7 @@ CLEAN_UP = {
     *("shield.lower", "services.stop nodeupgrade-shield.service", "shield.clear"),
     *(
         "files.remove /usr/bin/.kubelet.staged",
-        f"files.remove {script.SCRIPT}",
-        f"files.remove {script.LOOK}",
+        *(f"files.remove {path}" for path in script.IN_MEMORY),
         f"files.remove {script.KUBELET_ENVIRONMENT}",
     ),
     *(f"files.remove {TUNING_DROP_IN}", f"files.remove {TUNED_CONFIG}"),

@@ -357,6 +357,36 @@ def test_a_systemd_that_cannot_read_its_files_keeps_no_node_out_of_service_that_
     assert "still in effect" in str(undone.error)
 
 
+def test_the_way_back_has_the_space_that_systemd_needs_to_read_its_files_whatever_fills_run() -> None:
+    """The old kubelet needs its flags again, and no pod can take the space between its release and the reload."""
+    it, kept = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,)), list[int]()
+
+    def refuse(name: str, _number: int, moment: Moment) -> None:
+        released = kept and str(script.RESERVE) not in it.node.disk
+        if kept and name == "services.reload" and moment is Moment.BEFORE and not (kept[0] and released):
+            raise StepFailed("Refusing to reload, not enough space available on /run/systemd")
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: kept.append(
+        len(it.node.disk.get(str(script.RESERVE), b"")) >= 16 * 1024**2
+    )
+    it.node.calls.interrupt = refuse
+    report = supervise(it.node, it.plan, abort=lambda: bool(kept))
+
+    assert report is not None
+    assert (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, Reason.ABORTED, 0)
+    assert it.nothing_restarted()
+
+
+@pytest.mark.parametrize("flags", [(), (FLAG_REMOVED_IN_1_27,)])
+def test_space_is_kept_only_for_a_run_that_needs_it(flags: tuple[str, ...]) -> None:
+    it, kept = story("v1.26.15", "v1.27.16", arguments=flags), list[bool]()
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: kept.append(str(script.RESERVE) in it.node.disk)
+
+    assert it.tell().outcome is Outcome.UPGRADED
+    assert kept == [bool(flags)]
+    assert str(script.RESERVE) not in it.node.disk
+
+
 def test_the_shield_stays_up_for_as_long_as_the_new_kubelet_cannot_be_stopped() -> None:
     """A kubelet that was turned back may want to end everything, and a run that has ended lowers the shield."""
     _, raised = turned_back_while_failing("services.mask kubelet.service", 100)

@@ -301,7 +301,7 @@ def remove(files: Files, services: ServiceManager, kubelet_unit: str, runtimes: 
     require_harmless_reload(files, services)
     with _own_change(files, _drop_in(kubelet_unit)):
         files.remove(_drop_in(kubelet_unit))
-    for path in (*map(_file, UNITS), script.SCRIPT, script.LOOK, KUBELET_ENVIRONMENT, *STATE_FILES):
+    for path in (*map(_file, UNITS), *script.IN_MEMORY, KUBELET_ENVIRONMENT, *STATE_FILES):
         files.remove(path)
     services.remove_mask(kubelet_unit)
     restart_tuning.remove_tuning(files, services, *runtimes)

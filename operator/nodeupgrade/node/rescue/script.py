@@ -32,6 +32,13 @@ LOOK = PurePosixPath("/run/nodeupgrade-rescue")
 where /run is full.
 """
 EMPTY_LOOK = b"\n".rjust(101)
+RESERVE = PurePosixPath("/run/nodeupgrade-rescue.reserve")
+"""Space for systemd to read its files on the way back, which it refuses to do with less than 16 MiB free in ``/run``
+(RELOAD_DISK_SPACE_MIN).
+"""
+RESERVE_BYTES = 20 * 1024**2
+IN_MEMORY = (SCRIPT, LOOK, RESERVE)
+"""What the rescue has in ``/run`` until the run is over."""
 UNIT = "nodeupgrade-rescue.service"
 TIMER = "nodeupgrade-rescue.timer"
 SPARE = "nodeupgrade-spare.service"
@@ -63,6 +70,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "healthz": plan.healthz_url,
         "run": str(RUNS / plan.run_id),
         "look": str(LOOK),
+        "reserve": str(RESERVE),
         "mark": str(volatile(RESCUE, plan.run_id)),
         "program": plan.swap.path,
         "backup": plan.swap.backup,

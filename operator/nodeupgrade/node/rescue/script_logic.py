@@ -23,7 +23,7 @@ fail() {
 
 # Nothing is left to do: the files may belong to another run from now on. An executor that returns still asks for $mark.
 over() {
-    rm -f "$script" "$look" "$environment"
+    rm -f "$script" "$look" "$reserve" "$environment"
     control --no-block stop "$look_timer"
     exit 0
 }
@@ -287,6 +287,7 @@ fence_kubelet() {
 # It may take a device from a container of which systemd does not know, so only what cannot go on without it does it.
 read_units() {
     say "systemd reads its files"
+    rm -f "$reserve"
     control daemon-reload
 }
 

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.kubelet.layout import state_place
 from nodeupgrade.node.node import Node
+from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import kubelet_state
@@ -14,7 +15,7 @@ MODE = 0o600
 
 
 def write_script(node: Node, plan: RunPlan) -> None:
-    """Write the script that restores files as they are now, unless it exists with this content.
+    """Write the script that restores files as they are now, unless it exists with this content, and what it needs.
 
     Called twice: while the kubelet runs, so that the script is ready; and with the kubelet down, right before the first
     file changes, so that it is exact.
@@ -22,6 +23,8 @@ def write_script(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: it cannot be written.
     """
+    if reloads_without_kubelet(plan) and node.files.size(script.RESERVE) is None:
+        node.files.write(script.RESERVE, bytes(script.RESERVE_BYTES), mode=MODE)
     text = script.script(plan, tuple(_files(node, plan)))
     if node.files.read(script.LOOK) is None:
         node.files.write(script.LOOK, script.EMPTY_LOOK, mode=MODE)

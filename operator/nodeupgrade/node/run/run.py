@@ -256,8 +256,7 @@ class NodeRun:
             restart_tuning.remove_tuning(self.node.files, self.node.services, self.node.runtime.kind)
         own = (
             *map(PurePosixPath, plan.temporary(keeping_old=outcome is Outcome.DEGRADED)),
-            script.SCRIPT,
-            script.LOOK,
+            *script.IN_MEMORY,
             KUBELET_ENVIRONMENT,
             *volatile_files(plan.run_id),
         )

@@ -13,7 +13,7 @@ from threading import Event, Thread
 
 import pytest
 
-from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT
+from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT, RESERVE
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
 from tests.builders.as_root import AS_ROOT
 from tests.builders.followed_links import watched_link
@@ -558,11 +558,17 @@ def test_systemd_reads_its_files_only_where_it_read_one_that_is_put_back(tmp_pat
     node.write("run/systemd/system/kubelet.service.d/zz-nodeupgrade-fence.conf", "")
     if drop_in:
         node.write("rescue.sh", node.read("rescue.sh").replace("reloads=''", "reloads=yes"))
+    reserve = str(RESERVE.relative_to("/"))
+    node.write(reserve, "")
 
     node.looks(3)
 
     assert old_again(node)
     assert ("systemctl daemon-reload" in node.calls) == drop_in
+    assert not (node.root / reserve).exists()
+    if drop_in:
+        made = node.read("calls")
+        assert made.index(f"rm -f {node.root / reserve}") < made.index("systemctl daemon-reload")
     assert ("systemd reads its files" in node.log) == drop_in
 
 

@@ -148,7 +148,7 @@ class ArmDeadMan(StepActions):
             if not node.services.status(timer).gone:  # a reboot removes the rescue timer
                 node.services.stop(timer)
         lease_keeping.release_lease(node, plan)
-        for path in (script.SCRIPT, script.LOOK):
+        for path in script.IN_MEMORY:
             with suppress(StepFailed):  # nothing runs it any more
                 node.files.remove(path)
         if plan.tuning.files:

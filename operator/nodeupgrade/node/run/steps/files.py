@@ -18,6 +18,7 @@ from nodeupgrade.node.plan.exchanged_files import exchanges_drop_in
 from nodeupgrade.node.plan.manifest_uid import NotEditableError, edited
 from nodeupgrade.node.plan.manifest_uid import pin as pin_uid
 from nodeupgrade.node.plan.plan import RunPlan, StaticPodPin
+from nodeupgrade.node.rescue.script import RESERVE
 from nodeupgrade.node.run import file_exchange, kept_files, kubelet_state, reload_look
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
@@ -173,6 +174,8 @@ class SwapFiles(StepActions):
 def _reload_anyway(node: Node) -> str | None:
     """Make systemd load the old kubelet's files, and report the device that this takes: no node stays without one."""
     look = reload_look.unavoidable(node)
+    with suppress(StepFailed):
+        node.files.remove(RESERVE)
     node.services.reload(look)
     return look.lost
 
