@@ -208,10 +208,11 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
     in_vain = _failing_seconds(journal, step, seen.boot, seen.monotonic) >= IN_VAIN_SECONDS
-    if failures >= limits.undo_attempts and (seen.go_on or (in_vain and step not in _NEVER_GIVEN_UP)):
+    last = journal.records[-1]
+    ended = seen.go_on and last.mark is Mark.UNDO_FAILED  # of a hold, a person wants the end, not that of the run
+    if failures >= limits.undo_attempts and in_vain and (ended or step not in _NEVER_GIVEN_UP):
         why = f"{_failures(journal, step)}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
-    last = journal.records[-1]
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
         later = LAST_UNDO_RETRY_SECONDS if in_vain else LATER_UNDO_RETRY_SECONDS
         pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else later

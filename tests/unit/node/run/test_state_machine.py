@@ -211,7 +211,20 @@ def test_an_undo_is_given_up_after_minutes_where_a_kubelet_runs_or_when_a_person
     assert said(decide(journal, still, LIMITS)) == f"undo {step}"
     assert said(decide(journal, replace(over, boot=SECOND), LIMITS)) == f"undo {step}"
     assert said(decide(journal, over, LIMITS)).startswith(later)
-    assert said(decide(journal, replace(still, go_on=True), LIMITS)) == "finish Degraded RollbackFailed"
+    assert said(decide(journal, replace(still, go_on=True), LIMITS)) == f"undo {step}"
+    assert said(decide(journal, replace(over, go_on=True), LIMITS)) == "finish Degraded RollbackFailed"
+
+
+@pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
+@pytest.mark.parametrize("failures", [0, 1, 2])
+def test_whoever_overrules_a_hold_gets_the_old_kubelet_whatever_failed_before(step: Step, failures: int) -> None:
+    """The message of the hold says that the kubelet is started nevertheless, not that the run ends without one."""
+    failed = f"{step}:undoing {step}:undo-failed " * failures
+    journal = told(f"..{step} {step}:failed {failed}{step}:undoing {step}:held")
+    seen = Observation(monotonic=500.0, boot=FIRST, go_on=True)
+
+    assert said(decide(journal, seen, LIMITS)) == f"undo {step}"  # before it looks
+    assert said(decide(journal, replace(seen, obstacle=LOST), LIMITS)) == f"undo {step}"
 
 
 def test_where_nothing_runs_an_undo_that_fails_for_minutes_is_tried_once_a_minute() -> None:
