@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Iterator
 
+from e2e.faults.along import carrying
 from e2e.faults.failing_disk import FailingDisk
 from e2e.faults.fault import BACK, Fault
 from e2e.faults.run import FaultRun, Harm
@@ -15,6 +16,7 @@ from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark
 
 READ_ONLY_AT = at(Step.SWAP_BINARY, When.DONE)
+RELOADS_AT = at(Step.SWAP_FILES, When.UNDOING)
 RECORDED_LATER_SECONDS = 10.0
 AGENT = "app.kubernetes.io/name=nodeupgrade-agent"
 
@@ -163,6 +165,17 @@ def disk_full_before(run: FaultRun) -> Iterator[None]:
         node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
 
 
+def run_directory_full(run: FaultRun) -> Iterator[None]:
+    """Leave no byte in /run on the way back of a run that has exchanged a file of systemd, until it is over."""
+    with run.armed(RELOADS_AT, "hang"):
+        yield
+        run.wait_hit(RELOADS_AT)
+        with run.cluster.node.full_run():
+            run.release(RELOADS_AT)
+            run.wait_record(None, Mark.FINISHED)
+        yield
+
+
 def kubelet_started_by_hand(run: FaultRun) -> Iterator[None]:
     """Start and restart the kubelet by hand again and again while it is fenced."""
     yield
@@ -202,6 +215,7 @@ FAULTS: tuple[Fault, ...] = (
         "disk/read-only", disk_read_only, BACK, reboots=True, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}
     ),
     Fault("disk/full-before", disk_full_before, frozenset({"Refused", "Failed"})),
+    Fault("disk/run-full-on-the-way-back", carrying(run_directory_full), BACK),
     Fault("kubelet/started-by-hand", kubelet_started_by_hand),
     Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),
     Fault("kubelet/killed-before", kubelet_killed(Step.CONFIRM_BINARIES, Mark.DOING)),
