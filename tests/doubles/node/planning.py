@@ -11,6 +11,7 @@ from nodeupgrade.api.run_settings import (
     KubeletSettings,
     PackagePolicy,
     PreflightSettings,
+    RejectedPod,
     StaticPodPolicy,
     VerifySettings,
 )
@@ -86,6 +87,7 @@ def examination_of(
     static_pods: StaticPodPolicy = StaticPodPolicy.PIN,
     also_accepted: tuple[str, ...] = (),
     accept: tuple[str, ...] = (),
+    also_rejects: tuple[RejectedPod, ...] = (),
 ) -> Examination:
     """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
@@ -99,9 +101,11 @@ def examination_of(
     # Whatever its configuration, a simulated kubelet has one manifest directory.
     layout = replace(layout, manifests=MANIFESTS)
     staged = PurePosixPath(STAGED)
+    spec = _spec(node, RunId(run), version, limits, static_pods)
     request = RunRequest(
         spec=replace(
-            _spec(node, RunId(run), version, limits, static_pods),
+            spec,
+            kubelet=replace(spec.kubelet, also_rejects=also_rejects),
             hash_also_accepted=also_accepted,
             preflight=PreflightSettings(accept=accept),
         ),
