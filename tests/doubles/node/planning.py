@@ -56,8 +56,9 @@ def agent_for(node: SimulatedNode, examination: Examination) -> Callable[[Arriva
 
     def answer(asked: Arrivals) -> PlannedArrivals:
         manifests = read_manifests(node.files, examination.layout)
-        facts = gather.since_examined(node.ports, examination.facts, asked.inventory)
-        return plan_arrivals(replace(examination, facts=facts), _with_ids(node), manifests, asked)
+        pods = _with_ids(node)
+        facts = gather.since_examined(node.ports, examination.facts, asked.inventory, pods)
+        return plan_arrivals(replace(examination, facts=facts), pods, manifests, asked)
 
     return answer
 

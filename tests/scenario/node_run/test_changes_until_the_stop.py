@@ -1,5 +1,6 @@
 """Pods come and go until the kubelet is stopped; the run takes that in."""
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -27,7 +28,7 @@ from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from nodeupgrade.node.task_status.run_status import run_status
-from tests.builders.admitted import checkpoint
+from tests.builders.admitted import checkpoint, userns
 from tests.doubles.node import SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
 from tests.doubles.node.planning import DEVICE
@@ -40,15 +41,18 @@ STOP, RESTART = "services.stop kubelet.service", "services.restart containerd.se
 def story(
     old: str = "v1.30.14",
     jobs: tuple[str, ...] = ("",),
+    *,
+    new: str = "v1.33.13",
     more: tuple[Pod, ...] = (),
     disk: Mapping[str, bytes] = MappingProxyType({}),
     also_rejects: tuple[RejectedPod, ...] = (),
+    arguments: tuple[str, ...] = (),
 ) -> Story:
     pods = [pod_json("web", "nginx", "log", sidecars=("mesh",))]
     pods += [pod_json(name or "job", f"work-{name}".strip("-"), restart_policy="Never") for name in jobs]
-    node = SimulatedNode(version=old, pods=[*pods, *(dict(pod.raw) for pod in more)])
+    node = SimulatedNode(version=old, pods=[*pods, *(dict(pod.raw) for pod in more)], arguments=arguments)
     node.disk.update(disk)
-    examination = examination_of(node, "v1.33.13", limits=LIMITS, also_rejects=also_rejects)
+    examination = examination_of(node, new, limits=LIMITS, also_rejects=also_rejects)
     assert examination.plan is not None
     node.shield.plan = examination.plan
     node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
@@ -399,6 +403,50 @@ ALLOCATED = checkpoint(
     {"RegisteredDevices": {DEVICE: ["0"]}, "PodDeviceEntries": [{**ENTRY, "DeviceIDs": {"-1": ["0"]}}]}
 )
 HOLDING = {"resources": {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}}
+
+
+PINNED = {"resources": {kind: {"cpu": "1", "memory": "1Gi"} for kind in ("limits", "requests")}}
+CPUS, USERS = "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/pods/uid-late/userns"
+
+
+def static_cpus(**entries: object) -> bytes:
+    return json.dumps({"policyName": "static", "defaultCpuSet": "0-3", "entries": entries}).encode()
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
+@pytest.mark.parametrize(
+    ("guest", "before", "then", "arguments"),
+    [
+        (HOLDING, {CHECKPOINT: checkpoint({"RegisteredDevices": {DEVICE: ["0"]}})}, {CHECKPOINT: ALLOCATED}, ()),
+        (
+            PINNED,
+            {CPUS: static_cpus()},
+            {CPUS: static_cpus(**{"uid-late": {"guest": "1"}})},
+            ("--cpu-manager-policy=static",),
+        ),
+        ({"hostUsers": False}, {}, {USERS: userns(65536)}, ()),
+    ],
+    ids=["devices", "CPUs", "user namespace"],
+)
+def test_what_came_is_judged_by_what_the_kubelet_has_recorded_of_it(
+    *,
+    guest: dict[str, object],
+    before: Mapping[str, bytes],
+    then: Mapping[str, bytes],
+    arguments: tuple[str, ...],
+    recorded: bool,
+) -> None:
+    """It records what a container has before it starts it, and the examination was before that."""
+    it = story("v1.33.13", new="v1.34.0", disk=before, arguments=arguments)
+    of_pod = {key: guest[key] for key in guest if key == "hostUsers"}
+    pod = starting(over=True, **{key: guest[key] for key in guest if key not in of_pod})
+    comes(it, parse_pod({**pod.raw, "spec": {**pod.spec, **of_pod}}))
+    it.node.calls.before(STOP, lambda: it.node.disk.update(then if recorded else {}))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is recorded, report.message
+    assert recorded or untouched(it, report)
 
 
 def again(it: Story, shown: str) -> Callable[[], None]:
