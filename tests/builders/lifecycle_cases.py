@@ -30,9 +30,15 @@ def pod(
     metadata: dict[str, Any] | None = None,
     status: dict[str, Any] | None = None,
     last: dict[str, Any] | None = None,
+    container: str = HELD.id,
     **spec: Any,
 ) -> dict[str, Any]:
-    shown = {"name": "nginx", "state": {"running": {}} if state is None else state, "lastState": last or {}}
+    shown = {
+        "name": "nginx",
+        "containerID": f"containerd://{container}",
+        "state": {"running": {}} if state is None else state,
+        "lastState": last or {},
+    }
     owned = {"namespace": "default", "name": "web", "uid": "uid-web", "ownerReferences": REPLICAS}
     return {
         "metadata": {**owned, **(metadata or {})},
@@ -42,12 +48,19 @@ def pod(
 
 
 def facts(
-    body: dict[str, Any], *held: ContainerInstance, versions: tuple[str, str] = ("v1.33.1", "v1.34.2")
+    body: dict[str, Any],
+    *held: ContainerInstance,
+    versions: tuple[str, str] = ("v1.33.1", "v1.34.2"),
+    state: ContainerState = ContainerState.RUNNING,
 ) -> NodeFacts:
     current, target = map(V, versions)
     seen = traffic([body], current=current, target=target, settle=90 - VerifySettings().kubelet_down_budget.seconds)
     return sound.facts(
-        inventory=inventory(HELD, *held), kubelet=kubelet(current=current), target=target, traffic=seen, now=NOW
+        inventory=inventory(replace(HELD, state=state), *held),
+        kubelet=kubelet(current=current),
+        target=target,
+        traffic=seen,
+        now=NOW,
     )
 
 
@@ -145,6 +158,18 @@ OBJECTIONS: dict[str, tuple[Reason, NodeFacts, str, NodeFacts]] = {
         facts(pod({"waiting": {}}, containers=[HOOKED])),
         "postStart",
         facts(pod({"waiting": {"reason": "ContainerCreating"}})),
+    ),
+    "a hook of a container that was restarted": (
+        Reason.POD_IN_TRANSITION,
+        facts(pod({"terminated": {"exitCode": 0}}, containers=[HOOKED])),
+        "its postStart hook has not finished",
+        facts(pod({"terminated": {"exitCode": 0}}, containers=[HOOKED]), state=ContainerState.EXITED),
+    ),
+    "a hook of a container that is not shown yet": (
+        Reason.POD_IN_TRANSITION,
+        facts(pod(containers=[HOOKED], container="id-of-the-instance-before")),
+        "its postStart hook has not finished",
+        facts(pod(container="id-of-the-instance-before")),
     ),
     "a pending resize": (
         Reason.RESIZE_POLICY_RESTART,

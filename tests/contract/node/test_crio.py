@@ -353,11 +353,29 @@ def test_the_log_tells_what_it_was_asked_to_stop(world: CrioWorld) -> None:
         'time="2026-11-20 10:00:01.1Z" level=info msg="Stopping container: aa11 (timeout: 30s)" id=7 name=/runtime.v1',
         'time="2026-11-20 10:00:01.2Z" level=info msg="Stopped container aa12: default/a/b" id=7 name=/runtime.v1',
         'time="2026-11-20 10:00:02.1Z" level=info msg="Stopping pod sandbox: bb22" id=8 name=/runtime.v1',
+        'time="2026-11-20 10:00:03.1Z" level=info msg="Removing pod sandbox: bb23" id=9 name=/runtime.v1',
     ]
-    assert world.runtime.asked_to_stop(lines) == frozenset({"aa11", "bb22"})
+    assert world.runtime.asked_to_stop(lines) == frozenset({"aa11", "bb22", "bb23"})
     assert world.runtime.asked_to_stop([]) is None
     assert world.runtime.asked_to_stop([*lines, "Suppressed 7 messages from crio.service"]) is None
     assert world.runtime.asked_to_stop(['time="x" level=warning msg="Stopping"']) is None
+
+
+def test_the_log_of_an_older_one_tells_it_in_other_words(world: CrioWorld) -> None:
+    """CRI-O 1.17.5."""
+    lines = [
+        'time="2026-11-20 10:00:01.1Z" level=info msg="Attempting to stop container: aa11" id=7',
+        'time="2026-11-20 10:00:02.1Z" level=info msg="Attempting to stop pod sandbox: bb22" id=8',
+        'time="2026-11-20 10:00:03.1Z" level=info msg="Attempting to remove pod sandbox: bb23" id=9',
+    ]
+    assert world.runtime.asked_to_stop(lines) == frozenset({"aa11", "bb22", "bb23"})
+
+
+@pytest.mark.parametrize("words", ["Removing", "Attempting to remove"])
+def test_removing_a_container_is_no_request_to_stop_it(world: CrioWorld, words: str) -> None:
+    """A kubelet removes what has ended, which CRI-O lists until its storage is deleted."""
+    line = f'time="2026-11-20 10:00:01.1Z" level=info msg="{words} container: aa11" id=7 name=/runtime.v1'
+    assert world.runtime.asked_to_stop([line]) == frozenset()
 
 
 def test_it_does_not_start_where_somebody_listens_already(world: CrioWorld) -> None:

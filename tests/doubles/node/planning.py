@@ -1,6 +1,6 @@
 """Plan a run for a simulated node with the product's own inspection and planning, as the agent does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import PurePosixPath
@@ -11,11 +11,13 @@ from nodeupgrade.api.run_settings import (
     KubeletSettings,
     PackagePolicy,
     PreflightSettings,
+    RejectedPod,
     StaticPodPolicy,
     VerifySettings,
 )
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact, TaskSpec, UpgradeRef
-from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.api.values import ContainerId, NodeName, PodRef, RunId
+from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import Refused
 from nodeupgrade.node.checks.traffic import Clients
 from nodeupgrade.node.examination.arrivals import plan_arrivals
@@ -37,7 +39,8 @@ from tests.doubles.node.simulated import SimulatedNode
 STAGED = "/usr/bin/.kubelet.staged"
 BACKUP = "/usr/bin/.kubelet.before"
 
-_ROOM = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+DEVICE = "example.com/device"
+_ROOM = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "100Gi", "pods": "110", DEVICE: "2"}
 
 
 def plan_for(node: SimulatedNode, version: str, **how: Any) -> RunPlan:
@@ -53,10 +56,25 @@ def agent_for(node: SimulatedNode, examination: Examination) -> Callable[[Arriva
 
     def answer(asked: Arrivals) -> PlannedArrivals:
         manifests = read_manifests(node.files, examination.layout)
-        facts = gather.since_examined(node.ports, examination.facts, asked.inventory)
-        return plan_arrivals(replace(examination, facts=facts), node.kubelet.pods, manifests, asked)
+        pods = _with_ids(node)
+        facts = gather.since_examined(node.ports, examination.facts, asked.inventory, pods)
+        return plan_arrivals(replace(examination, facts=facts), pods, manifests, asked)
 
     return answer
+
+
+def _with_ids(node: SimulatedNode) -> list[Pod]:
+    """Return the pods as the API server shows them: where a test says that a container runs, it is what runs now."""
+    ids = {(c.pod, c.name): c.id for c in node.inventory().running()}
+    return [_with_id(pod, ids) if any(i == "" for _, i in pod.running) else pod for pod in node.kubelet.pods]
+
+
+def _with_id(pod: Pod, ids: Mapping[tuple[PodRef, str], ContainerId]) -> Pod:
+    shown = [
+        {"containerID": f"containerd://{ids.get((pod.ref, status['name']), '')}", **status}
+        for status in pod.status["containerStatuses"]
+    ]
+    return parse_pod({**pod.raw, "status": {**pod.status, "containerStatuses": shown}})
 
 
 def examination_of(
@@ -70,6 +88,7 @@ def examination_of(
     static_pods: StaticPodPolicy = StaticPodPolicy.PIN,
     also_accepted: tuple[str, ...] = (),
     accept: tuple[str, ...] = (),
+    also_rejects: tuple[RejectedPod, ...] = (),
 ) -> Examination:
     """Stage program and files, and plan the node's upgrade to ``version``; hold a package that it belongs to.
 
@@ -83,9 +102,11 @@ def examination_of(
     # Whatever its configuration, a simulated kubelet has one manifest directory.
     layout = replace(layout, manifests=MANIFESTS)
     staged = PurePosixPath(STAGED)
+    spec = _spec(node, RunId(run), version, limits, static_pods)
     request = RunRequest(
         spec=replace(
-            _spec(node, RunId(run), version, limits, static_pods),
+            spec,
+            kubelet=replace(spec.kubelet, also_rejects=also_rejects),
             hash_also_accepted=also_accepted,
             preflight=PreflightSettings(accept=accept),
         ),
@@ -99,7 +120,7 @@ def examination_of(
     then = with_files(node.files, running.words, files)
     for file in files:
         node.disk[staged_path(file.path)] = file.content
-    pods = [dict(pod.raw) for pod in node.kubelet.pods]
+    pods = [dict(pod.raw) for pod in _with_ids(node)]
     shown, clients, manifests = _shown(node.name), Clients(), read_manifests(node.files, layout)
     facts = gather.gather(
         node.ports, running, request, node_object=shown, pods=pods, clients=clients, manifests=manifests, then=then

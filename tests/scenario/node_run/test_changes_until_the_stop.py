@@ -1,14 +1,16 @@
 """Pods come and go until the kubelet is stopped; the run takes that in."""
 
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.run_settings import SocketMountPolicy
+from nodeupgrade.api.run_settings import RejectedPod, SocketMountPolicy
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
@@ -26,19 +28,31 @@ from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from nodeupgrade.node.task_status.run_status import run_status
+from tests.builders.admitted import checkpoint, userns
 from tests.doubles.node import SimulatedNode, agent_for, examination_of, manifest, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
+from tests.doubles.node.planning import DEVICE
 from tests.scenario.node_run.test_node_run import LIMITS, Story
 
 LATE = parse_pod(pod_json("late", "guest"))
 STOP, RESTART = "services.stop kubelet.service", "services.restart containerd.service"
 
 
-def story(old: str = "v1.30.14", jobs: tuple[str, ...] = ("",)) -> Story:
+def story(
+    old: str = "v1.30.14",
+    jobs: tuple[str, ...] = ("",),
+    *,
+    new: str = "v1.33.13",
+    more: tuple[Pod, ...] = (),
+    disk: Mapping[str, bytes] = MappingProxyType({}),
+    also_rejects: tuple[RejectedPod, ...] = (),
+    arguments: tuple[str, ...] = (),
+) -> Story:
     pods = [pod_json("web", "nginx", "log", sidecars=("mesh",))]
     pods += [pod_json(name or "job", f"work-{name}".strip("-"), restart_policy="Never") for name in jobs]
-    node = SimulatedNode(version=old, pods=pods)
-    examination = examination_of(node, "v1.33.13", limits=LIMITS)
+    node = SimulatedNode(version=old, pods=[*pods, *(dict(pod.raw) for pod in more)], arguments=arguments)
+    node.disk.update(disk)
+    examination = examination_of(node, new, limits=LIMITS, also_rejects=also_rejects)
     assert examination.plan is not None
     node.shield.plan = examination.plan
     node.ports = replace(node.ports, planned_arrivals=agent_for(node, examination))
@@ -381,6 +395,119 @@ def test_what_came_is_taken_in_once_its_start_is_over(container: dict[str, objec
 
     assert (report.outcome is Outcome.UPGRADED) is over, report.message
     assert over or (untouched(it, report) and why in report.message)
+
+
+CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
+ENTRY = {"PodUID": "uid-late", "ContainerName": "guest", "ResourceName": DEVICE, "AllocResp": ""}
+ALLOCATED = checkpoint(
+    {"RegisteredDevices": {DEVICE: ["0"]}, "PodDeviceEntries": [{**ENTRY, "DeviceIDs": {"-1": ["0"]}}]}
+)
+HOLDING = {"resources": {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}}
+
+
+PINNED = {"resources": {kind: {"cpu": "1", "memory": "1Gi"} for kind in ("limits", "requests")}}
+CPUS, USERS = "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/pods/uid-late/userns"
+
+
+def static_cpus(**entries: object) -> bytes:
+    return json.dumps({"policyName": "static", "defaultCpuSet": "0-3", "entries": entries}).encode()
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
+@pytest.mark.parametrize(
+    ("guest", "before", "then", "arguments"),
+    [
+        (HOLDING, {CHECKPOINT: checkpoint({"RegisteredDevices": {DEVICE: ["0"]}})}, {CHECKPOINT: ALLOCATED}, ()),
+        (
+            PINNED,
+            {CPUS: static_cpus()},
+            {CPUS: static_cpus(**{"uid-late": {"guest": "1"}})},
+            ("--cpu-manager-policy=static",),
+        ),
+        ({"hostUsers": False}, {}, {USERS: userns(65536)}, ()),
+    ],
+    ids=["devices", "CPUs", "user namespace"],
+)
+def test_what_came_is_judged_by_what_the_kubelet_has_recorded_of_it(
+    *,
+    guest: dict[str, object],
+    before: Mapping[str, bytes],
+    then: Mapping[str, bytes],
+    arguments: tuple[str, ...],
+    recorded: bool,
+) -> None:
+    """It records what a container has before it starts it, and the examination was before that."""
+    it = story("v1.33.13", new="v1.34.0", disk=before, arguments=arguments)
+    of_pod = {key: guest[key] for key in guest if key == "hostUsers"}
+    pod = starting(over=True, **{key: guest[key] for key in guest if key not in of_pod})
+    comes(it, parse_pod({**pod.raw, "spec": {**pod.spec, **of_pod}}))
+    it.node.calls.before(STOP, lambda: it.node.disk.update(then if recorded else {}))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is recorded, report.message
+    assert recorded or untouched(it, report)
+
+
+def again(it: Story, shown: str) -> Callable[[], None]:
+    """Return what has the API server show that a guest was restarted."""
+    before = it.container("guest")
+    states: dict[str, dict[str, object]] = {
+        "as before": {"containerID": f"containerd://{before}", "started": True, "state": {"running": {}}},
+        "as ended": {"containerID": f"containerd://{before}", "started": False, "state": {"terminated": {}}},
+        "as being started": {"started": False, "state": {"running": {}}, "restartCount": 1},
+        "as started": {"started": True, "state": {"running": {}}, "restartCount": 1},
+    }
+
+    def show() -> None:
+        pods = it.node.kubelet.pods
+        status = {"containerStatuses": [{"name": "guest", **states[shown]}]}
+        pods[:] = [parse_pod({**pod.raw, "status": status}) if pod.ref == LATE.ref else pod for pod in pods]
+
+    return show
+
+
+@pytest.mark.parametrize(
+    ("container", "shown", "why"),
+    [
+        (PROBED, "as before", "its startup probe has not succeeded yet"),
+        (PROBED, "as ended", "its startup probe has not succeeded yet"),
+        (PROBED, "as being started", "its startup probe has not succeeded yet"),
+        (PROBED, "as started", ""),
+        (HOOKED, "as before", "its postStart hook has not finished"),
+        (HOOKED, "as ended", "its postStart hook has not finished"),
+        (HOOKED, "as started", ""),
+        (HOLDING, "as before", "was restarted before, so kubelet v1.33.13 considers it not running"),
+        (HOLDING, "as started", "was restarted before, so kubelet v1.33.13 considers it not running"),
+        ({}, "as before", ""),
+    ],
+)
+def test_what_was_restarted_is_asked_about_where_its_start_says_more_than_its_hash(
+    container: dict[str, object], shown: str, why: str
+) -> None:
+    """The kubelet may be stopped before it reports the restart."""
+    it = story(more=(starting(over=True, **container),), disk={CHECKPOINT: ALLOCATED})
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(it.container("guest"), 1))
+    it.node.calls.durations["services.mask kubelet.service"] = 2.0
+    it.node.calls.before(STOP, again(it, shown))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is (why == ""), report.message
+    assert why == "" or (untouched(it, report) and why in report.message)
+
+
+@pytest.mark.parametrize("rejected", [(), (RejectedPod.RESTARTED,)], ids=["anything", "none that was restarted"])
+def test_what_was_restarted_is_asked_about_where_a_vendors_kubelet_rejects_some_pods(
+    rejected: tuple[RejectedPod, ...],
+) -> None:
+    it = story(also_rejects=rejected)
+    is_restarted(it)
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is (not rejected), report.message
+    assert not rejected or (untouched(it, report) and "kubelet.alsoRejects says" in report.message)
 
 
 def test_what_an_examination_refuses_of_a_pod_turns_the_run_back_if_it_came() -> None:
@@ -728,3 +855,27 @@ def test_a_listing_that_lacks_a_container_for_a_moment_is_no_end_of_it() -> None
     report = it.tell()
 
     assert (report.outcome, report.baseline, report.ended_before) == (Outcome.UPGRADED, 4, ())
+
+
+def test_a_static_pod_that_was_restarted_and_starts_well_is_taken_in() -> None:
+    """As those of kubeadm, which have startup probes."""
+    data = manifest("etcd", "etcd").replace(b"'}", b"', startupProbe: {exec: {command: [up]}, failureThreshold: 24}}")
+    node = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx")], manifests={"etcd.yaml": data})
+    examination = examination_of(node, "v1.33.13", limits=LIMITS)
+    assert examination.plan is not None
+    node.shield.plan = examination.plan
+    asked, honest = list[Arrivals](), agent_for(node, examination)
+
+    def answer(question: Arrivals) -> PlannedArrivals:
+        asked.append(question)
+        return honest(question)
+
+    node.ports = replace(node.ports, planned_arrivals=answer)
+    it = Story(node, examination.plan)
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(it.container("etcd"), 1))
+    it.node.calls.durations["services.mask kubelet.service"] = 2.0
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted, len(asked)) == (Outcome.UPGRADED, 0, 1), report.message
+    assert it.node.kubelet.replaced == []

@@ -156,15 +156,16 @@ def _ends_during(facts: NodeFacts, pod: Pod) -> bool:
 def hooks_are_over(facts: NodeFacts) -> Iterator[Found]:
     """No container is executing its postStart hook, which is lost with the kubelet and not executed again.
 
-    A kubelet reports a container as running only once that hook is over.
+    A kubelet reports a container as running only once that hook is over; until then, one that it started again is
+    still reported as terminated (``convertToAPIContainerStatuses``).
     """
     for pod in active(facts):
-        statuses = pod.states
+        running = dict(pod.running)
         for instance in held(facts, pod):
             container = pod.container(instance.name)
             if instance.state is not ContainerState.RUNNING or container is None:
                 continue
-            waits = "waiting" in (statuses.get(instance.name, {}).get("state") or {})
+            waits = running.get(instance.name) != instance.id
             if waits and (container.spec.get("lifecycle") or {}).get("postStart"):
                 detail = "its postStart hook has not finished, and the new kubelet would not execute it again"
                 yield instance.label, detail

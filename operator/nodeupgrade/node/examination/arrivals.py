@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.findings.finding import PASSING, Finding
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import registry
@@ -21,7 +21,7 @@ from nodeupgrade.node.examination.planning import (
     plan_uids,
     prefer_manifests,
     static_sources,
-    with_clients,
+    with_facts,
 )
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
@@ -55,7 +55,7 @@ def plan_arrivals(
     concerned = {c.pod for c in asked.inventory.containers}
     node_name = examination.request.spec.node_name
     seen = Inventory(sandboxes=(*examination.facts.inventory.sandboxes, *asked.inventory.sandboxes))
-    pods = without_pretenders(pods, seen, manifests, node_name)
+    pods = tuple(_as_it_runs(pod, asked.inventory) for pod in without_pretenders(pods, seen, manifests, node_name))
     static = match(manifests, asked.inventory, node_name)
     views, unread = manifest_views(static, in_place_resize=examination.layout.resizes_in_place)
     gates_then = examination.facts.readiness.layout.resizes_in_place
@@ -97,6 +97,24 @@ def plan_arrivals(
     )
 
 
+def _as_it_runs(pod: Pod, came: Inventory) -> Pod:
+    """Return a pod whose status says of no container what was true of the instance before.
+
+    A kubelet that was stopped reports no start any more; one that was not reports it a moment later.
+    """
+    shown = dict(pod.running)
+    starting = {c.name: c for c in came.running() if c.pod == pod.ref and shown.get(c.name) != c.id}
+    if not starting:
+        return pod
+    others = (each for each in pod.status.get("containerStatuses") or () if each.get("name") not in starting)
+    begins = {"state": {"running": {}}, "started": False, "ready": False}
+    statuses = (
+        {**pod.states.get(name, {}), "name": name, **begins, "restartCount": instance.attempt}
+        for name, instance in starting.items()
+    )
+    return parse_pod({**pod.raw, "status": {**pod.status, "containerStatuses": [*others, *statuses]}})
+
+
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
     if facts.current is None:
         raise ValueError("a kubelet of an unknown version was examined, and a run was planned for it")
@@ -110,7 +128,7 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
         heeding=facts.heeding,
         stopped=True,
     )
-    return with_clients(found, facts.clients)
+    return with_facts(found, facts)
 
 
 def _obstacles(proof: Proof, everything: NodeFacts) -> tuple[Finding, ...]:

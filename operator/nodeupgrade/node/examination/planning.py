@@ -53,7 +53,6 @@ from nodeupgrade.node.plan.static_pod_uids import (
     plan_recreation,
 )
 from nodeupgrade.node.run.report import census
-from nodeupgrade.node.runtimes.runtime import RuntimeClients
 from nodeupgrade.node.verification.ended_pods import completing
 from nodeupgrade.text import integer
 
@@ -175,14 +174,20 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
                 to_target=to_target,
                 heeding=facts.heeding,
             )
-            return with_clients(found, facts.clients)
+            return with_facts(found, facts)
     return Rewriting(containers=(), findings=())
 
 
-def with_clients(rewriting: Rewriting, clients: RuntimeClients) -> Rewriting:
-    """Return the planned containers with what they use of the runtime's sockets."""
+def with_facts(rewriting: Rewriting, facts: NodeFacts) -> Rewriting:
+    """Return the planned containers with what their pods do not say: what they use of the runtime's sockets."""
+    clients, rejects = facts.clients, bool(facts.spec.kubelet.also_rejects)
     containers = (
-        replace(each, sockets=clients.mounted.get(each.id, ()), connected=each.id in clients.connected)
+        replace(
+            each,
+            sockets=clients.mounted.get(each.id, ()),
+            connected=each.id in clients.connected,
+            start_matters=each.start_matters or rejects,
+        )
         for each in rewriting.containers
     )
     return replace(rewriting, containers=tuple(containers))

@@ -1,7 +1,7 @@
 """Gather all facts about a node, at one time. Changes nothing."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -9,7 +9,7 @@ from nodeupgrade.api.json import Json, read_record
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.cluster.agent_pods import agents_of
-from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import Refused, StepFailed, Transient
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments, adapt
@@ -199,14 +199,18 @@ def gather(
     )
 
 
-def since_examined(node: ReadOnlyNode, facts: NodeFacts, came: Inventory) -> NodeFacts:
+def since_examined(node: ReadOnlyNode, facts: NodeFacts, came: Inventory, pods: Sequence[Pod]) -> NodeFacts:
     """Return the facts of an examination with those about containers that came since which only the node shows.
 
-    Few, since the kubelet may be stopped already: who uses the runtime's sockets, and which volumes are mounted.
+    Few, since the kubelet may be stopped already: who uses the runtime's sockets, which volumes are mounted, and what
+    the kubelet has recorded of their pods, which are among those that the API server shows now.
     """
+    layout = facts.readiness.layout
     return replace(
         facts,
         clients=node.runtime.clients(came, facts.runtime.process),
+        host=admission.look_at_admission(node.files, layout, pods),
+        readiness=replace(facts.readiness, state=kubelet_files.state(node.files, layout)),
         around=replace(facts.around, mounted=mounted_volumes(mount_table(node.files))),
     )
 

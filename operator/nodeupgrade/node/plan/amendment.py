@@ -95,11 +95,12 @@ def changes_since(plan: RunPlan, now: Inventory) -> Changes:
 def restarted(plan: RunPlan, came: ContainerInstance) -> PlannedContainer | None:
     """Return the plan for a container that was restarted with the hash that is proved for it; ``None`` if it was not.
 
-    The executor needs no agent for that: pod, name and stored hash determine what the new kubelet computes.
+    The executor needs no agent for that: pod, name and stored hash determine what the new kubelet computes. Where its
+    start matters, the agent has to look at it as at all that came.
     """
     before = (c for c in plan.containers if (c.pod.uid, c.name, c.before) == (came.pod.uid, came.name, came.hashes))
     same = next(before, None)
-    return None if same is None else replace(same, id=came.id)
+    return None if same is None or same.start_matters else replace(same, id=came.id)
 
 
 def amended(plan: RunPlan, change: Amendment) -> RunPlan:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodRef, PodUid
 from nodeupgrade.cluster.owner_changes import seen_in
@@ -199,7 +200,15 @@ def _prove(
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or (regular and over),
         restarts_itself=spec.role is Role.SIDECAR or (regular and not policies & {NEVER, None}),
         written_by=None if writer is None else writer.series,
+        start_matters=_start_matters(spec.spec),
     )
+
+
+def _start_matters(spec: Json) -> bool:
+    """Report whether a container has devices, whose names have a domain, or a start that lasts."""
+    resources = spec.get("resources") or {}
+    devices = any("/" in name for kind in ("limits", "requests") for name in resources.get(kind) or ())
+    return bool(devices or spec.get("startupProbe") or (spec.get("lifecycle") or {}).get("postStart"))
 
 
 def _not_proven(stored: StoredHashes, kubelets: _Kubelets, own: HashValue) -> str:

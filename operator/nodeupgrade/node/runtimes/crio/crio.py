@@ -30,9 +30,11 @@ class CrioRuntime(CriRuntime):
     """The CRI-O of one node: the CRI and its own HTTP, both on one socket, and the files of its storage."""
 
     kind = CRIO
-    # CRI-O logs these at level info, its default, before it acts (server/container_stop.go, sandbox_stop.go …).
+    # CRI-O logs these at level info, its default, before it acts (server/container_stop.go, sandbox_stop.go …); 1.17.5
+    # says "Attempting to". No "Removing container": kubelets remove what has ended, and CRI-O lists it meanwhile.
     STOP_REQUEST = re.compile(
-        r"(?:Stopping container|Stopping pod sandbox|Removing container|Removing pod sandbox): ([0-9a-f]+)"
+        r"(?:(?:Stopping|Attempting to stop) (?:container|pod sandbox)|(?:Removing|Attempting to remove) pod sandbox): "
+        r"([0-9a-f]+)"
     )
 
     program: CrioProgram
