@@ -339,6 +339,16 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "for which kubelet v1.25.14 allocates devices again",
         beside(admission(pod(), capacity=PLENTY, versions=("v1.24.1", "v1.25.1")), waiting=BACK_OFF),
     ),
+    "devices of init containers, and kubelets of which the patch decides": (
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY, versions=("v1.27.1", "v1.26.15")),
+        "for which kubelet v1.26.15 allocates devices again",
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY, versions=("v1.27.1", "v1.26.4")),
+    ),
+    "devices of a container that was restarted, and kubelets of which the patch decides": (
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.27.1", "v1.26.15")),
+        "kubelet v1.26.15 considers it not running",
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.27.1", "v1.26.4")),
+    ),
     "memory managers and init containers": (
         admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=STATIC_MEMORY),
         "kubernetes #123971",

@@ -57,10 +57,10 @@ def extended(facts: Admission) -> frozenset[str]:
 def devices_are_kept(facts: Admission) -> Iterator[Found]:
     """No kubelet that may start takes devices from a running pod.
 
-    From 1.25.10 on they are allocated again for every container that the kubelet does not find running: for init
-    containers that have ended (#124345, #138446), for containers that were restarted before (#135485), and for those
-    that have ended or back off while others of the pod run. That fails, because the device plugin cannot have
-    registered again by then (#133382), and the whole pod is rejected.
+    From 1.25.10, 1.26.5 and 1.27.2 on (#116376) they are allocated again for every container that the kubelet does not
+    find running: for init containers that have ended (#124345, #138446), for containers that were restarted before
+    (#135485), and for those that have ended or back off while others of the pod run. That fails, because the device
+    plugin cannot have registered again by then (#133382), and the whole pod is rejected.
     """
     names = devices(facts)
     for pod in facts.admitted():
