@@ -15,6 +15,7 @@ from tests.builders.admitted import (
     SIDECAR,
     STATIC_MEMORY,
     admission,
+    beside,
     by_annotation,
     by_manifest,
     held,
@@ -34,6 +35,7 @@ SET_ASIDE = {"hugepages-2Mi": 2 * 1024**3}
 PLUGIN = HostFacts(device_plugins=frozenset({"gpu.sock"}))
 DONGLE = {"limits": {"example.com/dongle": "1"}}
 ADVERTISED = {**PLENTY, "example.com/dongle": "1"}
+BACK_OFF = {"reason": "CrashLoopBackOff"}
 GPU_INIT: Any = {"initContainers": [{"name": "init", "image": "i", "resources": GPU}]}
 RESTARTS, HOST_NETWORKS = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
 OF_THE_POD: Any = {"spec_resources": {"limits": {"cpu": "1"}}}
@@ -326,6 +328,26 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.3")),
         "kubelet v1.35.3 considers it not running",
         admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.4")),
+    ),
+    "devices of a container that has ended, in a pod of which another one runs": (
+        beside(admission(pod(), capacity=PLENTY, versions=("v1.35.4", "v1.36.1")), terminated={"exitCode": 0}),
+        "not all containers that hold them run (other), for which kubelet v1.36.1 allocates devices again",
+        beside(admission(pod(), capacity=PLENTY, versions=("v1.35.4", "v1.36.1")), running={}),
+    ),
+    "devices of a container that backs off beside one that runs, on the way back": (
+        beside(admission(pod(), capacity=PLENTY, versions=("v1.25.14", "v1.25.1")), waiting=BACK_OFF),
+        "for which kubelet v1.25.14 allocates devices again",
+        beside(admission(pod(), capacity=PLENTY, versions=("v1.24.1", "v1.25.1")), waiting=BACK_OFF),
+    ),
+    "devices of init containers, and kubelets of which the patch decides": (
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY, versions=("v1.27.1", "v1.26.15")),
+        "for which kubelet v1.26.15 allocates devices again",
+        admission(pod(resources=GPU, **GPU_INIT), capacity=PLENTY, versions=("v1.27.1", "v1.26.4")),
+    ),
+    "devices of a container that was restarted, and kubelets of which the patch decides": (
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.27.1", "v1.26.15")),
+        "kubelet v1.26.15 considers it not running",
+        admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.27.1", "v1.26.4")),
     ),
     "memory managers and init containers": (
         admission(pod(resources=GUARANTEED, initContainers=[INIT]), config=STATIC_MEMORY),

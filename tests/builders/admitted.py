@@ -92,6 +92,16 @@ def running(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "status": {"phase": "Running", "containerStatuses": statuses}}
 
 
+def beside(found: Admission, **state: Any) -> Admission:
+    """The same, where of pod web the container app runs, and another one with devices is in this state."""
+    [web] = found.pods
+    body = {**web.raw, "status": {**web.status, "containerStatuses": [{"name": "other", "state": state}]}}
+    containers = [*web.spec["containers"], {"name": "other", "image": "i", "resources": GPU}]
+    shown = parse_pod({**body, "spec": {**web.spec, "containers": containers}})
+    runs = {(shown.ref, "app"), *([(shown.ref, "other")] if "running" in state else [])}
+    return replace(found, pods=(shown,), running=frozenset(runs))
+
+
 def succeeded(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "status": {"phase": "Succeeded"}}
 

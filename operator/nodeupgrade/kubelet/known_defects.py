@@ -85,12 +85,12 @@ DEVICE_PODS_REJECTED = ReleaseDefect(
 DEVICES_ALLOCATED_ANEW = ReleaseDefect(
     issue(138446),
     "Devices are reallocated for containers that do not run, such as completed init containers.",
-    releases=(((25, 10), None),),
+    releases=(((25, 10), (25, 16)), ((26, 5), (26, 15)), ((27, 2), None)),
 )
 RESTARTED_NOT_FOUND = ReleaseDefect(
     pull(135485),
     "A container that was restarted earlier is treated as not running, and loses its devices.",
-    releases=(((25, 10), (34, 6)), ((35, 0), (35, 3))),
+    releases=(((25, 10), (25, 16)), ((26, 5), (26, 15)), ((27, 2), (34, 6)), ((35, 0), (35, 3))),
 )
 CLAIMS_UNMOUNTED = ReleaseDefect(
     pull(130335),

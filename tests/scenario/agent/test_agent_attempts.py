@@ -25,7 +25,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.steps import before_stop
 from nodeupgrade.node.running_kubelet.kubelet import Answer
-from tests.doubles.node import pod_json
+from tests.doubles.node import Behaviour, pod_json
 from tests.scenario.agent.guarded import kill
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, make_world, quiet, untouched, upgraded
 
@@ -115,6 +115,17 @@ async def test_a_node_that_never_gets_quiet_is_refused_and_has_not_failed(world:
     assert world.stops == ATTEMPTS
     assert "runtime.rewrite" not in world.node.calls.effects
     assert status.containers.restarted == 0
+    ends = [world.runs.read_journal(RunId(f"{RUN}.{number}")).finished for number in range(1, ATTEMPTS + 1)]
+    assert [each.since for each in status.between_attempts] == [datetime.fromisoformat(e.at) for e in ends if e]
+    assert status.between_attempts[-1].until is None, "what crashes before the verdict does so under the old kubelet"
+
+
+async def test_a_run_that_changed_the_node_accounts_for_what_restarts_until_the_verdict(world: World) -> None:
+    world.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+
+    status = await world.serve()
+
+    assert (status.phase, status.between_attempts) == (TaskPhase.ROLLED_BACK, ())
 
 
 async def test_a_second_attempt_that_fails_leaves_nothing_of_the_first(world: World) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,6 +16,8 @@ from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
+from nodeupgrade.errors import Refused
+from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
@@ -519,6 +522,58 @@ def test_what_an_examination_refuses_of_a_pod_turns_the_run_back_if_it_came() ->
 
     assert untouched(it, report)
     assert "restart all of its containers" in report.message
+
+
+BEING_STARTED = {"waiting": {"reason": "ContainerCreating"}}
+
+
+def with_devices(*names: str, **states: object) -> Pod:
+    """A pod whose containers hold a device each, in these states."""
+    pod = pod_json("late", *names)
+    for container in pod["spec"]["containers"]:
+        container["resources"] = {"limits": {DEVICE: "1"}}
+    pod["status"] = {"containerStatuses": [{"name": name, "state": states.get(name, {})} for name in names]}
+    return parse_pod(pod)
+
+
+def records(node: SimulatedNode, pod: Pod) -> None:
+    """Have the kubelet have recorded which devices a pod holds."""
+    entry = {"PodUID": pod.ref.uid, "ResourceName": DEVICE, "AllocResp": ""}
+    entries = [{**entry, "ContainerName": c.name, "DeviceIDs": {"-1": [c.name]}} for c in pod.containers]
+    content = {"RegisteredDevices": {DEVICE: ["guest", "train"]}, "PodDeviceEntries": entries}
+    node.disk[f"/var/lib/kubelet/{DEVICE_STATE}"] = checkpoint(content)
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["being started", "started"])
+def test_a_pod_with_devices_that_came_is_taken_in_once_all_that_hold_some_run(over: bool) -> None:
+    """The runtime says so: without a kubelet, the API server goes on showing what was."""
+    late = with_devices("guest", "train", train=BEING_STARTED)
+    it = story()
+    records(it.node, late)
+    comes(it, late)
+    if not over:
+        it.node.calls.before(STOP, lambda: it.node.runtime.end(running(it)["train"], 0))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is over, report.message
+    assert over or (
+        untouched(it, report) and "not all containers that hold them have started (train)" in report.message
+    )
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_pod_with_devices_of_which_one_container_is_over_is_left_to_the_kubelet_that_runs(over: bool) -> None:
+    """The next one would reject the pod, and kill the container that runs, whatever the API server shows yet."""
+    shown = with_devices("guest", "train")
+    node = SimulatedNode(version="v1.35.4", pods=[dict(shown.raw)])
+    records(node, shown)
+    if over:
+        [train] = [c.id for c in node.inventory().running() if c.name == "train"]
+        node.runtime.end(train, 0)
+
+    with pytest.raises(Refused, match=r"hold them run \(train\)") if over else nullcontext():
+        examination_of(node, "v1.36.0", limits=LIMITS)
 
 
 @pytest.mark.parametrize("held", [True, False])

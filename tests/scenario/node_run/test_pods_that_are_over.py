@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -188,12 +189,13 @@ def test_a_look_on_the_way_that_fails_ends_no_executor(monkeypatch: pytest.Monke
     """No decision depends on it: the old kubelet runs again, and its shield is to be lowered."""
     it = story(shield=shield)
     it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
-    lists, until = it.node.runtime.inventory, [inf, inf]
+    lists, until, failed = it.node.runtime.inventory, [inf, inf], list[float]()
 
-    def fails(*, full: bool, addresses: bool = False) -> Inventory:
+    def fails(**how: Any) -> Inventory:
         if until[0] <= it.node.timeline.monotonic < until[1]:
+            failed.append(it.node.timeline.monotonic)
             raise StepFailed("cannot list containers: the answer is too large")
-        return lists(full=full, addresses=addresses)
+        return lists(**how)
 
     def begins() -> None:
         until[:] = [it.node.timeline.monotonic + 0.1, it.node.timeline.monotonic + 3.0]
@@ -204,7 +206,8 @@ def test_a_look_on_the_way_that_fails_ends_no_executor(monkeypatch: pytest.Monke
 
     report = it.tell()
 
-    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0), report
+    assert failed
+    assert (report.outcome, report.restarted, report.looked) == (Outcome.ROLLED_BACK, 0, True), report
 
 
 @pytest.mark.parametrize("begins", [False, True], ids=["turned back at once", "after the new kubelet"])

@@ -66,6 +66,8 @@ class Admission:
     # content of the kubelet's state files, by their path below its root directory
     state: Mapping[str, bytes] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)  # of the host now, as in StartingHost
+    # pod and name of each container that the runtime shows running, as a kubelet asks it when it starts
+    running: frozenset[tuple[PodRef, str]] = frozenset()
     alone: bool = False  # whether only the new kubelet would start with this configuration
 
     @property
@@ -267,6 +269,7 @@ class NodeFacts:
             hostname=self.around.hostname,
             state=self.readiness.state,
             capacity=self.readiness.host.capacity,
+            running=frozenset((container.pod, container.name) for container in self.inventory.running()),
             alone=self.files is not None,
         )
 

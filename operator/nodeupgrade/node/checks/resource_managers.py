@@ -11,7 +11,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.pods import Pod, PodContainer, Role
 from nodeupgrade.findings.check import Found, check
-from nodeupgrade.findings.finding import named
+from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE
@@ -44,6 +44,7 @@ def extended(facts: Admission) -> frozenset[str]:
 
 @check(
     Reason.POD_WOULD_NOT_BE_ADMITTED,
+    Reason.POD_IN_TRANSITION,
     Hazard.DEVICES_LOST,
     Hazard.DEVICE_STATE_UNREADABLE,
     history.DEVICE_CHECKPOINT_V2,
@@ -56,17 +57,22 @@ def extended(facts: Admission) -> frozenset[str]:
 def devices_are_kept(facts: Admission) -> Iterator[Found]:
     """No kubelet that may start takes devices from a running pod.
 
-    From 1.25.10 on they are allocated again for every container that the kubelet does not find running: for init
-    containers that have ended (#124345, #138446), and for containers that were restarted before (#135485). That fails,
-    because the device plugin cannot have registered again by then (#133382).
+    From 1.25.10, 1.26.5 and 1.27.2 on (#116376) they are allocated again for every container that the kubelet does not
+    find running: for init containers that have ended (#124345, #138446), for containers that were restarted before
+    (#135485), and for those that have ended or back off while others of the pod run. That fails, because the device
+    plugin cannot have registered again by then (#133382), and the whole pod is rejected.
     """
     names = devices(facts)
     for pod in facts.admitted():
         holding = [container for container in pod.containers if names & asked(container).keys()]
-        why = _why_devices_are_lost(facts, pod, holding) if holding else None
-        if why is not None:
-            held = sorted({name for container in holding for name in asked(container) if name in names})
-            yield pod, f"it holds devices ({', '.join(held)}) and {why}; delete the pod first"
+        if not holding:
+            continue
+        held = ", ".join(sorted({name for container in holding for name in asked(container) if name in names}))
+        if (why := _why_devices_are_lost(facts, pod, holding)) is not None:
+            yield pod, f"it holds devices ({held}) and {why}; delete the pod first"
+        elif begun := sorted(_idle(facts, pod, holding)):
+            detail = f"it holds devices ({held}) and not all containers that hold them have started ({named(begun)})"
+            yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod), detail=detail)
 
 
 @check(Reason.POD_WOULD_NOT_BE_ADMITTED, Hazard.CAPACITY_TOO_SMALL, known_defects.EXTENDED_RESOURCES_ZEROED)
@@ -140,6 +146,7 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
     if (unread := unread_format(facts.devices, facts.target)) is not None:
         return f"kubelet {facts.target} does not read the format of the checkpoint of devices ({unread})"
+    ended = [name for name, begun in _idle(facts, pod, holding).items() if not begun]
     for version in facts.starting:
         if (defect := known_defects.DEVICE_PODS_REJECTED).affects(version):
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
@@ -152,7 +159,34 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
         restarted = any(integer(count) > 0 for count in counts)
         if (defect := known_defects.RESTARTED_NOT_FOUND).affects(version) and restarted:
             return f"was restarted before, so kubelet {version} considers it not running ({defect.reference})"
+        if (defect := known_defects.DEVICES_ALLOCATED_ANEW).affects(version) and ended:
+            return (
+                f"not all containers that hold them run ({named(sorted(ended))}), for which kubelet {version} "
+                f"allocates devices again ({defect.reference})"
+            )
     return None
+
+
+_BEING_STARTED = frozenset({"ContainerCreating", "PodInitializing"})
+
+
+def _idle(facts: Admission, pod: Pod, holding: list[PodContainer]) -> Mapping[str, bool]:
+    """Return the containers with devices that do not run, each with whether it is being started for the first time.
+
+    None of a pod to which that does no harm: one that is being deleted, is over, or of which nothing has begun.
+    """
+    waits = {name: (status.get("state") or {}).get("waiting") for name, status in pod.states.items()}
+    begun = {name for name, state in waits.items() if state is not None and state.get("reason") in _BEING_STARTED}
+    backs_off = any(state is not None and name not in begun for name, state in waits.items())
+    runs = any((pod.ref, container.name) in facts.running for container in pod.containers)
+    anew = any(map(known_defects.DEVICES_ALLOCATED_ANEW.affects, facts.starting))
+    if pod.terminating or not anew or not (runs or backs_off):
+        return {}
+    return {
+        container.name: container.name in begun
+        for container in holding
+        if container.role in {Role.REGULAR, Role.SIDECAR} and (pod.ref, container.name) not in facts.running
+    }
 
 
 def asked(container: PodContainer) -> dict[str, Any]:

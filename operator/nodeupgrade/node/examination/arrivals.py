@@ -15,6 +15,7 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.checks.pod_lifecycle import hooks_are_over
 from nodeupgrade.node.checks.probes import probes_let_containers_live
+from nodeupgrade.node.checks.resource_managers import devices_are_kept
 from nodeupgrade.node.examination.planning import (
     Examination,
     owned_by,
@@ -31,7 +32,7 @@ from nodeupgrade.node.plan.static_pod_uids import manifest_views, match
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.node.verification.ended_pods import completing
 
-_OF_STARTS = frozenset({hooks_are_over.name, probes_let_containers_live.name})
+_OF_STARTS = frozenset({devices_are_kept.name, hooks_are_over.name, probes_let_containers_live.name})
 """Checks that find containers whose start is not over."""
 
 

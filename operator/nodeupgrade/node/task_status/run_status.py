@@ -41,7 +41,7 @@ from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.plan.static_pod_uids import Pins
-from nodeupgrade.node.run.attempts import summed_up
+from nodeupgrade.node.run.attempts import is_worth_another, summed_up
 from nodeupgrade.node.run.report import RunReport, as_left, as_planned, report_of
 from nodeupgrade.text import parse_time
 
@@ -234,10 +234,13 @@ def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ..
 
 
 def _between(earlier: Sequence[Journal], last: Journal) -> Iterator[BetweenAttempts]:
-    """An attempt that is turned back before the stop ends no interval: the old kubelet runs on."""
+    """An attempt that is turned back before the stop ends no interval: the old kubelet runs on.
+
+    It does so as well after a last attempt that was turned back because pods had come or gone.
+    """
     journals = (*earlier, last)
-    for number, ended in enumerate(earlier, 1):
-        if ended.finished is not None:
+    for number, ended in enumerate(journals, 1):
+        if ended.finished is not None and (ended is not last or is_worth_another(last)):
             stops = (_step(journal, Step.STOP_KUBELET) for journal in journals[number:])
             until = next((stop.started_at for stop in stops if stop is not None), None)
             yield BetweenAttempts(since=_moment(ended.finished), until=until)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from nodeupgrade.api.limits import CONTAINERS_LISTED, GUARD_DETAIL_LENGTH, MESSAGE_LENGTH, shorten
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.status import BetweenAttempts, GuardReport, HashCensus, Preview, TaskPhase, TaskStatus
+from nodeupgrade.api.task.status import GuardReport, HashCensus, Preview, TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.wording import counted
 from nodeupgrade.findings.finding import Finding, named
@@ -73,12 +73,7 @@ def not_repeated_status(run_id: str, plan: RunPlan, ended: Sequence[Journal], in
     status = run_status(run_id, plan, ended[-1], ended[:-1])
     why = instead.message.removeprefix(_UNTOUCHED).removesuffix(AND_UNTOUCHED)
     told = shorten(f"; not tried again: {why}", MESSAGE_LENGTH // 2)
-    after = () if status.finished_at is None else (BetweenAttempts(since=status.finished_at),)
-    return replace(
-        status,
-        message=f"{shorten(status.message, MESSAGE_LENGTH - len(told))}{told}",
-        between_attempts=(*status.between_attempts, *after),
-    )
+    return replace(status, message=f"{shorten(status.message, MESSAGE_LENGTH - len(told))}{told}")
 
 
 def not_started_status(run_id: str, plan: RunPlan, trouble: str) -> TaskStatus:

@@ -1,13 +1,17 @@
 """Tests the checks of Pods that a starting kubelet would reject, each with a control."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.check import ask
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.registry import OF_ADMISSION
-from tests.builders.admission_cases import CASES
-from tests.builders.admitted import admission, pod
+from tests.builders.admission_cases import BACK_OFF, CASES
+from tests.builders.admitted import GPU, PLENTY, admission, beside, pod
 
 CHECKS = [check for check in OF_ADMISSION if not check.warns]
 
@@ -25,3 +29,44 @@ def test_pods_that_have_ended_count_for_nothing() -> None:
     ended = {**pod("b", os={"name": "windows"}), "status": {"phase": "Failed"}}
 
     assert list(ask(CHECKS, admission(pod("a"), ended, config=b"maxPods: 1"))) == []
+
+
+WITH_DEVICES = admission(pod(resources=GPU), capacity=PLENTY, versions=("v1.35.4", "v1.36.1"))
+
+
+@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
+def test_a_container_with_devices_that_is_being_started_beside_another_one_is_waited_for(reason: str) -> None:
+    [finding] = ask(CHECKS, beside(WITH_DEVICES, waiting={"reason": reason}))
+
+    assert finding.reason is Reason.POD_IN_TRANSITION
+    assert "not all containers that hold them have started (other)" in finding.detail
+
+
+def of(found: Admission, states: dict[str, Any], **metadata: str) -> Admission:
+    """The same, where no container of its pod runs; the API server shows these states."""
+    [web] = found.pods
+    statuses = [{"name": name, "state": state} for name, state in states.items()]
+    body = {**web.raw, "metadata": {**web.metadata, **metadata}, "status": {"containerStatuses": statuses}}
+    return replace(found, pods=(parse_pod(body),))
+
+
+def test_a_pod_with_devices_that_backs_off_as_a_whole_would_be_rejected_too() -> None:
+    """Its sandbox is there, and the kubelet would stop that."""
+    [finding] = ask(CHECKS, of(WITH_DEVICES, {"app": {"waiting": {"reason": "ImagePullBackOff"}}}))
+
+    assert "not all containers that hold them run (app)" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        of(WITH_DEVICES, {}),
+        of(WITH_DEVICES, {"app": {"waiting": {"reason": "ContainerCreating"}}}),
+        of(WITH_DEVICES, {"app": {"terminated": {"exitCode": 0}}}),
+        of(WITH_DEVICES, {"app": {"waiting": BACK_OFF}}, deletionTimestamp="2026-01-01T00:00:00Z"),
+        of(replace(WITH_DEVICES, running=frozenset({(WITH_DEVICES.pods[0].ref, "app")})), {}),
+    ],
+    ids=["nothing has begun", "being started as a whole", "over as a whole", "being deleted", "running"],
+)
+def test_a_pod_with_devices_to_which_their_allocation_does_no_harm_is_none(found: Admission) -> None:
+    assert list(ask(CHECKS, found)) == []

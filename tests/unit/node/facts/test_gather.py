@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -218,9 +219,9 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     monkeypatch.setattr(seen.ports.files, "immutable", lambda path: path.name in {"kubelet", "etcd.yaml"})
     inventory = seen.runtime.inventory
 
-    def slow(*, full: bool, addresses: bool = False) -> Inventory:
+    def slow(**how: Any) -> Inventory:
         seen.timeline.advance(7.0)
-        return inventory(full=full, addresses=addresses)
+        return inventory(**how)
 
     monkeypatch.setattr(seen.runtime, "inventory", slow)
 
