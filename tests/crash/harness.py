@@ -143,10 +143,14 @@ class World:
     report: RunReport | None = None
 
     def run(self, interrupt: Interrupt = never) -> "World":
-        """Run to the end; after an hour, a person has whatever is still held go on."""
+        """Run to the end; after an hour, a person has whatever is still held go on, or end."""
         self.node.calls.interrupt = interrupt
         clock = self.node.timeline
-        self.node.ports = replace(self.node.ports, go_on=lambda: clock.monotonic > PATIENCE_SECONDS)
+
+        def late() -> bool:
+            return clock.monotonic > PATIENCE_SECONDS
+
+        self.node.ports = replace(self.node.ports, go_on=late, end=late)
         self.report = supervise(self.node, self.plan)
         return self
 

@@ -70,7 +70,11 @@ class Machine:
         self.node.kubelet.stamp = self.files.stamp
         self.runs = RunStore(RUNS, disk=self.disk, lock=lambda _: None)
         clock = self.node.timeline
-        self.ports = replace(self.node.ports, files=self.files, go_on=lambda: clock.monotonic > UNTIL_GIVEN_UP)
+
+        def late() -> bool:
+            return clock.monotonic > UNTIL_GIVEN_UP
+
+        self.ports = replace(self.node.ports, files=self.files, go_on=late, end=late)
         self.report: RunReport | None = None
         self.calls = 0
         self.unguarded = False

@@ -77,6 +77,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         shown_kubelet=lambda: runs.shown_kubelet(run),
         rescue=lambda: runs.rescue(run),
         go_on=lambda: runs.go_on(run),
+        end=lambda: runs.end(run),
         failpoint=failpoints(os.environ, watchdog.progress),
     )
     with runs.open_journal(run) as store:

@@ -19,7 +19,7 @@ from nodeupgrade.node.host.files.atomic import exists, fresh_beside, write_all
 from nodeupgrade.node.host.files.reading import read_file
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.journal.run_store import GO_ON, JOURNAL, KUBELET, RESCUE, TROUBLE, Rescue, volatile
+from nodeupgrade.node.journal.run_store import END, GO_ON, JOURNAL, KUBELET, RESCUE, TROUBLE, Rescue, volatile
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, ShownKubelet
 from nodeupgrade.text import parse_json, trimmed
@@ -155,6 +155,9 @@ class Messages:
 
     def go_on(self, run: RunId) -> bool:
         return self._is_there(self._directory(run) / GO_ON)
+
+    def end(self, run: RunId) -> bool:
+        return self._is_there(self._directory(run) / END)
 
     def beat(self, run: RunId) -> None:
         with suppress(OSError):

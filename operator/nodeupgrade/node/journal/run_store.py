@@ -18,8 +18,8 @@ from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import Newcomers, RunPlan, ShownKubelet
 
-GO_ON = "go-on"
-"""Name of a file in a run's directory by which a person requests to start the kubelet anyway."""
+GO_ON, END = "go-on", "end"
+"""Names of files in a run's directory by which a person requests to start the kubelet anyway, or to end the run."""
 JOURNAL = "journal"
 """Name of the file in a run's directory with its journal."""
 RESCUE = "rescue"
@@ -252,6 +252,9 @@ class ExecutorRuns(RunsView, Protocol):
 
     def go_on(self, run: RunId) -> bool:
         """Report whether a person asked to start the old kubelet although the runtime lost pods."""
+
+    def end(self, run: RunId) -> bool:
+        """Report whether a person asked to end the run although its rollback fails, to repair the node by hand."""
 
     def keep_plan(self, plan: RunPlan) -> None:
         """Write the plan of a run that has begun again, if somebody has removed it; a failure is tried again later."""

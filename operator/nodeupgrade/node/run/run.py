@@ -94,6 +94,7 @@ class NodeRun:
             planned_boot=self.plan.boot,
             rescue=self.node.rescue(),
             go_on=self.node.go_on(),
+            end=self.node.end(),
         )
         decision = decide(journal, seen, self.plan.limits)
         if needs_runtime(decision):

@@ -211,8 +211,7 @@ def test_an_undo_is_given_up_after_minutes_where_a_kubelet_runs_or_when_a_person
     assert said(decide(journal, still, LIMITS)) == f"undo {step}"
     assert said(decide(journal, replace(over, boot=SECOND), LIMITS)) == f"undo {step}"
     assert said(decide(journal, over, LIMITS)).startswith(later)
-    assert said(decide(journal, replace(still, go_on=True), LIMITS)) == f"undo {step}"
-    assert said(decide(journal, replace(over, go_on=True), LIMITS)) == "finish Degraded RollbackFailed"
+    assert said(decide(journal, replace(still, end=True), LIMITS)) == "finish Degraded RollbackFailed"
 
 
 @pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
@@ -225,6 +224,8 @@ def test_whoever_overrules_a_hold_gets_the_old_kubelet_whatever_failed_before(st
 
     assert said(decide(journal, seen, LIMITS)) == f"undo {step}"  # before it looks
     assert said(decide(journal, replace(seen, obstacle=LOST), LIMITS)) == f"undo {step}"
+    journal = written(journal, step, Mark.UNDO_FAILED, at=500.0)
+    assert not said(decide(journal, replace(seen, monotonic=900.0), LIMITS)).startswith("finish")
 
 
 def test_where_nothing_runs_an_undo_that_fails_for_minutes_is_tried_once_a_minute() -> None:
