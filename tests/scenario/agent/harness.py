@@ -167,7 +167,6 @@ class ControlPlane:
     printed: list[ProgramCredentials] = field(default_factory=list)  # all that was used of it
     asked: list[str] = field(default_factory=list)  # every request, once
     tried: list[str] = field(default_factory=list)  # every path whose patch was tried as the kubelet
-    claims: Answer | None = None  # what it answers about a PersistentVolumeClaim, if not the same as about the Node
 
     def see(self, kube: Kube) -> None:
         """Answer what is asked, if anything is."""
@@ -182,8 +181,6 @@ class ControlPlane:
 
     def read(self, path: str) -> Answer:
         self.tried.append(path)
-        if self.claims is not None and "/persistentvolumeclaims/" in path:
-            return self.claims
         return Answer(200, json.dumps({"metadata": {"uid": "node-uid"}})) if self.known else Answer(401, "")
 
     def try_patch(self, path: str, patch: Json) -> Answer:

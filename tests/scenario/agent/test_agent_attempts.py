@@ -19,12 +19,10 @@ from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.agent.serve import ATTEMPTS, ArtifactNeededError
 from nodeupgrade.node.executor import units
-from nodeupgrade.node.journal.journal import Mark, Outcome
+from nodeupgrade.node.journal.journal import Mark
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.steps import before_stop
-from nodeupgrade.node.running_kubelet.kubelet import Answer
 from tests.doubles.node import Behaviour, pod_json
 from tests.scenario.agent.guarded import kill
 from tests.scenario.agent.harness import BACKUP, RUN, Killed, World, make_world, quiet, untouched, upgraded
@@ -66,38 +64,6 @@ async def test_a_pod_that_came_meanwhile_is_planned_while_the_kubelet_is_down(wo
     assert status.containers.baseline == len([*world.before.running()]) + 1
     assert (world.node.kubelet.replaced, world.node.kubelet.violations) == ([], [])
     assert [c.name for asked in world.asked for c in asked.inventory.containers] == ["guest"]
-
-
-@pytest.mark.parametrize(
-    ("answer", "new", "why"),
-    [
-        (Answer(200, '{"metadata": {}}'), "v1.30.5", ""),
-        (Answer(200, '{"metadata": {"deletionTimestamp": "2026-11-21T05:45:28Z"}}'), "v1.30.5", "is being deleted"),
-        (Answer(404, ""), "v1.30.5", "cannot be read with the kubelet's credentials (HTTP 404)"),
-        (Answer(404, ""), "v1.30.14", ""),
-    ],
-    ids=["kept", "being deleted", "gone", "gone, which no kubelet heeds"],
-)
-async def test_the_claims_of_a_pod_that_came_meanwhile_are_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer, new: str, why: str
-) -> None:
-    """Of a pod that is examined, they are."""
-    old = "v1.29.5" if new == "v1.30.5" else "v1.30.13"
-    world = make_world(tmp_path, monkeypatch, old=old, new=new, arguments=("--kubeconfig=/etc/kubelet.conf",))
-    world.node.disk["/etc/kubelet.conf"] = b"{}"
-    world.control_plane.claims = answer
-    late = pod_json("late", "guest")
-    late["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    world.node.calls.before("services.mask kubelet.service", lambda: world.node.kubelet.pods.append(parse_pod(late)))
-    world.node.calls.durations["services.mask kubelet.service"] = 2.0
-
-    status = await world.serve()
-
-    first = summed_up([world.runs.read_journal(FIRST)])
-    assert first is not None
-    assert (first.outcome is Outcome.UPGRADED) is (why == ""), first.message
-    assert why == "" or f"default/late: its claim data {why}" in first.message
-    assert (status.phase is TaskPhase.SUCCEEDED) is (why == "")
 
 
 async def test_a_node_that_never_gets_quiet_is_refused_and_has_not_failed(world: World) -> None:

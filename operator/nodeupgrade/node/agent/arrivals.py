@@ -16,7 +16,6 @@ from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.facts.gather import since_examined
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
-from nodeupgrade.node.facts.volume_claims import claims_that_came
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.amendment import Arrivals
@@ -60,7 +59,6 @@ class ArrivalPlanner:
         plan = self.prepared.plan
         node = self.host.node(plan.runtime_endpoint, plan.runtime_name)
         facts = await asyncio.to_thread(since_examined, node, examination.facts, asked.inventory, pods)
-        facts = await asyncio.to_thread(claims_that_came, self.host, facts, asked.inventory, pods)
         planned = plan_arrivals(replace(examination, facts=facts), pods, manifests, asked)
         await asyncio.to_thread(self.runs.report_planned, plan.run_id, planned)
         log.info("arrivals_planned", containers=len(planned.asked), obstacle=planned.obstacle)

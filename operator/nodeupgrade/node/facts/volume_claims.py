@@ -1,26 +1,15 @@
 """Read PersistentVolumeClaims from the API server with the kubelet's own credentials. Changes nothing."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import PurePosixPath
 
-from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
-from nodeupgrade.node.checks.volumes import claims_of, heeds_deletion
+from nodeupgrade.node.checks.volumes import claims_of
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
-from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import parse_json
-
-
-def claims_that_came(host: HostView, facts: NodeFacts, came: Inventory, pods: Sequence[Pod]) -> NodeFacts:
-    """Return the facts of an examination with the claims of those pods that came since, if a kubelet heeds them."""
-    if not heeds_deletion(facts.target, facts.current):
-        return facts
-    claims = tuple(read_claims(host, replace(facts, pods=tuple(pods), inventory=came)))
-    return replace(facts, around=replace(facts.around, claims=claims))
 
 
 def read_claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
