@@ -17,7 +17,6 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
 from nodeupgrade.errors import Refused
-from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
@@ -500,11 +499,15 @@ def test_what_was_restarted_is_asked_about_where_its_start_says_more_than_its_ha
     assert why == "" or (untouched(it, report) and why in report.message)
 
 
-@pytest.mark.parametrize("rejected", [(), (RejectedPod.RESTARTED,)], ids=["anything", "none that was restarted"])
+@pytest.mark.parametrize("rejected", [(), (RejectedPod.RESTARTED,), (RejectedPod.RESTARTED_AND_NOT_READY,)])
 def test_what_was_restarted_is_asked_about_where_a_vendors_kubelet_rejects_some_pods(
     rejected: tuple[RejectedPod, ...],
 ) -> None:
     it = story(also_rejects=rejected)
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}  # as the instance before was
+    it.node.kubelet.pods[:] = [
+        parse_pod({**pod.raw, "status": {**pod.status, **ready}}) for pod in it.node.kubelet.pods
+    ]
     is_restarted(it)
 
     report = it.tell()
@@ -538,10 +541,14 @@ def with_devices(*names: str, **states: object) -> Pod:
 
 def records(node: SimulatedNode, pod: Pod) -> None:
     """Have the kubelet have recorded which devices a pod holds."""
+    node.disk[CHECKPOINT] = recorded_devices(pod)
+
+
+def recorded_devices(pod: Pod) -> bytes:
     entry = {"PodUID": pod.ref.uid, "ResourceName": DEVICE, "AllocResp": ""}
     entries = [{**entry, "ContainerName": c.name, "DeviceIDs": {"-1": [c.name]}} for c in pod.containers]
     content = {"RegisteredDevices": {DEVICE: ["guest", "train"]}, "PodDeviceEntries": entries}
-    node.disk[f"/var/lib/kubelet/{DEVICE_STATE}"] = checkpoint(content)
+    return checkpoint(content)
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["being started", "started"])
@@ -574,6 +581,33 @@ def test_a_pod_with_devices_of_which_one_container_is_over_is_left_to_the_kubele
 
     with pytest.raises(Refused, match=r"hold them run \(train\)") if over else nullcontext():
         examination_of(node, "v1.36.0", limits=LIMITS)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["beside another", "alone"])
+def test_a_container_with_devices_that_ends_beside_others_of_its_pod_turns_the_run_back(alone: bool) -> None:
+    """Nothing came of which the agent could be asked, and the next kubelet would reject the pod."""
+    pod = with_devices("guest", *(() if alone else ("train",)))
+    it = story("v1.35.4", new="v1.36.0", more=(pod,), disk={CHECKPOINT: recorded_devices(pod)})
+    ends = "guest" if alone else "train"
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(running(it)[ends], 0))
+
+    report = it.tell()
+
+    assert (report.outcome is Outcome.UPGRADED) is alone, report.message
+    assert alone or (untouched(it, report) and "default/late/train, which has devices, ended" in report.message)
+
+
+def test_an_attempt_that_has_rewritten_hashes_leaves_no_time_unaccounted_for() -> None:
+    """The old kubelet runs on, but the runtime was restarted twice."""
+    it = story()
+    [sandbox, *_] = it.plan.baseline.sandboxes
+    it.node.calls.before(RESTART, lambda: it.node.runtime.create_container(sandbox, "debug", HashValue("1")))
+
+    report = it.tell()
+
+    assert report.reason is Reason.INVENTORY_CHANGED
+    assert any(effect.startswith("runtime.rewrite") for effect in it.node.calls.effects)
+    assert run_status("run-1", it.plan, it.node.journal.load()).between_attempts == ()
 
 
 @pytest.mark.parametrize("held", [True, False])

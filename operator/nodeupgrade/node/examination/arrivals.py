@@ -98,6 +98,9 @@ def plan_arrivals(
     )
 
 
+_UNREADY = {"type": "Ready", "status": "False"}
+
+
 def _as_it_runs(pod: Pod, came: Inventory) -> Pod:
     """Return a pod whose status says of no container what was true of the instance before.
 
@@ -113,7 +116,9 @@ def _as_it_runs(pod: Pod, came: Inventory) -> Pod:
         {**pod.states.get(name, {}), "name": name, **begins, "restartCount": instance.attempt}
         for name, instance in starting.items()
     )
-    return parse_pod({**pod.raw, "status": {**pod.status, "containerStatuses": [*others, *statuses]}})
+    conditions = (each for each in pod.status.get("conditions") or () if each.get("type") != "Ready")
+    status = {**pod.status, "containerStatuses": [*others, *statuses], "conditions": [*conditions, _UNREADY]}
+    return parse_pod({**pod.raw, "status": status})
 
 
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:

@@ -46,9 +46,12 @@ def _is_there(files: FilesView, named: PurePosixPath) -> bool:
 
 
 def _record(files: FilesView, root: PurePosixPath, pod: Pod) -> bytes | None:
-    """Return the kubelet's record of a pod's user namespace; a UID cannot name another path."""
+    """Return the kubelet's record of a pod's user namespace; a UID cannot name another path, or none at all."""
     uid = pod.ref.uid
-    return files.read(root / "pods" / uid / "userns") if PurePosixPath(uid).name == uid else None
+    try:
+        return files.read(root / "pods" / uid / "userns") if PurePosixPath(uid).name == uid else None
+    except (StepFailed, ValueError):
+        return None
 
 
 def _profiles(text: str) -> frozenset[str]:

@@ -200,15 +200,18 @@ def _prove(
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or (regular and over),
         restarts_itself=spec.role is Role.SIDECAR or (regular and not policies & {NEVER, None}),
         written_by=None if writer is None else writer.series,
-        start_matters=_start_matters(spec.spec),
+        start_matters=(devices := _has_devices(spec.spec)) or _starts_slowly(spec.spec),
+        has_devices=devices,
     )
 
 
-def _start_matters(spec: Json) -> bool:
-    """Report whether a container has devices, whose names have a domain, or a start that lasts."""
+def _has_devices(spec: Json) -> bool:
     resources = spec.get("resources") or {}
-    devices = any("/" in name for kind in ("limits", "requests") for name in resources.get(kind) or ())
-    return bool(devices or spec.get("startupProbe") or (spec.get("lifecycle") or {}).get("postStart"))
+    return any("/" in name for kind in ("limits", "requests") for name in resources.get(kind) or ())
+
+
+def _starts_slowly(spec: Json) -> bool:
+    return bool(spec.get("startupProbe") or (spec.get("lifecycle") or {}).get("postStart"))
 
 
 def _not_proven(stored: StoredHashes, kubelets: _Kubelets, own: HashValue) -> str:

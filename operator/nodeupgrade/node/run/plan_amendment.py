@@ -10,6 +10,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.cluster.owner_changes import Evidence, owner_changes
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelet.known_defects import DEVICES_ALLOCATED_ANEW
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.kubelethash.changes import NAME_AND_IMAGE_HASHED
 from nodeupgrade.node.journal.plan_in_effect import AMENDMENT
@@ -18,6 +19,7 @@ from nodeupgrade.node.plan.amendment import (
     AMENDMENT_SCHEMA,
     Amendment,
     Arrivals,
+    Changes,
     PlannedArrivals,
     amended,
     amendment_of,
@@ -105,6 +107,7 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
         for container in resized(plan, node.owner_changes()):
             raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
     changes = changes_since(plan, now)
+    _require_devices_used(plan, changes, now)
     _require_small(node, changes.came)
     again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
     unknown = tuple(c for c in changes.came if c.id not in again)
@@ -120,6 +123,21 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
     for planned in answer.pins:
         _require_pin(node, planned)
     return (*again.values(), *answer.containers), answer
+
+
+def _require_devices_used(plan: RunPlan, changes: Changes, now: Inventory) -> None:
+    """Require no container with devices to have ended beside others of its pod; see devices_are_kept()."""
+    defect, versions = DEVICES_ALLOCATED_ANEW, map(KubeletVersion.parse, (plan.from_version, plan.to_version))
+    if not any(map(defect.affects, versions)):
+        return
+    running = {(c.pod.uid, c.name) for c in now.running()}
+    pods, ran = {uid for uid, _ in running}, {c.id for c in plan.baseline.running()}
+    for c in changes.ended:
+        if c.has_devices and c.id in ran and c.pod.uid in pods and (c.pod.uid, c.name) not in running:
+            raise _changed(
+                f"{c.label}, which has devices, ended since the run was planned, and a starting kubelet would reject "
+                f"its pod, of which others run ({defect.reference})"
+            )
 
 
 def _require_small(node: Node, came: Iterable[ContainerInstance]) -> None:

@@ -236,14 +236,18 @@ def _steps(journal: Journal, earlier: Sequence[Journal]) -> tuple[StepStatus, ..
 def _between(earlier: Sequence[Journal], last: Journal) -> Iterator[BetweenAttempts]:
     """An attempt that is turned back before the stop ends no interval: the old kubelet runs on.
 
-    It does so as well after a last attempt that was turned back because pods had come or gone.
+    It does so as well after a last attempt that was turned back, untouched, because pods had come or gone.
     """
     journals = (*earlier, last)
     for number, ended in enumerate(journals, 1):
-        if ended.finished is not None and (ended is not last or is_worth_another(last)):
+        if ended.finished is not None and (ended is not last or _left_untouched(last)):
             stops = (_step(journal, Step.STOP_KUBELET) for journal in journals[number:])
             until = next((stop.started_at for stop in stops if stop is not None), None)
             yield BetweenAttempts(since=_moment(ended.finished), until=until)
+
+
+def _left_untouched(journal: Journal) -> bool:
+    return is_worth_another(journal) and journal.first(Step.REWRITE_HASHES, Mark.DOING) is None
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:

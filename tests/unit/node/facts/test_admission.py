@@ -20,3 +20,15 @@ def test_no_name_of_a_profile_ends_an_examination(name: str, tmp_path: Path) -> 
     pod = parse_pod({**body, "spec": {**body["spec"], **context}})
 
     assert look_at_admission(HostFiles(tmp_path), read_layout(()), [pod]).seccomp == frozenset()
+
+
+@pytest.mark.parametrize("uid", [".", "a" * 300, "a\0b", "a\ud800", "web"])
+def test_no_uid_that_an_author_chooses_ends_an_examination_or_an_answer(uid: str, tmp_path: Path) -> None:
+    """A pod that says it is a mirror pod names itself; what is a directory, or no file at all, is no record."""
+    (tmp_path / "var/lib/kubelet/pods/web/userns").mkdir(parents=True)
+    body = pod_json("web", "app", uid="uid-1")
+    annotations = {"kubernetes.io/config.mirror": uid, "kubernetes.io/config.hash": uid}
+    metadata = {**body["metadata"], "annotations": annotations}
+    pod = parse_pod({**body, "metadata": metadata, "spec": {**body["spec"], "hostUsers": False}})
+
+    assert look_at_admission(HostFiles(tmp_path), read_layout(()), [pod]).namespaces == {}
