@@ -601,7 +601,11 @@ def test_an_attempt_that_has_rewritten_hashes_leaves_no_time_unaccounted_for() -
     """The old kubelet runs on, but the runtime was restarted twice."""
     it = story()
     [sandbox, *_] = it.plan.baseline.sandboxes
-    it.node.calls.before(RESTART, lambda: it.node.runtime.create_container(sandbox, "debug", HashValue("1")))
+
+    def begins() -> None:
+        it.node.runtime.create_container(sandbox, "debug", HashValue("1"))
+
+    it.node.calls.before(RESTART, begins)
 
     report = it.tell()
 
