@@ -31,9 +31,8 @@ def test_the_table_of_eras_is_the_one_in_the_code() -> None:
 def test_readme_quotes_the_swaps_drawn_at_random_as_they_were() -> None:
     rows = [json.loads(line) for line in (ROOT / "docs/measured/soak.jsonl").read_text(encoding="utf-8").splitlines()]
     swaps = [row for row in rows[1:] if not row.get("naive") and not row.get("reboots")]
-    said = re.search(
-        r"of ([\d,]+) containers in ([\d,]+) \[swaps drawn at random\]\S+ (\w+) was lost", (ROOT / "README.md").read_text(encoding="utf-8")
-    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    said = re.search(r"of ([\d,]+) containers in ([\d,]+) \[swaps drawn at random\]\S+ (\w+) was lost", readme)
     assert said
     assert [text.replace(",", "") for text in said.groups()] == [
         str(sum(swap["containers"] for swap in swaps)),
