@@ -62,7 +62,9 @@ class Node:
     rescue: Callable[[], Rescue] = lambda: Rescue.NONE  # how far the rescue script has come with the run
     # whether a person requested to start the old kubelet on a runtime that lost pods
     go_on: Callable[[], bool] = lambda: False
-    end: Callable[[], bool] = lambda: False  # whether a person requested the end of a run whose rollback fails
+    end: Callable[[], bool] = lambda: (
+        False
+    )  # whether a person requested the end of a run whose rollback fails or is held
     # called at every place where a test may interrupt the run
     failpoint: Callable[[Failpoint], None] = lambda _name: None
     seconds: float = inf  # how long the current step may wait

@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_beside_the_kubelet_turns_the_run_back_before_the_s
 def test_a_person_may_end_the_wait() -> None:
     it = taken()
     later(it, HOUR, lambda: setattr(it.node, "overruled", True))
-    it.node.ports = replace(it.node.ports, go_on=lambda: getattr(it.node, "overruled", False))
+    it.node.ports = replace(it.node.ports, end=lambda: getattr(it.node, "overruled", False))
 
     report = it.tell()
 

@@ -254,7 +254,7 @@ class ExecutorRuns(RunsView, Protocol):
         """Report whether a person asked to start the old kubelet although the runtime lost pods."""
 
     def end(self, run: RunId) -> bool:
-        """Report whether a person asked to end the run although its rollback fails, to repair the node by hand."""
+        """Report whether a person asked to end the run whose rollback fails or is held, to repair the node by hand."""
 
     def keep_plan(self, plan: RunPlan) -> None:
         """Write the plan of a run that has begun again, if somebody has removed it; a failure is tried again later."""

@@ -57,7 +57,7 @@ class Observation:
     rescue: Rescue = Rescue.NONE
     obstacle: Obstacle | None = None  # forbids the next undo; only determined where one of the needs_… says so
     go_on: bool = False  # whether a person requested to ignore an obstacle
-    end: bool = False  # whether a person requested the end of a run whose rollback fails
+    end: bool = False  # whether a person requested the end of a run whose rollback fails, or is held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,10 +209,11 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
     step = standing[-1]
     failures = journal.count(step, Mark.UNDO_FAILED)
     in_vain = _failing_seconds(journal, step, seen.boot, seen.monotonic) >= IN_VAIN_SECONDS
-    if failures >= limits.undo_attempts and (seen.end or (in_vain and step not in _NEVER_GIVEN_UP)):
-        why = f"{_failures(journal, step)}; rolling back because {cause.why}"
+    fails, last = failures >= limits.undo_attempts, journal.records[-1]
+    if (seen.end and (fails or last.mark is Mark.HELD)) or (fails and in_vain and step not in _NEVER_GIVEN_UP):
+        held = f"undoing {step} was held because {last.error}"
+        why = f"{_failures(journal, step) if failures else held}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
-    last = journal.records[-1]
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
         later = LAST_UNDO_RETRY_SECONDS if in_vain else LATER_UNDO_RETRY_SECONDS
         pause = UNDO_RETRY_SECONDS if failures < limits.undo_attempts else later

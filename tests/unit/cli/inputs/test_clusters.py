@@ -59,7 +59,7 @@ async def test_each_has_its_own_time_and_its_own_failure() -> None:
     assert set(heard[-2:]) == {"hangs", "hangs-in-login"}
 
 
-@pytest.mark.parametrize("waits", [0.0, 3 * REQUEST_TIMES * PATIENCE])
+@pytest.mark.parametrize("waits", [0.0, 100 * REQUEST_TIMES * PATIENCE])
 async def test_what_is_waited_for_may_take_longer(waits: float) -> None:
     @asynccontextmanager
     async def connect(

@@ -3,6 +3,7 @@
 import pytest
 
 from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run.steps.order import STEPS
 from tests.builders.planned_run import WORK, planned
 from tests.doubles.node import SimulatedNode
@@ -10,11 +11,14 @@ from tests.doubles.node.kubelet import STATE
 from tests.doubles.node.planning import BACKUP
 from tests.doubles.node.services import FENCE_DROP_IN
 
+OTHERS = {BACKUP, STATE, FENCE_DROP_IN, str(script.RESERVE)}
+"""Files that others put back, or that are gone once they were needed."""
+
 
 def state(node: SimulatedNode) -> dict[str, object]:
     """What a step may change and has to put back; the runtime serves what is stored after its next restart."""
     return {
-        "disk": {path: data for path, data in node.disk.items() if path not in {BACKUP, STATE, FENCE_DROP_IN}},
+        "disk": {path: data for path, data in node.disk.items() if path not in OTHERS},
         "hashes": {container: stored.hashes for container, stored in node.runtime.containers.items()},
         "fenced": node.services.unit.fenced,
         "arguments": node.services.unit.arguments,
