@@ -24,7 +24,7 @@ FAILURES = {
 
 async def test_each_has_its_own_time_and_its_own_failure() -> None:
     """Two that hang, one in its login, take no longer than one; those that answer are heard before."""
-    heard: list[str] = []
+    heard: dict[str, float] = {}
 
     @asynccontextmanager
     async def connect(
@@ -45,18 +45,17 @@ async def test_each_has_its_own_time_and_its_own_failure() -> None:
         world=World(connect=connect), kubeconfig=None, context=None, request_seconds=PATIENCE
     )
     contexts = ("hangs", "hangs-in-login", *FAILURES, "answers")
-    begun = time.monotonic()
 
     def answered(answer: Answer[str]) -> None:
-        heard.append(answer.context)
+        heard[answer.context] = time.monotonic()
 
     answers = await Clusters(connection=connection, contexts=contexts).ask(ask, answered)
 
-    assert time.monotonic() - begun < 2 * REQUEST_TIMES * PATIENCE
     assert tuple(each.context for each in answers) == contexts
     assert [each.value for each in answers] == [None, None, None, None, None, "hello from answers"]
     assert [each.silent for each in answers] == [True, True, True, True, False, False]
-    assert set(heard[-2:]) == {"hangs", "hangs-in-login"}
+    assert set(list(heard)[-2:]) == {"hangs", "hangs-in-login"}
+    assert abs(heard["hangs"] - heard["hangs-in-login"]) < REQUEST_TIMES * PATIENCE
 
 
 @pytest.mark.parametrize("waits", [0.0, 100 * REQUEST_TIMES * PATIENCE])
