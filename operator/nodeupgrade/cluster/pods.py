@@ -42,6 +42,13 @@ class PodContainer:
     spec: Json
 
     @property
+    def resources(self) -> Mapping[str, Any]:
+        """The resources that it asks for, with their amounts."""
+        resources = self.spec.get("resources") or {}
+        named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+        return {name: amount for name, amount in named.items() if str(amount) != "0"}
+
+    @property
     def stop_command(self) -> tuple[str, ...]:
         """The command of its preStop hook; empty if it has none, or if a kubelet may execute it for another purpose.
 

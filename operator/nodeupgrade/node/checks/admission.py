@@ -17,7 +17,7 @@ from nodeupgrade.findings.finding import named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.node.checks.facts import Admission
-from nodeupgrade.node.checks.resource_managers import asked, devices
+from nodeupgrade.node.checks.resource_managers import devices
 from nodeupgrade.node.checks.resources import allocatable, capacity_of, requests
 
 
@@ -148,7 +148,7 @@ def _would_be_admitted(facts: Admission, pod: Pod) -> bool:
     """Report whether a pod fits next to those that run; what cannot be read is reported by ``pods_fit``."""
     if unmet_placement(pod, view_node(dict(facts.node))) is not None:
         return False
-    if any(devices(facts) & asked(container).keys() for container in pod.containers):
+    if any(devices(facts) & container.resources.keys() for container in pod.containers):
         return False  # the device plugin has not registered again by then
     try:
         given = allocatable(facts.settings, capacity_of(facts))

@@ -64,13 +64,15 @@ def devices_are_kept(facts: Admission) -> Iterator[Found]:
     """
     names = devices(facts)
     for pod in facts.admitted():
-        holding = [container for container in pod.containers if names & asked(container).keys()]
+        holding = [container for container in pod.containers if names & container.resources.keys()]
         if not holding:
             continue
-        held = ", ".join(sorted({name for container in holding for name in asked(container) if name in names}))
-        if (why := _why_devices_are_lost(facts, pod, holding)) is not None:
+        held = ", ".join(sorted({name for container in holding for name in container.resources if name in names}))
+        idle = _idle(facts, pod, holding)
+        begun = sorted(name for name, begins in idle.items() if begins)
+        if (why := _why_devices_are_lost(facts, pod, holding, sorted(idle.keys() - set(begun)))) is not None:
             yield pod, f"it holds devices ({held}) and {why}; delete the pod first"
-        elif begun := sorted(_idle(facts, pod, holding)):
+        elif begun:
             detail = f"it holds devices ({held}) and not all containers that hold them have started ({named(begun)})"
             yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod), detail=detail)
 
@@ -87,7 +89,7 @@ def extended_resources_are_kept(facts: Admission) -> Iterator[Found]:
         return
     others = {name for name in extended(facts) - devices(facts) if "/" in name and "kubernetes.io/" not in name}
     for pod in facts.admitted():
-        if lost := sorted({name for container in pod.containers for name in asked(container) if name in others}):
+        if lost := sorted({name for container in pod.containers for name in container.resources if name in others}):
             detail = (
                 f"it asks for {', '.join(lost)}, which kubelet {zeroing} sets to 0 when it starts ({defect.reference}, "
                 f"fixed in {defect.fixed_after(zeroing)}), so it would be killed (OutOf{lost[0]}); delete the pod first"
@@ -141,12 +143,11 @@ def numa_nodes_are_not_chosen_anew(facts: Admission) -> Iterator[Found]:
             yield pod, detail
 
 
-def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer]) -> str | None:
+def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer], ended: list[str]) -> str | None:
     if facts.devices is None:
         return "the kubelet's checkpoint of devices is missing or damaged, so it would find none of them"
     if (unread := unread_format(facts.devices, facts.target)) is not None:
         return f"kubelet {facts.target} does not read the format of the checkpoint of devices ({unread})"
-    ended = [name for name, begun in _idle(facts, pod, holding).items() if not begun]
     for version in facts.starting:
         if (defect := known_defects.DEVICE_PODS_REJECTED).affects(version):
             return f"kubelet {version} rejects running pods with devices when it starts ({defect.reference})"
@@ -161,7 +162,7 @@ def _why_devices_are_lost(facts: Admission, pod: Pod, holding: list[PodContainer
             return f"was restarted before, so kubelet {version} considers it not running ({defect.reference})"
         if (defect := known_defects.DEVICES_ALLOCATED_ANEW).affects(version) and ended:
             return (
-                f"not all containers that hold them run ({named(sorted(ended))}), for which kubelet {version} "
+                f"not all containers that hold them run ({named(ended)}), for which kubelet {version} "
                 f"allocates devices again ({defect.reference})"
             )
     return None
@@ -189,16 +190,9 @@ def _idle(facts: Admission, pod: Pod, holding: list[PodContainer]) -> Mapping[st
     }
 
 
-def asked(container: PodContainer) -> dict[str, Any]:
-    """Return the resources that a container asks for, with their amounts."""
-    resources = container.spec.get("resources") or {}
-    named = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: amount for name, amount in named.items() if str(amount) != "0"}
-
-
 def has_whole_cpus(container: PodContainer) -> bool:
     """Report whether a container asks for whole CPUs."""
-    return number(str(asked(container).get("cpu", "m"))) is not None
+    return number(str(container.resources.get("cpu", "m"))) is not None
 
 
 def is_guaranteed(facts: Admission, pod: Pod) -> bool:

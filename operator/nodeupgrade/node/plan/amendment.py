@@ -100,7 +100,7 @@ def restarted(plan: RunPlan, came: ContainerInstance) -> PlannedContainer | None
     """
     before = (c for c in plan.containers if (c.pod.uid, c.name, c.before) == (came.pod.uid, came.name, came.hashes))
     same = next(before, None)
-    return None if same is None or same.start_matters else replace(same, id=came.id)
+    return None if same is None or same.start_matters or same.has_devices else replace(same, id=came.id)
 
 
 def amended(plan: RunPlan, change: Amendment) -> RunPlan:

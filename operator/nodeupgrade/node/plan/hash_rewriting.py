@@ -200,14 +200,9 @@ def _prove(
         may_complete=spec.role in {Role.INIT, Role.EPHEMERAL} or (regular and over),
         restarts_itself=spec.role is Role.SIDECAR or (regular and not policies & {NEVER, None}),
         written_by=None if writer is None else writer.series,
-        start_matters=(devices := _has_devices(spec.spec)) or _starts_slowly(spec.spec),
-        has_devices=devices,
+        start_matters=_starts_slowly(spec.spec),
+        has_devices=any("/" in name for name in spec.resources),
     )
-
-
-def _has_devices(spec: Json) -> bool:
-    resources = spec.get("resources") or {}
-    return any("/" in name for kind in ("limits", "requests") for name in resources.get(kind) or ())
 
 
 def _starts_slowly(spec: Json) -> bool:

@@ -47,8 +47,8 @@ class PlannedContainer:
     connected: bool = False  # whether it was connected to the runtime when the run was planned
     # the minor version that computes the stored hash, as in 1.30; None if no hash of it is rewritten
     written_by: str | None = None
-    # whether a start of it is judged by more than its hash: it has devices, a startup probe or a postStart hook, or
-    # pods that were restarted may be rejected
+    # whether a start of it is judged by more than its hash: it has a startup probe or a postStart hook, or pods that
+    # were restarted may be rejected
     start_matters: bool = False
     has_devices: bool = False  # whether it asks for some, whose names have a domain
 
