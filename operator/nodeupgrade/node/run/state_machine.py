@@ -212,7 +212,7 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
     fails, last = failures >= limits.undo_attempts, journal.records[-1]
     if (seen.end and (fails or last.mark is Mark.HELD)) or (fails and in_vain and step not in _NEVER_GIVEN_UP):
         held = f"undoing {step} was held because {last.error}"
-        why = f"{_failures(journal, step) if failures else held}; rolling back because {cause.why}"
+        why = f"{_failures(journal, step) if fails else held}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
         later = LAST_UNDO_RETRY_SECONDS if in_vain else LATER_UNDO_RETRY_SECONDS

@@ -13,11 +13,14 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
+from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import process, units
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
+from nodeupgrade.node.journal.messages import ABORT
 from nodeupgrade.node.journal.run_directories import RunStore
+from nodeupgrade.node.journal.run_store import END, GO_ON
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import Limits, RunPlan, ShownKubelet
 from nodeupgrade.node.run.report import RunReport
@@ -112,6 +115,22 @@ def test_it_carries_the_run_out_once(host: Host) -> None:
     done = len(host.node.calls.effects)
     assert process.main() == 0
     assert len(host.node.calls.effects) == done
+
+
+@pytest.mark.parametrize("asked", [ABORT, GO_ON, END])
+def test_it_hears_what_a_person_asks_for_by_a_file(host: Host, monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
+    host.runs.write_plan(host.plan)
+    (host.root / RUN / asked).touch()
+    heard = dict[str, bool]()
+
+    def carry_out(run: NodeRun) -> NoReturn:
+        heard.update({ABORT: run.node.abort(), GO_ON: run.node.go_on(), END: run.node.end()})
+        raise Inconsistent("enough")
+
+    monkeypatch.setattr(NodeRun, "carry_out", carry_out)
+
+    assert process.main() == exit_codes.EXIT_NEEDS_A_HUMAN
+    assert heard == {name: name == asked for name in (ABORT, GO_ON, END)}
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["lives", "killed once the plan is back"])

@@ -13,7 +13,7 @@ from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.journal.messages import ABORT, LARGEST_MESSAGE, PLANNED_ARRIVALS
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import GO_ON, KUBELET, RESCUE, TROUBLE, Rescue
+from nodeupgrade.node.journal.run_store import END, GO_ON, KUBELET, RESCUE, TROUBLE, Rescue
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan, ShownKubelet
 from tests.builders.other_files import KINDS, put_in_place
@@ -145,7 +145,7 @@ def test_what_cannot_be_read_of_rescue_and_people_ends_no_executor(tmp_path: Pat
     """It would be ended again and again, with the kubelet stopped. The script may have begun; nobody asked for more."""
     runs, run = RunStore(tmp_path, mount=tmp_path), RunId("run-1")
     (tmp_path / run).mkdir()
-    for path in (tmp_path / run / name for name in (RESCUE, ABORT, GO_ON)):
+    for path in (tmp_path / run / name for name in (RESCUE, ABORT, GO_ON, END)):
         match kind:
             case "loop":
                 path.symlink_to(path)
@@ -155,7 +155,7 @@ def test_what_cannot_be_read_of_rescue_and_people_ends_no_executor(tmp_path: Pat
                 os.mkfifo(path)
 
     assert runs.rescue(run) is Rescue.UNREADABLE
-    assert runs.abort_requested(run) is runs.go_on(run) is (kind != "loop")
+    assert runs.abort_requested(run) is runs.go_on(run) is runs.end(run) is (kind != "loop")
 
 
 @pytest.mark.parametrize("kind", KINDS)

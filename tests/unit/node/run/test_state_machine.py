@@ -225,6 +225,9 @@ def test_whoever_overrules_a_hold_gets_the_old_kubelet_whatever_failed_before(st
     assert said(decide(journal, seen, LIMITS)) == f"undo {step}"  # before it looks
     assert said(decide(journal, replace(seen, obstacle=LOST), LIMITS)) == f"undo {step}"
     assert said(decide(journal, replace(seen, go_on=False, end=True), LIMITS)).startswith("finish Degraded")
+    ended = decide(journal, replace(seen, go_on=False, end=True), LIMITS)
+    assert isinstance(ended, Finish)
+    assert ("was held" in ended.why) is (failures < LIMITS.undo_attempts)
     journal = written(journal, step, Mark.UNDO_FAILED, at=500.0)
     assert not said(decide(journal, replace(seen, monotonic=900.0), LIMITS)).startswith("finish")
 
