@@ -165,7 +165,7 @@ def disk_full_before(run: FaultRun) -> Iterator[None]:
         node.exec("umount", "--lazy", "/var/lib/nodeupgrade", check=False)
 
 
-def run_directory_full(run: FaultRun) -> Iterator[None]:
+def run_directory_full_on_the_way_back(run: FaultRun) -> Iterator[None]:
     """Leave no byte in /run on the way back of a run that has exchanged a file of systemd, until it is over."""
     with run.armed(RELOADS_AT, "hang"):
         yield
@@ -215,7 +215,7 @@ FAULTS: tuple[Fault, ...] = (
         "disk/read-only", disk_read_only, BACK, reboots=True, spec={"preflight": {"accept": ["run_outlives_a_boot"]}}
     ),
     Fault("disk/full-before", disk_full_before, frozenset({"Refused", "Failed"})),
-    Fault("disk/run-full-on-the-way-back", carrying(run_directory_full), BACK),
+    Fault("disk/run-full-on-the-way-back", carrying(run_directory_full_on_the_way_back), BACK),
     Fault("kubelet/started-by-hand", kubelet_started_by_hand),
     Fault("kubelet/killed-while-settling", kubelet_killed(Step.VERIFY, Mark.DOING), BACK),
     Fault("kubelet/killed-before", kubelet_killed(Step.CONFIRM_BINARIES, Mark.DOING)),

@@ -400,10 +400,17 @@ def test_what_came_is_taken_in_once_its_start_is_over(container: dict[str, objec
 
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
-ENTRY = {"PodUID": "uid-late", "ContainerName": "guest", "ResourceName": DEVICE, "AllocResp": ""}
-ALLOCATED = checkpoint(
-    {"RegisteredDevices": {DEVICE: ["0"]}, "PodDeviceEntries": [{**ENTRY, "DeviceIDs": {"-1": ["0"]}}]}
-)
+
+
+def recorded_devices(pod: Pod) -> bytes:
+    """Return the kubelet's record of the devices that a pod holds."""
+    entry = {"PodUID": pod.ref.uid, "ResourceName": DEVICE, "AllocResp": ""}
+    entries = [{**entry, "ContainerName": c.name, "DeviceIDs": {"-1": [c.name]}} for c in pod.containers]
+    content = {"RegisteredDevices": {DEVICE: ["guest", "train"]}, "PodDeviceEntries": entries}
+    return checkpoint(content)
+
+
+ALLOCATED = recorded_devices(LATE)
 HOLDING = {"resources": {"limits": {DEVICE: "1"}, "requests": {DEVICE: "1"}}}
 
 
@@ -539,24 +546,12 @@ def with_devices(*names: str, **states: object) -> Pod:
     return parse_pod(pod)
 
 
-def records(node: SimulatedNode, pod: Pod) -> None:
-    """Have the kubelet have recorded which devices a pod holds."""
-    node.disk[CHECKPOINT] = recorded_devices(pod)
-
-
-def recorded_devices(pod: Pod) -> bytes:
-    entry = {"PodUID": pod.ref.uid, "ResourceName": DEVICE, "AllocResp": ""}
-    entries = [{**entry, "ContainerName": c.name, "DeviceIDs": {"-1": [c.name]}} for c in pod.containers]
-    content = {"RegisteredDevices": {DEVICE: ["guest", "train"]}, "PodDeviceEntries": entries}
-    return checkpoint(content)
-
-
 @pytest.mark.parametrize("over", [False, True], ids=["being started", "started"])
 def test_a_pod_with_devices_that_came_is_taken_in_once_all_that_hold_some_run(over: bool) -> None:
     """The runtime says so: without a kubelet, the API server goes on showing what was."""
     late = with_devices("guest", "train", train=BEING_STARTED)
     it = story()
-    records(it.node, late)
+    it.node.disk[CHECKPOINT] = recorded_devices(late)
     comes(it, late)
     if not over:
         it.node.calls.before(STOP, lambda: it.node.runtime.end(running(it)["train"], 0))
@@ -574,7 +569,7 @@ def test_a_pod_with_devices_of_which_one_container_is_over_is_left_to_the_kubele
     """The next one would reject the pod, and kill the container that runs, whatever the API server shows yet."""
     shown = with_devices("guest", "train")
     node = SimulatedNode(version="v1.35.4", pods=[dict(shown.raw)])
-    records(node, shown)
+    node.disk[CHECKPOINT] = recorded_devices(shown)
     if over:
         [train] = [c.id for c in node.inventory().running() if c.name == "train"]
         node.runtime.end(train, 0)
