@@ -80,7 +80,7 @@ def runtime_holds_the_pods(facts: NodeFacts) -> Iterator[Found]:
     held = {container.id for container in facts.inventory.containers}
     for pod in facts.pods:
         for name, container_id in () if pod.finished else pod.running:
-            if container_id not in held:
+            if container_id and container_id not in held:
                 detail = (
                     f"the API server shows container {container_id[:12]} running, which {facts.runtime.name} does not "
                     "hold: it was just replaced, or the kubelet uses another runtime"

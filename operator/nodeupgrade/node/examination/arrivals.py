@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.cluster.pods import Pod, parse_pod
+from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.findings.finding import PASSING, Finding
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks import registry
@@ -25,6 +25,7 @@ from nodeupgrade.node.examination.planning import (
     with_facts,
 )
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
+from nodeupgrade.node.plan.current_instances import as_they_run
 from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
 from nodeupgrade.node.plan.mirror_pods import without_pretenders
 from nodeupgrade.node.plan.plan import StopHook
@@ -56,7 +57,7 @@ def plan_arrivals(
     concerned = {c.pod for c in asked.inventory.containers}
     node_name = examination.request.spec.node_name
     seen = Inventory(sandboxes=(*examination.facts.inventory.sandboxes, *asked.inventory.sandboxes))
-    pods = tuple(_as_it_runs(pod, asked.inventory) for pod in without_pretenders(pods, seen, manifests, node_name))
+    pods = as_they_run(without_pretenders(pods, seen, manifests, node_name), asked.inventory)
     static = match(manifests, asked.inventory, node_name)
     views, unread = manifest_views(static, in_place_resize=examination.layout.resizes_in_place)
     gates_then = examination.facts.readiness.layout.resizes_in_place
@@ -96,29 +97,6 @@ def plan_arrivals(
             if (command := container.stop_command)
         ),
     )
-
-
-_UNREADY = {"type": "Ready", "status": "False"}
-
-
-def _as_it_runs(pod: Pod, came: Inventory) -> Pod:
-    """Return a pod whose status says of no container what was true of the instance before.
-
-    A kubelet that was stopped reports no start any more; one that was not reports it a moment later.
-    """
-    shown = dict(pod.running)
-    starting = {c.name: c for c in came.running() if c.pod == pod.ref and shown.get(c.name) != c.id}
-    if not starting:
-        return pod
-    others = (each for each in pod.status.get("containerStatuses") or () if each.get("name") not in starting)
-    begins = {"state": {"running": {}}, "started": False, "ready": False}
-    statuses = (
-        {**pod.states.get(name, {}), "name": name, **begins, "restartCount": instance.attempt}
-        for name, instance in starting.items()
-    )
-    conditions = (each for each in pod.status.get("conditions") or () if each.get("type") != "Ready")
-    status = {**pod.status, "containerStatuses": [*others, *statuses], "conditions": [*conditions, _UNREADY]}
-    return parse_pod({**pod.raw, "status": status})
 
 
 def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:

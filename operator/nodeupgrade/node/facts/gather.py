@@ -40,6 +40,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.own_directories import STATE_DIRECTORY, mount_table, program_place
+from nodeupgrade.node.plan.current_instances import as_they_run
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of
 from nodeupgrade.node.plan.mirror_pods import without_pretenders
@@ -129,7 +130,8 @@ def gather(
     began = node.clock.monotonic()
     inventory = node.runtime.inventory(full=True)
     listing_seconds = node.clock.monotonic() - began
-    views = without_pretenders(map(parse_pod, pods), inventory, manifests, request.spec.node_name)
+    mirroring = without_pretenders(map(parse_pod, pods), inventory, manifests, request.spec.node_name)
+    views = as_they_run(mirroring, inventory)
     stored = _stored(node, inventory)
     layout = kubelet_layout(then.files, starting)
     changing = tuple(changes_of(then.found))

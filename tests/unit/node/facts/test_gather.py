@@ -10,6 +10,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import ShieldPolicy, VerifySettings
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import CLAIM_STATE, CPU_STATE, DEVICE_STATE, MEMORY_STATE, STATUS_STATE
@@ -50,6 +51,21 @@ def test_everything_is_collected_and_nothing_touched() -> None:
     assert facts.stored == {c.id: c.hashes for c in facts.inventory.running()}
     assert len(facts.stored) == 2
     assert (seen.disk, seen.calls.effects[effects:]) == (disk, [])
+
+
+def test_a_container_is_judged_as_it_runs_even_if_its_status_is_that_of_the_instance_before() -> None:
+    seen = node()
+    before = {"containerID": "containerd://before", "state": {"running": {}}, "started": True}
+    seen.kubelet.pods[:] = [
+        parse_pod({**pod.raw, "status": {**pod.status, "containerStatuses": [{**before, "name": c.name}]}})
+        for pod in seen.kubelet.pods
+        for c in pod.containers
+    ]
+
+    facts = gathered(seen)
+
+    assert [each["started"] for pod in facts.pods for each in pod.states.values()] == [False]
+    assert [each["started"] for pod in facts.traffic.pods for each in pod.states.values()] == [False]
 
 
 def test_a_kubelet_that_does_not_run_is_refused() -> None:
