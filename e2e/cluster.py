@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -151,6 +152,11 @@ class Cluster:
     def kubelet_version(self) -> str:
         """The kubelet version that the node reports, without ``v``."""
         return str(self.node_object()["status"]["nodeInfo"]["kubeletVersion"]).removeprefix("v")
+
+    def runtime_version(self) -> str:
+        """The version of the runtime that the node reports, without what a packager added."""
+        version = str(self.node_object()["status"]["nodeInfo"]["containerRuntimeVersion"]).partition("://")[2]
+        return re.split(r"[^0-9.]", version.removeprefix("v"), maxsplit=1)[0]
 
     def schedulable(self) -> bool:
         """Report whether the node is not cordoned."""

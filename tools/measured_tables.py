@@ -15,7 +15,7 @@ OUTCOMES = ("Succeeded", "RolledBack", "Refused", "Failed")
 IDEAL = "of the ideal"
 RUNTIMES = {"containerd": "containerd", "crio": "CRI-O", "docker": "Docker"}
 """How the lab and people call them."""
-SOAKED = RUNTIMES | {"containerd": "containerd 1.6", "containerd-2": "containerd 2.4"}
+SOAKED = RUNTIMES | {"containerd-2": "containerd"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,10 +228,8 @@ def _soak(rows: Rows) -> Iterator[Sequence[str]]:
     yield "swaps", "number", "containers and sandboxes", "ended", "swaps that lost something", "lost of these"
     whole = [row for row in swaps if not row.get("reboots")]
     plain, faulty = ([row for row in whole if bool(row.get("fault")) is fault] for fault in (False, True))
-    for runtime in sorted({row["runtime"] for row in swaps}):
-        yield _summed(
-            f"without a fault, {SOAKED.get(runtime, runtime)}", [each for each in plain if each["runtime"] == runtime]
-        )
+    for runtime in sorted(set(map(_runtime, swaps))):
+        yield _summed(f"without a fault, {runtime}", [each for each in plain if _runtime(each) == runtime])
     yield _summed("without a fault, all", plain)
     yield _summed("with a fault", faulty)
     yield _summed("all of these", whole)
@@ -241,6 +239,11 @@ def _soak(rows: Rows) -> Iterator[Sequence[str]]:
         every, restarted = sum(row["containers"] for row in naive), sum(row["restarted"] for row in naive)
         lost = sum(row["restarted"] > 0 for row in naive)
         yield "the usual way, without nodeupgrade", f"{len(naive):,}", f"{every:,}", "", f"{lost:,}", f"{restarted:,}"
+
+
+def _runtime(row: Row) -> str:
+    """Return the name and the minor version of a swap's runtime."""
+    return f"{SOAKED[row['runtime']]} {'.'.join(row['runtime_version'].split('.')[:2])}"
 
 
 def _summed(what: str, of: Rows) -> Sequence[str]:

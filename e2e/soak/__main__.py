@@ -48,6 +48,7 @@ class Line:
     seed: int
     swap: int
     runtime: str
+    runtime_version: str
     old: str
     new: str
     pods: int
@@ -234,6 +235,7 @@ def _play(cluster: Cluster, drawn: DrawnNode, swap: DrawnSwap, known: dict[tuple
         seed=drawn.seed,
         swap=swap.number,
         runtime=drawn.pair.runtime,
+        runtime_version=cluster.runtime_version(),
         old=old,
         new=new,
         pods=count,
