@@ -135,9 +135,51 @@ def test_one_that_ends_in_another_way_or_was_ended_turns_the_run_back(before: in
     assert FOLLOWER in report.listed
 
 
-def lose_monitor(it: Story) -> None:
+WORKER = "default/job/work"
+
+
+def completing(exit_code: int, also: Callable[[Story], None] = lambda _: None) -> tuple[Story, RunReport]:
+    """Tell of a container of a pod that nothing starts again, which ends so while the runtime restarts."""
+    it = story()
+
+    def end() -> None:
+        it.node.runtime.end(it.container("work"), exit_code)
+        also(it)
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = end
+    return it, it.tell()
+
+
+@pytest.mark.parametrize("exit_code", [1, 255])
+def test_a_container_that_runs_to_completion_may_end_while_the_runtime_restarts(exit_code: int) -> None:
+    """A containerd that starts does not learn how it ended (255)."""
+    it, report = completing(exit_code)
+
+    assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, (WORKER,)), report.message
+    assert report.with_runtime == ()
+    assert it.kubelet == "v1.33.13"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "also"),
+    [
+        (137, lambda _: None),
+        (143, lambda _: None),
+        (255, lambda it: lose_monitor(it, "work")),
+        (1, lambda it: it.node.runtime.stop_container(it.container("work"))),
+    ],
+    ids=["killed", "terminated", "lost with its monitor", "stopped"],
+)
+def test_one_that_did_not_complete_turns_the_run_back(exit_code: int, also: Callable[[Story], None]) -> None:
+    _, report = completing(exit_code, also)
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.VERIFICATION_FAILED)
+    assert WORKER in report.listed
+
+
+def lose_monitor(it: Story, name: str = "nginx") -> None:
     """The sandbox gets another monitor with the runtime's restart."""
-    sandbox = next(c.sandbox_id for c in it.plan.baseline.containers if c.id == it.container("nginx"))
+    sandbox = next(c.sandbox_id for c in it.plan.baseline.containers if c.id == it.container(name))
     before = it.node.runtime.sandboxes[sandbox]
     assert before.monitor is not None
     monitor = replace(before.monitor, started=before.monitor.started + 1)

@@ -155,7 +155,10 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     every = failed.union(before.restarted(compared, None))
     since_stop = failed.union(before.restarted(compared, stopped, between))
     early = _ended_early(task, pods, since_stop, stopped, now)
-    ended, restarted = _ended(task, pods, every, early) - failed, frozenset(task.reported.containers.restarted_list)
+    ended, restarted = (
+        _ended(task, pods, every, early, now) - failed,
+        frozenset(task.reported.containers.restarted_list),
+    )
     changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(
         caused=(since_stop | restarted) - ended - changed,
@@ -191,19 +194,24 @@ _KILLED = frozenset({None, 137, 143, _LOST})
 """Exit codes of instances that were ended by a signal, or whose end is unknown."""
 
 
-def _ended(task: Task, pods: tuple[Pod, ...], seen: frozenset[str], early: frozenset[str]) -> frozenset[str]:
+def _ended(
+    task: Task, pods: tuple[Pod, ...], seen: frozenset[str], early: frozenset[str], now: datetime
+) -> frozenset[str]:
     """Return the containers that ended by themselves, as the node side reports and the API does not contradict.
 
     So did those that ended ``early``, in whose place the node side planned what ran at the kubelet's stop.
 
-    The API does if the instance was killed, or if its end is unknown and it was not named beforehand as one that may
-    end with the runtime. It does not show containers that ended with their pod.
+    The API does if the instance was killed, or if its end is unknown, unless it ended while no kubelet ran or was named
+    beforehand as one that may end with the runtime. It does not show containers that ended with their pod.
     """
     shown, connected = _shown(pods), _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
-        code = shown[name].previous_exit_code if name in shown else None
-        return code in _KILLED and not (code == _LOST and name in connected)
+        if name not in shown:
+            return True
+        code = shown[name].previous_exit_code
+        lost = code == _LOST and (name in connected or _without_kubelet(task, shown[name].previous_finished_at, now))
+        return code in _KILLED and not lost
 
     reported = (*task.reported.containers.ended_list, *early)
     return frozenset(name for name in reported if name not in seen or not contradicted(name))
@@ -224,6 +232,15 @@ def _ended_early(
     last = max(stops).replace(microsecond=0)
     ends = {name: each.previous_finished_at for name, each in _shown(pods).items()}
     return frozenset(name for name in since_stop if (at := ends.get(name)) is not None and last <= at <= confirmed)
+
+
+def _without_kubelet(task: Task, ended: datetime | None, now: datetime) -> bool:
+    """Report whether this was after the kubelet's stop, and before the start of the new one."""
+    stopped = _stopped_at(task, now)
+    started = next((each.started_at for each in task.reported.steps if each.name == Step.START_KUBELET), None)
+    if stopped is None or started is None or ended is None or started > now:
+        return False
+    return stopped.replace(microsecond=0) <= ended <= started
 
 
 def _shown(pods: tuple[Pod, ...]) -> dict[str, ContainerStatus]:

@@ -18,9 +18,8 @@ from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.verification.ended_containers import (
     Departures,
     divide_without_kubelet,
-    ends_again_and_again,
+    is_expected_to_end,
     may_be_in_crash_loop,
-    may_end_with_runtime,
 )
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind, affected, appeared, unplanned
 
@@ -76,7 +75,7 @@ def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = Fals
     """Compare the inventories while no kubelet runs, and divide the differences by their cause."""
     now, found = _settled(node, plan, addresses=addresses)
     moment = node.clock.now()
-    if not any(may_end_with_runtime(plan, each) or ends_again_and_again(now, each, moment) for each in found):
+    if not any(is_expected_to_end(plan, now, each, moment) for each in found):
         return now, Departures(damage=found)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
     return now, divide_without_kubelet(plan, now, found, asked, moment)
@@ -84,7 +83,7 @@ def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = Fals
 
 def ended_with_runtime(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
     """Return which containers ended while no kubelet ran, for the journal; ask only if one can have."""
-    may_end = any(c.may_end_with_runtime for c in plan.containers)
+    may_end = any(c.may_end_with_runtime or c.may_complete for c in plan.containers)
     if not plan.rewrites() or not (may_end or may_be_in_crash_loop(plan.baseline, node.clock.now())):
         return {}
     if node.services.status(plan.swap.unit).main_pid:  # what it has done is unknown

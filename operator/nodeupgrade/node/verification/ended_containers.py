@@ -7,8 +7,8 @@ them, and anything unproven counts as damage by the kubelet:
   which logs each request before it acts. So the log must be complete and contain no such request, the sandbox must be
   ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of memory, perhaps due to a
   smaller limit that a kubelet set for all pods; so does a runtime that lost track of a container.)
-* *It ended without a kubelet.* It was connected to the runtime (docs/decisions/runtime-clients.md), or crashed again
-  within minutes, and ended by itself while the runtime restarted: the new kubelet started later.
+* *It ended without a kubelet*, by itself while the runtime restarted: the new kubelet started later. It was connected
+  to the runtime (docs/decisions/runtime-clients.md), crashed again within minutes, or runs to completion.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its owner changed it*: deleted the pod, changed the image, edited the manifest (cluster/owner_changes.py).
@@ -143,6 +143,16 @@ def may_end_with_runtime(plan: RunPlan, difference: Difference) -> bool:
     return any(c.id == difference.container and c.may_end_with_runtime for c in plan.containers)
 
 
+def is_expected_to_end(plan: RunPlan, now: Inventory, difference: Difference, moment: datetime) -> bool:
+    """Report whether this is about a container that may end with the runtime, in a crash loop, or at any time anyway.
+
+    The latter run to completion; of those that were connected to the runtime it is not sure that this was no failure.
+    """
+    completes = any(c.id == difference.container and c.may_complete and not c.connected for c in plan.containers)
+    expected = completes or may_end_with_runtime(plan, difference)
+    return expected or ends_again_and_again(now, difference, moment)
+
+
 def may_be_harmless(plan: RunPlan, now: Inventory, damage: Iterable[Difference]) -> bool:
     """Report whether evidence is pending, with which all of the damage may turn out to be harmless.
 
@@ -193,9 +203,10 @@ def _by_itself(container: ContainerInstance) -> bool:
 def _ended_without_kubelet(
     plan: RunPlan, now: Inventory, difference: Difference, asked: frozenset[str], moment: datetime
 ) -> bool:
-    """Report whether a container has ended without a request: one connected to the runtime, or in a crash loop.
+    """Report whether a container whose end is no wonder has ended without a request.
 
-    A runtime being stopped may forget a container that ends meanwhile, and exit before the exit code is on disk.
+    A runtime being stopped may forget a container that ends meanwhile, and exit before the exit code is on disk; one
+    that starts discards the monitor's answer about a container without a process (containerd #6866).
     If the monitor of the pod still runs, nothing else loses it; see docs/decisions/runtime-clients.md.
     """
     if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
@@ -204,7 +215,7 @@ def _ended_without_kubelet(
     if ended is None or {ended.id, ended.sandbox_id} & asked:
         return False
     sandbox = now.sandbox(ended.sandbox_id)
-    expected = may_end_with_runtime(plan, difference) or ends_again_and_again(now, difference, moment)
+    expected = is_expected_to_end(plan, now, difference, moment)
     lost = ended.exit_code == LOST and _is_monitored(plan, ended, sandbox)
     return sandbox is not None and sandbox.ready and expected and (_by_itself(ended) or lost)
 
@@ -242,7 +253,7 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
     if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
         return False
     regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
-    return all(_fell(c, evidence) for c in regular)
+    return all(c.id in evidence.with_runtime or _fell(c, evidence) for c in regular)
 
 
 def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId]) -> bool:

@@ -161,7 +161,12 @@ def confirmed(at: datetime, *, attempts: tuple[BetweenAttempts, ...] = ()) -> Ta
 
 
 def reported(
-    *, stopped: datetime = STOPPED, settled: datetime = SETTLED, ended: bool = False, connected: bool = False
+    *,
+    stopped: datetime = STOPPED,
+    started: datetime | None = None,
+    settled: datetime = SETTLED,
+    ended: bool = False,
+    connected: bool = False,
 ) -> Task:
     """The task of a run of which the node reports these times, and maybe that the container ended by itself.
 
@@ -169,6 +174,7 @@ def reported(
     """
     steps = (
         StepStatus(name="stop-kubelet", result=StepResult.DONE, started_at=stopped, finished_at=stopped),
+        *(StepStatus(name="start-kubelet", result=StepResult.DONE, started_at=at) for at in (started,) if at),
         StepStatus(name="verify", result=StepResult.DONE, started_at=stopped, finished_at=settled),
     )
     counts = ContainerCounts(ended_list=("default/web/main",) if ended else ())
@@ -200,6 +206,31 @@ DURING = STOPPED + timedelta(seconds=5)
             after(ended=DURING, code=255),
             Verdict.SUCCEEDED,
             "1 container not ended by the kubelet, as the node reports: default/web/main",
+        ),
+        (
+            reported(ended=True, started=DURING),
+            after(ended=DURING, code=255),
+            Verdict.SUCCEEDED,
+            "1 container not ended by the kubelet, as the node reports: default/web/main",
+        ),
+        (
+            reported(ended=True, started=DURING),
+            after(ended=DURING + timedelta(seconds=1), code=255),
+            Verdict.FAILED,
+            "restarted: default/web/main",
+        ),
+        (reported(started=DURING), after(ended=DURING, code=255), Verdict.FAILED, "restarted: default/web/main"),
+        (
+            reported(ended=True, started=DURING),
+            after(ended=DURING, code=137),
+            Verdict.FAILED,
+            "restarted: default/web/main",
+        ),
+        (
+            reported(ended=True, started=LATER),
+            after(ended=DURING, code=255),
+            Verdict.FAILED,
+            "restarted: default/web/main",
         ),
         (
             reported(ended=True),
@@ -251,7 +282,9 @@ DURING = STOPPED + timedelta(seconds=5)
     ],
     ids=[
         "stop in the future", "killed", "terminated", "lost",
-        "connected and killed", "connected and lost", "crashed", "before",
+        "connected and killed", "connected and lost", "lost without a kubelet", "lost with the new one",
+        "lost, of which the node does not report", "killed without a kubelet", "lost before a start in the future",
+        "crashed", "before",
         "between attempts", "at the end of one", "after the last of them, a success",
         "crashed until the stop", "killed until the stop", "ended after the stop", "confirmed in the future",
         "crashed in an earlier attempt",

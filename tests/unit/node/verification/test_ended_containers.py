@@ -82,6 +82,19 @@ def test_a_sandbox_that_ended_takes_the_excuse_with_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_pod_that_was_over_before_the_new_kubelet_takes_its_sandbox_along(recorded: bool) -> None:
+    """The runtime lost how it ended; the kubelet stops the sandbox before anybody has looked."""
+    node = SimulatedNode(version="v1.30.14", pods=[pod_json("job", "work", restart_policy="Never")])
+    plan = plan_for(node, "v1.33.13")
+    [work] = plan.baseline.containers
+    over = replace(work, state=ContainerState.EXITED, process=None, exit_code=255)
+    now = Inventory(containers=(over,), sandboxes=tuple(replace(each, ready=False) for each in plan.baseline.sandboxes))
+    evidence = Evidence(asked=frozenset({work.sandbox_id}), with_runtime=frozenset({work.id} if recorded else ()))
+
+    assert bool(divide(plan, now, unplanned(plan, now), evidence).damage) is not recorded
+
+
 def test_everything_of_a_deleted_pod_is_excused_and_nothing_of_another() -> None:
     now = node_with(ended(143), ready=False)
     owners = owner_changes.Evidence(deleted=(NGINX.pod.uid,))
