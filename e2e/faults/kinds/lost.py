@@ -265,9 +265,9 @@ def proxied(run: FaultRun) -> Iterator[None]:
         restart_kubelet(run.cluster.node)
 
 
-def shares_monitors(runtime: LabRuntime) -> bool:
-    """Report whether a pod has one shim, so that it can have two."""
-    return runtime.shares_monitors
+def splits_pods(runtime: LabRuntime) -> bool:
+    """Report whether it starts another shim where it does not reach the pod's: containerd 2 never does."""
+    return runtime.shares_monitors and runtime.name != "containerd-2"
 
 
 def keeps_names_apart(runtime: LabRuntime) -> bool:
@@ -280,8 +280,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("lost/runtime-broken", runtime_cannot_start, BACK, spec=PATIENT),
     Fault("lost/runtime-silent", runtime_silent, BACK, spec=PATIENT),
     Fault("lost/paused", container_paused, UP, needs=is_containerd),
-    Fault("lost/split-shim", split_shim, REFUSED, needs=shares_monitors),
-    Fault("lost/split-agent", split_agent, UP, needs=shares_monitors),
+    Fault("lost/split-shim", split_shim, REFUSED, needs=splits_pods),
+    Fault("lost/split-agent", split_agent, UP, needs=splits_pods),
     Fault("lost/task-settling", task_deleted(Step.VERIFY, Mark.DOING), UP),
     Fault("lost/task-without-kubelet", task_deleted(Step.STOP_KUBELET, Mark.DONE), EITHER),
     Fault("lost/agent-over-quota", agent_over_quota, UP),
