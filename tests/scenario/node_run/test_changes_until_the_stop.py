@@ -967,3 +967,19 @@ def test_a_static_pod_that_was_restarted_and_starts_well_is_taken_in() -> None:
 
     assert (report.outcome, report.restarted, len(asked)) == (Outcome.UPGRADED, 0, 1), report.message
     assert it.node.kubelet.replaced == []
+
+
+def test_a_run_that_was_turned_back_by_what_began_after_the_hashes_were_rewritten_says_so() -> None:
+    it = story()
+    sandbox = it.plan.baseline.sandboxes[0]
+    it.node.calls.before(
+        "services.restart containerd.service",
+        lambda: it.node.runtime.create_container(sandbox, "debug", HashValue("1")),
+    )
+
+    report = it.tell()
+
+    status = run_status("run-1", it.plan, parse(it.node.journal.data)[0])
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert status.phase is TaskPhase.ROLLED_BACK
+    assert "no hash was rewritten" not in status.message

@@ -12,6 +12,7 @@ from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import ContainerId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelethash import NEWEST_MINOR, HashValue
+from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.plan.plan import Limits, RunPlan
 from nodeupgrade.node.run.report import RunReport
@@ -216,6 +217,32 @@ def test_a_kubelet_that_exits_once_it_was_healthy_is_told_as_such(exited: str) -
 
     assert "the kubelet became healthy and exited" in report.message
     assert "process was" not in report.message
+
+
+@pytest.mark.parametrize("shield", [True, False])
+def test_an_old_kubelet_that_was_healthy_once_and_does_not_stay_up_is_not_back(shield: bool) -> None:
+    it = story(shield=shield)
+    for version in ("v1.33.13", "v1.30.14"):
+        it.node.kubelet.behaviour[version] = Behaviour.EXITS_HEALTHY
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.DEGRADED, Reason.ROLLBACK_FAILED)
+    assert "became healthy, but exits" in report.message
+
+
+def test_a_run_that_has_not_stopped_the_kubelet_ends_whatever_becomes_of_that() -> None:
+    it = story(shield=False)
+    it.node.kubelet.behaviour["v1.30.14"] = Behaviour.EXITS
+
+    def fail() -> None:
+        it.node.kubelet.process = None
+        it.node.kubelet.exited()
+        raise StepFailed("on request")
+
+    it.node.calls.failpoints[at(Step.ARM_DEAD_MAN, When.ANNOUNCED)] = fail
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
 
 
 @pytest.mark.parametrize("behaviour", [Behaviour.SICKENS, Behaviour.WELL], ids=["goes back", "control"])

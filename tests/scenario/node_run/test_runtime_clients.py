@@ -64,6 +64,15 @@ def test_a_container_that_ends_with_the_runtime_ends_nothing_else() -> None:
     assert f"when their connection to the restarted runtime broke: {FOLLOWER}" in status.message
 
 
+def test_it_is_named_after_a_rollback_too() -> None:
+    it = following()
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = _fail
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+    named = f"nothing restarted; ended, when their connection to the restarted runtime broke: {FOLLOWER}. Cause"
+    assert named in status_of(it).message
+
+
 def test_it_is_named_before_anything_is_touched() -> None:
     [warning] = warnings(following().plan, Reason.RUNTIME_CONNECTION_WOULD_BREAK)
 
@@ -150,10 +159,8 @@ def completing(exit_code: int, also: Callable[[Story], None] = lambda _: None) -
     return it, it.tell()
 
 
-@pytest.mark.parametrize("exit_code", [1, 255])
-def test_a_container_that_runs_to_completion_may_end_while_the_runtime_restarts(exit_code: int) -> None:
-    """A containerd that starts does not learn how it ended (255)."""
-    it, report = completing(exit_code)
+def test_a_container_may_complete_while_the_runtime_restarts_and_does_not_learn_how_it_ended() -> None:
+    it, report = completing(255)
 
     assert (report.outcome, report.restarted, report.ended) == (Outcome.UPGRADED, 0, (WORKER,)), report.message
     assert report.with_runtime == ()
@@ -163,12 +170,13 @@ def test_a_container_that_runs_to_completion_may_end_while_the_runtime_restarts(
 @pytest.mark.parametrize(
     ("exit_code", "also"),
     [
+        (1, lambda _: None),
         (137, lambda _: None),
         (143, lambda _: None),
         (255, lambda it: lose_monitor(it, "work")),
-        (1, lambda it: it.node.runtime.stop_container(it.container("work"))),
+        (255, lambda it: it.node.runtime.stop_container(it.container("work"))),
     ],
-    ids=["killed", "terminated", "lost with its monitor", "stopped"],
+    ids=["failed", "killed", "terminated", "lost with its monitor", "stopped"],
 )
 def test_one_that_did_not_complete_turns_the_run_back(exit_code: int, also: Callable[[Story], None]) -> None:
     _, report = completing(exit_code, also)
@@ -226,8 +234,9 @@ def test_one_that_somebody_had_the_runtime_stop_turns_the_run_back() -> None:
     assert (report.outcome, report.listed) == (Outcome.ROLLED_BACK, (FOLLOWER,))
 
 
-def test_one_that_nothing_starts_again_turns_the_run_back() -> None:
-    it = following(name="work")
+@pytest.mark.parametrize("exit_code", [1, 255])
+def test_one_that_nothing_starts_again_turns_the_run_back(exit_code: int) -> None:
+    it = following(exit_code, name="work")
 
     [warning] = warnings(it.plan, Reason.RUNTIME_CONNECTION_WOULD_BREAK)
     report = it.tell()

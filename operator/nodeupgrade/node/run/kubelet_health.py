@@ -11,6 +11,8 @@ OLD_KUBELET_START_SECONDS = 120.0
 POLL_SECONDS = 0.005
 LOOK_AT_UNIT_SECONDS = 1.0
 DEATHS_TOLERATED = 1
+STAYS_UP_SECONDS = 5.0
+"""A kubelet answers before it starts its container manager and cAdvisor, of which it may die."""
 
 
 def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool, watch: Callable[[], None]) -> None:
@@ -47,6 +49,19 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
                 return
             raise _did_not_start(node, unit, f"did not become healthy within {timeout:.0f} s", errors)
         node.clock.sleep(POLL_SECONDS)
+
+
+def require_stays_up(node: Node, unit: str) -> None:
+    """Return once the kubelet has run for a while, or somebody has stopped it.
+
+    Raises:
+        StepFailed: it has exited instead.
+    """
+    while (status := node.services.status(unit)).sub_state != "auto-restart" and status.active_state != "failed":
+        if status.started is None or node.clock.awake() >= status.started + STAYS_UP_SECONDS:
+            return
+        node.clock.sleep(LOOK_AT_UNIT_SECONDS)
+    raise _did_not_start(node, unit, f"became healthy, but exits ({status.active_state}, result {status.result})", "")
 
 
 def _did_not_start(node: Node, unit: str, what: str, earlier: str) -> StepFailed:

@@ -62,6 +62,7 @@ _RESULTS = {
 _NOT_KNOWN = "whether anything restarted is not known: the runtime did not answer at the end"
 
 
+_WITH_RUNTIME = ", when their connection to the restarted runtime broke: "
 _BACKWARD = {Mark.FAILED, Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED}
 
 
@@ -70,7 +71,10 @@ def run_status(run_id: str, plan: RunPlan, journal: Journal, earlier: Sequence[J
     plan = plan_in_effect(plan, journal)
     finished = journal.finished
     summary = summed_up((*earlier, journal))
-    phase, reason, message = _standing(plan, journal) if summary is None else _ending(plan, summary)
+    if summary is None:
+        phase, reason, message = _standing(plan, journal)
+    else:
+        phase, reason, message = _ending(plan, summary, rewrote=any(map(_rewrote, (*earlier, journal))))
     stale = "" if summary is None else _stale_sockets(plan, journal, summary)
     return TaskStatus(
         run_id=run_id,
@@ -143,7 +147,7 @@ def _held(held: Record) -> str:
     return f"{shorten(rewriting, MESSAGE_LENGTH - len(remedy) - 2)}; {remedy}"
 
 
-def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
+def _ending(plan: RunPlan, summary: RunReport, *, rewrote: bool) -> tuple[TaskPhase, str, str]:
     restarts = _restarts(summary)
     match summary.outcome:
         case Outcome.UPGRADED if not summary.looked:
@@ -163,13 +167,15 @@ def _ending(plan: RunPlan, summary: RunReport) -> tuple[TaskPhase, str, str]:
         case Outcome.UPGRADED:
             message = f"kubelet {plan.to_version} runs, but {restarts}"
             return TaskPhase.FAILED, Reason.CONTAINER_RESTARTED, message
-        case Outcome.ROLLED_BACK if _never_got_quiet(summary):
+        case Outcome.ROLLED_BACK if not rewrote and _never_got_quiet(summary):
             message = f"kubelet {plan.from_version} runs again, nothing restarted and no hash was rewritten: "
             return TaskPhase.REFUSED, summary.reason, f"{message}{summary.message}"
         case Outcome.ROLLED_BACK:
             restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
             if summary.recreated:
                 restarted = f"{restarted}, replaced on request: {named(summary.recreated, NAMED)}"
+            if summary.with_runtime:
+                restarted = f"{restarted}; ended{_WITH_RUNTIME}{named(summary.with_runtime, NAMED)}"
             message = f"rolled back to {plan.from_version}; {restarted}. Cause: {summary.message}"
             return TaskPhase.ROLLED_BACK, summary.reason, message
         case Outcome.DEGRADED:
@@ -196,9 +202,7 @@ def _unchanged(summary: RunReport) -> str:
     if summary.same == summary.baseline:
         return f"all {summary.baseline} containers are the same instances{gone}"
     if summary.with_runtime:
-        rewriting.append(
-            f"of these, when their connection to the restarted runtime broke: {named(summary.with_runtime, NAMED)}"
-        )
+        rewriting.append(f"of these{_WITH_RUNTIME}{named(summary.with_runtime, NAMED)}")
     the_others = f", the others {'; '.join(rewriting)}" if rewriting else ""
     return f"{summary.same} of {summary.baseline} containers are the same instances{the_others}{gone}"
 
@@ -247,7 +251,11 @@ def _between(earlier: Sequence[Journal], last: Journal) -> Iterator[BetweenAttem
 
 
 def _left_untouched(journal: Journal) -> bool:
-    return is_worth_another(journal) and journal.first(Step.REWRITE_HASHES, Mark.DOING) is None
+    return is_worth_another(journal) and not _rewrote(journal)
+
+
+def _rewrote(journal: Journal) -> bool:
+    return journal.first(Step.REWRITE_HASHES, Mark.DOING) is not None
 
 
 def _step(journal: Journal, step: Step) -> StepStatus | None:

@@ -8,7 +8,7 @@ them, and anything unproven counts as damage by the kubelet:
   ready, and the exit code must not be that of a SIGKILL. (The kernel sends one when out of memory, perhaps due to a
   smaller limit that a kubelet set for all pods; so does a runtime that lost track of a container.)
 * *It ended without a kubelet*, by itself while the runtime restarted: the new kubelet started later. It was connected
-  to the runtime (docs/decisions/runtime-clients.md), crashed again within minutes, or runs to completion.
+  to the runtime (docs/decisions/runtime-clients.md), crashed again within minutes, or may have completed.
 * *Its pod is over.* Every regular container has ended by itself or with exit code 0 and is not started again, so a
   kubelet stops the sidecars and the sandbox.
 * *Its owner changed it*: deleted the pod, changed the image, edited the manifest (cluster/owner_changes.py).
@@ -144,12 +144,14 @@ def may_end_with_runtime(plan: RunPlan, difference: Difference) -> bool:
 
 
 def is_expected_to_end(plan: RunPlan, now: Inventory, difference: Difference, moment: datetime) -> bool:
-    """Report whether this is about a container that may end with the runtime, in a crash loop, or at any time anyway.
+    """Report whether this is about a container that may end with the runtime, crashes, or may have completed.
 
-    The latter run to completion; of those that were connected to the runtime it is not sure that this was no failure.
+    The latter is so where the runtime has lost how it ended, and it was not connected to the runtime.
     """
-    completes = any(c.id == difference.container and c.may_complete and not c.connected for c in plan.containers)
-    expected = completes or may_end_with_runtime(plan, difference)
+    ended = None if difference.container is None else now.container(difference.container)
+    lost = ended is not None and ended.exit_code == LOST
+    completed = any(c.id == difference.container and c.may_complete and not c.connected for c in plan.containers)
+    expected = (lost and completed) or may_end_with_runtime(plan, difference)
     return expected or ends_again_and_again(now, difference, moment)
 
 

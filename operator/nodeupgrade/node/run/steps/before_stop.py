@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.facts.device_access import Harmless, require_harmless_reload
 from nodeupgrade.node.host.packages.dpkg_database import HELD, Selection
@@ -12,6 +13,7 @@ from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import file_exchange, kubelet_ports, lease_keeping, restart_tuning, shield_use
+from nodeupgrade.node.run.kubelet_health import require_stays_up
 from nodeupgrade.node.run.plan_amendment import require_plannable
 from nodeupgrade.node.run.rescue_arming import write_script
 from nodeupgrade.node.run.start_preconditions import (
@@ -139,9 +141,12 @@ class ArmDeadMan(StepActions):
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Stop the timers and the shield: there is nothing left to rescue, and the old kubelet has been quiet.
 
+        Where it was stopped, it has to stay up before.
         If systemd cannot reload, the tuning stays, with which the runtime starts as well. That is reported, and does
         not keep the node out of service: the next run removes the tuning.
         """
+        if node.recorded(Step.STOP_KUBELET) is not None:
+            require_stays_up(node, plan.swap.unit)
         shield_use.end(node, plan)
         node.services.unmask(plan.swap.unit)
         for timer in (script.TIMER, DEAD_MAN_TIMER):
