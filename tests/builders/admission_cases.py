@@ -329,11 +329,6 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "kubelet v1.35.3 considers it not running",
         admission(restarted(pod(resources=GPU)), capacity=PLENTY, versions=("v1.34.7", "v1.35.4")),
     ),
-    "devices of a container that has ended, in a pod of which another one runs": (
-        beside(admission(pod(), capacity=PLENTY, versions=("v1.35.4", "v1.36.1")), terminated={"exitCode": 0}),
-        "not all containers that hold them run (other), for which kubelet v1.36.1 allocates devices again",
-        beside(admission(pod(), capacity=PLENTY, versions=("v1.35.4", "v1.36.1")), running={}),
-    ),
     "devices of a container that backs off beside one that runs, on the way back": (
         beside(admission(pod(), capacity=PLENTY, versions=("v1.25.14", "v1.25.1")), waiting=BACK_OFF),
         "for which kubelet v1.25.14 allocates devices again",

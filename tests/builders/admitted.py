@@ -99,7 +99,7 @@ def beside(found: Admission, **state: Any) -> Admission:
     containers = [*web.spec["containers"], {"name": "other", "image": "i", "resources": GPU}]
     shown = parse_pod({**body, "spec": {**web.spec, "containers": containers}})
     runs = {(shown.ref, "app"), *([(shown.ref, "other")] if "running" in state else [])}
-    return replace(found, pods=(shown,), running=frozenset(runs))
+    return replace(found, pods=(shown,), running=frozenset(runs), begun=frozenset({shown.ref}))
 
 
 def succeeded(body: dict[str, Any]) -> dict[str, Any]:

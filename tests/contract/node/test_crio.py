@@ -371,6 +371,12 @@ def test_the_log_of_an_older_one_tells_it_in_other_words(world: CrioWorld) -> No
     assert world.runtime.asked_to_stop(lines) == frozenset({"aa11", "bb22", "bb23"})
 
 
+@pytest.mark.parametrize("told", ["Stopped container default/a/b", "stopped container: x", "stopped pod sandbox: y"])
+def test_the_log_of_one_that_tells_only_what_it_has_stopped_is_inconclusive(world: CrioWorld, told: str) -> None:
+    """CRI-O up to 1.17.4, and 1.18.0."""
+    assert world.runtime.asked_to_stop([f'time="2026-11-20 10:00:01.1Z" level=info msg="{told}" id=7']) is None
+
+
 @pytest.mark.parametrize("words", ["Removing", "Attempting to remove"])
 def test_removing_a_container_is_no_request_to_stop_it(world: CrioWorld, words: str) -> None:
     """A kubelet removes what has ended, which CRI-O lists until its storage is deleted."""

@@ -559,9 +559,7 @@ def test_a_pod_with_devices_that_came_is_taken_in_once_all_that_hold_some_run(ov
     report = it.tell()
 
     assert (report.outcome is Outcome.UPGRADED) is over, report.message
-    assert over or (
-        untouched(it, report) and "not all containers that hold them have started (train)" in report.message
-    )
+    assert over or (untouched(it, report) and "not all containers that hold them run (train)" in report.message)
 
 
 @pytest.mark.parametrize("over", [False, True])
@@ -578,18 +576,51 @@ def test_a_pod_with_devices_of_which_one_container_is_over_is_left_to_the_kubele
         examination_of(node, "v1.36.0", limits=LIMITS)
 
 
-@pytest.mark.parametrize("alone", [False, True], ids=["beside another", "alone"])
-def test_a_container_with_devices_that_ends_beside_others_of_its_pod_turns_the_run_back(alone: bool) -> None:
-    """Nothing came of which the agent could be asked, and the next kubelet would reject the pod."""
-    pod = with_devices("guest", *(() if alone else ("train",)))
+@pytest.mark.parametrize(
+    ("names", "policy", "over"),
+    [(("train", "guest"), "Always", False), (("train",), "Always", False), (("train",), "Never", True)],
+    ids=["beside another", "alone, and started again", "alone, and over"],
+)
+def test_a_container_with_devices_that_ends_turns_the_run_back_unless_its_pod_is_over(
+    names: tuple[str, ...], policy: str, *, over: bool
+) -> None:
+    """Nothing came of which the agent could be asked; the next kubelet would reject the pod, and stop its sandbox."""
+    pod = with_devices(*names)
+    pod = parse_pod({**pod.raw, "spec": {**pod.spec, "restartPolicy": policy}})
     it = story("v1.35.4", new="v1.36.0", more=(pod,), disk={CHECKPOINT: recorded_devices(pod)})
-    ends = "guest" if alone else "train"
-    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(running(it)[ends], 0))
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(running(it)["train"], 0))
 
     report = it.tell()
 
-    assert (report.outcome is Outcome.UPGRADED) is alone, report.message
-    assert alone or (untouched(it, report) and "default/late/train, which has devices, ended" in report.message)
+    assert (report.outcome is Outcome.UPGRADED) is over, report.message
+    assert over or (untouched(it, report) and "default/late/train, which has devices, ended" in report.message)
+
+
+def test_what_no_device_plugin_provides_is_no_device() -> None:
+    """Extended resources that somebody writes into the Node's status, such as Koordinator's, are not allocated."""
+    pod = pod_json("late", "guest", "train")
+    for container in pod["spec"]["containers"]:
+        container["resources"] = {"limits": {"kubernetes.io/batch-cpu": "1000"}}
+    it = story("v1.35.4", new="v1.36.0", more=(parse_pod(pod),))
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(running(it)["train"], 0))
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.UPGRADED, report.message
+
+
+def test_a_pod_with_devices_whose_image_is_being_pulled_is_waited_for() -> None:
+    """Any kubelet that starts would reject it, and stop its sandbox, which is watched."""
+    shown = with_devices("guest", guest=BEING_STARTED)
+    node = SimulatedNode(version="v1.35.4", pods=[pod_json("web", "nginx"), dict(shown.raw)])
+    node.disk[CHECKPOINT] = recorded_devices(shown)
+    [guest] = [c.id for c in node.inventory().running() if c.name == "guest"]
+    del node.runtime.containers[guest]
+
+    with pytest.raises(Refused, match=r"hold them run \(guest\)") as refused:
+        examination_of(node, "v1.36.0", limits=LIMITS)
+
+    assert refused.value.finding.reason is Reason.POD_IN_TRANSITION
 
 
 def test_an_attempt_that_has_rewritten_hashes_leaves_no_time_unaccounted_for() -> None:

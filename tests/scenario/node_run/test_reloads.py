@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
-from nodeupgrade.api.values import PodUid
+from nodeupgrade.api.values import Digest, PodUid
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.executor import units
@@ -16,13 +17,15 @@ from nodeupgrade.node.host.device_rules import UnitDevices
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
+from nodeupgrade.node.plan.exchanged_files import NewFile
 from nodeupgrade.node.rescue import script
+from tests.doubles.node import SimulatedNode, plan_for, pod_json
 from tests.doubles.node.calls import Moment
 from tests.doubles.node.containers.runtime_restart import TUNED_CONFIG, TUNING_DROP_IN
 from tests.doubles.node.kubelet import FLAG_REMOVED_IN_1_27
 from tests.doubles.node.services import FENCE_DROP_IN, FLAG
 from tests.doubles.node.supervisor import supervise
-from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 
 UNITS = (EXECUTOR, DEAD_MAN_TIMER, script.TIMER, LEASE_KEEPER, SHIELD)
 
@@ -375,6 +378,66 @@ def test_the_way_back_has_the_space_that_systemd_needs_to_read_its_files_whateve
     assert report is not None
     assert (report.outcome, report.reason, report.restarted) == (Outcome.ROLLED_BACK, Reason.ABORTED, 0)
     assert it.nothing_restarted()
+
+
+def test_a_node_whose_run_has_30_mib_free_is_upgraded() -> None:
+    """Systemd wants 16 MiB of /run to read its files, on the way forward as well."""
+    it = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,))
+    usage = it.node.files.usage
+    free = 30 * 1024**2
+
+    def left() -> int:
+        return free - len(it.node.disk.get(str(script.RESERVE), b""))
+
+    it.node.files.usage = lambda path: (
+        replace(usage(path), free=left()) if str(path).startswith("/run") else usage(path)
+    )
+
+    def refuse(name: str, _number: int, moment: Moment) -> None:
+        if name == "services.reload" and moment is Moment.BEFORE and left() < 16 * 1024**2:
+            raise StepFailed("Refusing to reload, not enough space available on /run/systemd")
+
+    it.node.calls.interrupt = refuse
+    report = supervise(it.node, it.plan)
+
+    assert report is not None
+    assert report.outcome is Outcome.UPGRADED, report.message
+
+
+def test_both_reloads_of_the_way_back_have_the_space_that_is_kept() -> None:
+    """Whatever fills /run takes what is free once systemd has read its files."""
+    content = b"[Service]\nLimitNOFILE=1048576\n"
+    drop_in = NewFile(
+        path="/etc/systemd/system/kubelet.service.d/20-limits.conf",
+        mode=0o644,
+        digest=Digest(sha256(content).hexdigest()),
+        source="a test",
+        content=content,
+    )
+    node = SimulatedNode(
+        version="v1.26.15",
+        pods=[pod_json("web", "nginx")],
+        arguments=(FLAG_REMOVED_IN_1_27,),
+        disk={"/etc/systemd/system/kubelet.service.d/10-theirs.conf": b"[Service]\n"},
+    )
+    it = Story(node, plan_for(node, "v1.27.16", limits=LIMITS, files=(drop_in,)))
+    full, free = list[bool](), [False]
+
+    def watch(name: str, _number: int, moment: Moment) -> None:
+        if name == f"files.remove {script.RESERVE}" and moment is Moment.BEFORE and str(script.RESERVE) in node.disk:
+            free[0] = True
+        if full and name == "services.reload" and moment is Moment.BEFORE:
+            if not free[0]:
+                raise StepFailed("Refusing to reload, not enough space available on /run/systemd")
+            free[0] = False
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = lambda: full.append(True)
+    it.node.calls.interrupt = watch
+    it.node.ports = replace(it.node.ports, end=lambda: it.node.timeline.monotonic > 3600)
+    report = supervise(it.node, it.plan, abort=lambda: bool(full))
+
+    assert report is not None
+    assert report.outcome is Outcome.ROLLED_BACK, report.message
 
 
 @pytest.mark.parametrize("flags", [(), (FLAG_REMOVED_IN_1_27,)])

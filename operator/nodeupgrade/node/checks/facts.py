@@ -68,6 +68,7 @@ class Admission:
     capacity: Mapping[str, int] = field(default_factory=dict)  # of the host now, as in StartingHost
     # pod and name of each container that the runtime shows running, as a kubelet asks it when it starts
     running: frozenset[tuple[PodRef, str]] = frozenset()
+    begun: frozenset[PodRef] = frozenset()  # the pods of which it shows a ready sandbox
     alone: bool = False  # whether only the new kubelet would start with this configuration
 
     @property
@@ -270,6 +271,7 @@ class NodeFacts:
             state=self.readiness.state,
             capacity=self.readiness.host.capacity,
             running=frozenset((container.pod, container.name) for container in self.inventory.running()),
+            begun=frozenset(sandbox.pod for sandbox in self.inventory.sandboxes if sandbox.ready),
             alone=self.files is not None,
         )
 

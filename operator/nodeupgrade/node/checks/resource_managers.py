@@ -73,7 +73,11 @@ def devices_are_kept(facts: Admission) -> Iterator[Found]:
         if (why := _why_devices_are_lost(facts, pod, holding, sorted(idle.keys() - set(begun)))) is not None:
             yield pod, f"it holds devices ({held}) and {why}; delete the pod first"
         elif begun:
-            detail = f"it holds devices ({held}) and not all containers that hold them have started ({named(begun)})"
+            detail = (
+                f"it holds devices ({held}), not all containers that hold them run ({named(begun)}), and a starting "
+                f"kubelet would allocate devices again ({known_defects.DEVICES_ALLOCATED_ANEW.reference}): wait until "
+                "they run or the pod is over, or delete it"
+            )
             yield Finding(reason=Reason.POD_IN_TRANSITION, subject=str(pod), detail=detail)
 
 
@@ -172,19 +176,18 @@ _BEING_STARTED = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def _idle(facts: Admission, pod: Pod, holding: list[PodContainer]) -> Mapping[str, bool]:
-    """Return the containers with devices that do not run, each with whether it is being started for the first time.
+    """Return the containers with devices that do not run, each with whether that passes by itself.
 
-    None of a pod to which that does no harm: one that is being deleted, is over, or of which nothing has begun.
+    None of a pod to which that does no harm: one that is being deleted, or that has no sandbox which a kubelet would
+    stop. What backs off does not pass; what is being started, or has just ended, does.
     """
-    waits = {name: (status.get("state") or {}).get("waiting") for name, status in pod.states.items()}
-    begun = {name for name, state in waits.items() if state is not None and state.get("reason") in _BEING_STARTED}
-    backs_off = any(state is not None and name not in begun for name, state in waits.items())
-    runs = any((pod.ref, container.name) in facts.running for container in pod.containers)
     anew = any(map(known_defects.DEVICES_ALLOCATED_ANEW.affects, facts.starting))
-    if pod.terminating or not anew or not (runs or backs_off):
+    if pod.terminating or not anew or pod.ref not in facts.begun:
         return {}
+    waits = {name: (status.get("state") or {}).get("waiting") for name, status in pod.states.items()}
+    backs_off = {name for name, state in waits.items() if state and state.get("reason") not in _BEING_STARTED}
     return {
-        container.name: container.name in begun
+        container.name: container.name not in backs_off
         for container in holding
         if container.role in {Role.REGULAR, Role.SIDECAR} and (pod.ref, container.name) not in facts.running
     }

@@ -25,6 +25,7 @@ from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.hashes import Proof
 from nodeupgrade.node.checks.other_tools import holds_package
 from nodeupgrade.node.checks.pods import evicted_without_a_mark
+from nodeupgrade.node.checks.resource_managers import devices, devices_are_kept
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.host.systemd.drop_ins import last_drop_in
 from nodeupgrade.node.names_beside import backup_path, staged_path
@@ -181,12 +182,15 @@ def _rewriting(facts: NodeFacts, to_target: tuple[Pod, ...]) -> Rewriting:
 def with_facts(rewriting: Rewriting, facts: NodeFacts) -> Rewriting:
     """Return the planned containers with what their pods do not say: what they use of the runtime's sockets."""
     clients, rejects = facts.clients, bool(facts.spec.kubelet.also_rejects)
+    names = frozenset() if devices_are_kept.name in facts.spec.preflight.accept else devices(facts.admission)
+    holding = {(pod.ref, c.name) for pod in facts.pods for c in pod.containers if names & c.resources.keys()}
     containers = (
         replace(
             each,
             sockets=clients.mounted.get(each.id, ()),
             connected=each.id in clients.connected,
             start_matters=each.start_matters or rejects,
+            has_devices=(each.pod, each.name) in holding,
         )
         for each in rewriting.containers
     )

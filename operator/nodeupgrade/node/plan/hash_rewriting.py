@@ -201,7 +201,6 @@ def _prove(
         restarts_itself=spec.role is Role.SIDECAR or (regular and not policies & {NEVER, None}),
         written_by=None if writer is None else writer.series,
         start_matters=_starts_slowly(spec.spec),
-        has_devices=any("/" in name for name in spec.resources),
     )
 
 

@@ -50,7 +50,7 @@ class PlannedContainer:
     # whether a start of it is judged by more than its hash: it has a startup probe or a postStart hook, or pods that
     # were restarted may be rejected
     start_matters: bool = False
-    has_devices: bool = False  # whether it asks for some, whose names have a domain
+    has_devices: bool = False  # whether it asks for some, unless that they are lost is accepted
 
     @property
     def label(self) -> str:

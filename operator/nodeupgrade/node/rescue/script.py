@@ -36,7 +36,7 @@ RESERVE = PurePosixPath("/run/nodeupgrade-rescue.reserve")
 """Space for systemd to read its files on the way back, which it refuses to do with less than 16 MiB free in ``/run``
 (RELOAD_DISK_SPACE_MIN).
 """
-RESERVE_BYTES = 20 * 1024**2
+RESERVE_BYTES, RELOAD_BYTES = 20 * 1024**2, 17 * 1024**2
 IN_MEMORY = (SCRIPT, LOOK, RESERVE)
 """What the rescue has in ``/run`` until the run is over."""
 UNIT = "nodeupgrade-rescue.service"

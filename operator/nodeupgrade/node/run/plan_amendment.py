@@ -126,17 +126,19 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
 
 
 def _require_devices_used(plan: RunPlan, changes: Changes, now: Inventory) -> None:
-    """Require no container with devices to have ended beside others of its pod; see devices_are_kept()."""
+    """Require no container with devices to have ended in a pod that is watched on; see devices_are_kept()."""
     defect, versions = DEVICES_ALLOCATED_ANEW, map(KubeletVersion.parse, (plan.from_version, plan.to_version))
     if not any(map(defect.affects, versions)):
         return
     running = {(c.pod.uid, c.name) for c in now.running()}
     pods, ran = {uid for uid, _ in running}, {c.id for c in plan.baseline.running()}
+    ready = {s.pod.uid for s in now.sandboxes if s.ready}
     for c in changes.ended:
-        if c.has_devices and c.id in ran and c.pod.uid in pods and (c.pod.uid, c.name) not in running:
+        stays = c.pod.uid in pods or (c.pod.uid in ready and not c.may_complete)
+        if c.has_devices and c.id in ran and stays and (c.pod.uid, c.name) not in running:
             raise _changed(
                 f"{c.label}, which has devices, ended since the run was planned, and a starting kubelet would reject "
-                f"its pod, of which others run ({defect.reference})"
+                f"its pod ({defect.reference})"
             )
 
 

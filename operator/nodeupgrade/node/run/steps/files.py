@@ -198,12 +198,13 @@ class SetArguments(StepActions):
             node.services.reload(reload_look.harmless(node))
 
     def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
-        """Restore or remove the drop-in."""
+        """Restore or remove the drop-in; SWAP_FILES, undone next, may have to reload: space is kept for one reload."""
         if plan.swap.arguments is None:
             return None
         aside = file_exchange.set_aside(node, PurePosixPath(plan.swap.arguments.path))
         _restore_contents(node, plan, payload)
-        return "; ".join(filter(None, (aside, _reload_anyway(node)))) or None
+        lost = None if exchanges_drop_in(plan) else _reload_anyway(node)
+        return "; ".join(filter(None, (aside, lost))) or None
 
 
 def _read_contents(node: Node, paths: Iterable[PurePosixPath]) -> dict[str, JsonValue]:

@@ -37,8 +37,16 @@ class CrioRuntime(CriRuntime):
         r"([0-9a-f]+)"
     )
 
+    STOPPED = re.compile(r"level=info .*[Ss]topped (?:container|pod sandbox)")
+
     program: CrioProgram
     store: SpecificationStore
+
+    def asked_to_stop(self, log: Iterable[str]) -> frozenset[str] | None:
+        """Return ``None`` as well for one up to 1.17.4, and 1.18.0, which log only what they have stopped."""
+        lines = tuple(log)
+        asked = super().asked_to_stop(lines)
+        return None if not asked and any(map(self.STOPPED.search, lines)) else asked
 
     def __post_init__(self) -> None:
         super().__post_init__()
