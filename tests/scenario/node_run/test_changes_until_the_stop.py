@@ -1003,10 +1003,11 @@ def test_a_static_pod_that_was_restarted_and_starts_well_is_taken_in() -> None:
 def test_a_run_that_was_turned_back_by_what_began_after_the_hashes_were_rewritten_says_so() -> None:
     it = story()
     sandbox = it.plan.baseline.sandboxes[0]
-    it.node.calls.before(
-        "services.restart containerd.service",
-        lambda: it.node.runtime.create_container(sandbox, "debug", HashValue("1")),
-    )
+
+    def begins() -> None:
+        it.node.runtime.create_container(sandbox, "debug", HashValue("1"))
+
+    it.node.calls.before("services.restart containerd.service", begins)
 
     report = it.tell()
 

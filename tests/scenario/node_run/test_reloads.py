@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -14,6 +15,7 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.executor import units
 from nodeupgrade.node.failpoints.failpoints import FENCED, Failpoint, When, at
 from nodeupgrade.node.host.device_rules import UnitDevices
+from nodeupgrade.node.host.files.files import DiskUsage
 from nodeupgrade.node.host.pod_cgroups import ExpectedCgroups
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.node import DEAD_MAN_TIMER, EXECUTOR, LEASE_KEEPER, SHIELD
@@ -380,7 +382,7 @@ def test_the_way_back_has_the_space_that_systemd_needs_to_read_its_files_whateve
     assert it.nothing_restarted()
 
 
-def test_a_node_whose_run_has_30_mib_free_is_upgraded() -> None:
+def test_a_node_whose_run_has_30_mib_free_is_upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Systemd wants 16 MiB of /run to read its files, on the way forward as well."""
     it = story("v1.26.15", "v1.27.16", arguments=(FLAG_REMOVED_IN_1_27,))
     usage = it.node.files.usage
@@ -389,9 +391,10 @@ def test_a_node_whose_run_has_30_mib_free_is_upgraded() -> None:
     def left() -> int:
         return free - len(it.node.disk.get(str(script.RESERVE), b""))
 
-    it.node.files.usage = lambda path: (
-        replace(usage(path), free=left()) if str(path).startswith("/run") else usage(path)
-    )
+    def usage_now(path: PurePosixPath) -> DiskUsage:
+        return replace(usage(path), free=left()) if str(path).startswith("/run") else usage(path)
+
+    monkeypatch.setattr(it.node.files, "usage", usage_now)
 
     def refuse(name: str, _number: int, moment: Moment) -> None:
         if name == "services.reload" and moment is Moment.BEFORE and left() < 16 * 1024**2:
