@@ -32,7 +32,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "package_manager_leaves_the_kubelet": "no row's kubelet belongs to a package: e2e/test_package.py, unit tests",
     "pods_are_not_validated": "needs a way back to kubelet 1.7, which is built by hand only",
     "apparmor_is_there": "the kernel of the machine has no AppArmor",
-    "huge_pages_are_as_recorded": "huge pages are the machine's, and no node of the lab may change them: unit tests",
+    "memory_is_as_recorded": "they are the machine's, and no node of the lab may change them: unit tests",
     "numa_nodes_are_not_chosen_anew": "the machine has one NUMA node",
     "accepted_hashes_were_compared": "needs a kubelet that was built to accept another one's hashes: scenario tests",
     "manifests_tell_what_runs": "the running kubelet would not have read the manifest either",

@@ -329,6 +329,12 @@ STATE_AS_TEXT = MinorChange(
     "The state of the CPU and memory managers is kept a second time, as text with a checksum of its own.",
 )
 MEMORY_MANAGER = MinorChange(21, enhancement(1769), "The kubelet has a memory manager, with a state file.")
+MEMORY_BY_NODE = MinorChange(
+    21,
+    pull(127074),
+    "The memory manager compares its state by NUMA node, not by groups of them, and may refuse what it wrote itself.",
+    last=31,
+)
 DEVICE_CHECKPOINT_V1_UNREAD = MinorChange(
     31, pull(123398), "The device checkpoint of a kubelet before 1.20 is no longer read."
 )

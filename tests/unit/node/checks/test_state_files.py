@@ -21,6 +21,7 @@ from tests.builders.state_file_cases import (
     DOWN,
     FIRST_FORMAT,
     POD_LEVEL,
+    REAL,
     STRICT,
     V,
     dra,
@@ -65,9 +66,21 @@ LEFT: dict[str, dict[str, Any]] = {
     "reserved CPUs": static(b"reservedSystemCPUs: 0-1"),
     "strictly reserved CPUs": static(STRICT + b"reservedSystemCPUs: 0", defaultCpuSet="1-3"),
     "strictly reserved amounts": static(STRICT, defaultCpuSet="1-3"),
-    "all huge pages": memory(6 * 2**20, 2 * 2**20, 4 * 2**20),
-    "huge pages of nobody's": {**memory(8 * 2**20, 2 * 2**20), "layout": layout(), "state": {}},
-    "huge pages before the first start": memory(8 * 2**20),
+    "all memory": memory([REAL, REAL], REAL, REAL),
+    "memory of nobody's": {**memory([REAL, REAL], REAL), "layout": layout(), "state": {}},
+    "memory before the first start": memory([REAL]),
+    "memory without NUMA nodes": memory([], {"memory": 0}),
+    "memory that cannot be read": memory([{"hugepages-2Mi": 2**30}], REAL),
+    "a group of NUMA nodes that is filled": {
+        **memory([REAL], REAL, reserved=(2**30,)), "current": V("v1.30.14"), "target": V("v1.31.14"),
+    },
+    "a group of NUMA nodes from 1.32 on": {
+        **memory([], REAL, REAL, reserved=(2**30, 2**30)), "current": V("v1.32.0"), "target": V("v1.33.13"),
+    },
+    "a full NUMA node, and one that is not": {
+        **memory([], {"memory": 2**30}, REAL, reserved=(2**30, 2**20)),
+        "current": V("v1.30.14"), "target": V("v1.31.14"),
+    },
     "CPUs that cannot be counted": {**static(defaultCpuSet="0"), "host": StartingHost()},
 }  # fmt: skip
 
