@@ -64,6 +64,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "init_containers_are_remembered": "needs a target before 1.21, for which the node's other pods are refused too",
     "files_can_be_exchanged": "the NodeUpgrades of the rows exchange no files: e2e/test_files.py, unit tests",
     "files_keep_what_must_stay": "the NodeUpgrades of the rows exchange no files: unit tests",
+    "static_pods_stay_valid": "needs a target from 1.36 on: unit tests",
     "features_of_pods_are_on": "needs a target from 1.34 on with a feature gate turned off: unit tests",
     "runtime_keeps_its_cgroup_driver": "containerd 1.6 of the lab does not report its driver: unit tests",
     "devices_outlast_a_reload": "needs a node with the systemd cgroup driver: e2e/test_devices.py",

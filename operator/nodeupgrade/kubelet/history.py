@@ -194,6 +194,18 @@ GROUPS_POLICY_CHECKED = MinorChange(
     "A pod with `supplementalGroupsPolicy: Strict` is rejected if the Node does not say that it supports it.",
 )
 STATIC_PODS_BY_THEMSELVES = MinorChange(34, pull(131837), "Static pods that refer to objects of the API are not run.")
+UNMASKED_NEEDS_USERS = MinorChange(
+    30, pull(123520), "Static pods with `procMount: Unmasked` are not run without `hostUsers: false`."
+)
+STRICT_ADDRESSES = MinorChange(
+    36,
+    pull(137053),
+    "Static pods with IPv4 addresses that have leading zeros or are written as IPv6 are not run"
+    " (`StrictIPCIDRValidation`).",
+)
+INIT_NOT_RESIZED = MinorChange(
+    36, pull(137458), "Static pods with `resizePolicy: RestartContainer` in an init container are not run."
+)
 
 
 def _safe_sysctls(first: int, link: str, *names: str) -> dict[str, MinorChange]:
