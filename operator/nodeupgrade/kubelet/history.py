@@ -115,9 +115,22 @@ CONTAINER_POLICIES_BY_DEFAULT = MinorChange(
     35, enhancement(5307), "Restart policies of containers are heeded unless their feature gate is turned off."
 )
 STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a feature gate.")
-EXEC_PROBES_TIMED = MinorChange(20, pull(94115), "An exec probe that exceeds its timeout fails.")
+EXEC_PROBES_TIMED = MinorChange(
+    20, pull(94115), "An exec probe that exceeds its timeout fails, unless `ExecProbeTimeout` is off."
+)
 RSA_EXCHANGE_GONE = MinorChange(
     30, pull(123217), "HTTPS probes do not offer RSA key exchange: the kubelet is built with Go 1.22, and its defaults."
+)
+TRIPLE_DES_GONE = MinorChange(
+    32,
+    pull(127611),
+    "HTTPS probes neither offer 3DES nor take certificates with a negative serial number: the defaults of Go 1.23.",
+)
+SHORT_KEYS_REFUSED = MinorChange(
+    33, enhancement(3744), "HTTPS probes refuse RSA keys of less than 1024 bits: the defaults of Go 1.24."
+)
+SHA1_REFUSED = MinorChange(
+    35, pull(134120), "HTTPS probes do not offer SHA-1 signatures in TLS 1.2: the defaults of Go 1.25."
 )
 PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe results across a restart.")
 NODE_STEADY = MinorChange(
