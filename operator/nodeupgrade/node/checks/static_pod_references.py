@@ -103,9 +103,11 @@ def _unmasked(pod: Pod) -> str | None:
 
 
 def _ambiguous_address(pod: Pod) -> str | None:
-    """Return an address with leading zeros, which Go and Python parse nowhere else either, or IPv4 as IPv6."""
-    given = [alias.get("ip") for alias in pod.spec.get("hostAliases") or ()]
-    given += (pod.spec.get("dnsConfig") or {}).get("nameservers") or ()
+    """Return an address with leading zeros, which Python does not parse either, or of IPv4 as IPv6."""
+    aliases, dns = pod.spec.get("hostAliases"), pod.spec.get("dnsConfig")
+    servers = dns.get("nameservers") if isinstance(dns, Mapping) else None
+    given = [each.get("ip") for each in aliases if isinstance(each, Mapping)] if isinstance(aliases, list) else []
+    given += servers if isinstance(servers, list) else []
     return next((f"the address {each}" for each in map(str, given) if _is_ambiguous(each)), None)
 
 

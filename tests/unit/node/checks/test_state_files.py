@@ -1,5 +1,6 @@
 """Tests the checks of the kubelet's state files."""
 
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.checks import state_files
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.startup import Readiness, StartingHost
-from nodeupgrade.node.checks.state_files import devices_are_on_record
+from nodeupgrade.node.checks.state_files import devices_are_on_record, memory_is_as_recorded
 from tests.builders.admitted import checkpoint
 from tests.builders.sound import readiness
 from tests.builders.state_file_cases import (
@@ -96,6 +97,20 @@ def test_a_defect_is_named_once_with_what_to_do(defect: dict[str, Any], told: st
 @pytest.mark.parametrize("fine", LEFT.values(), ids=LEFT.keys())
 def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:
     assert list(ask(CHECKS, readiness(**fine))) == []
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        None, [], "0", {"x": {}}, {"0": 7}, {"0": {"memoryMap": []}}, {"0": {"memoryMap": {"memory": 7}, "cells": "0"}},
+        {"0": {"memoryMap": {"memory": {"total": "1", "free": [], "reserved": {}}}, "cells": [0, "0", None, {}, 7]}},
+    ],
+)  # fmt: skip
+def test_a_state_of_memory_that_no_kubelet_wrote_is_not_stumbled_over(machine: Any) -> None:
+    written = {"policyName": "Static", "machineState": machine}
+    given = {**memory([], REAL), "state": {"memory_manager_state": json.dumps(written).encode()}}
+
+    assert list(ask([memory_is_as_recorded], readiness(**given, target=V("v1.31.14")))) == []
 
 
 ENTRY = {"PodUID": "u", "ContainerName": "app", "ResourceName": "example.com/gpu", "DeviceIDs": {"0": ["a"]}}
