@@ -195,6 +195,12 @@ USER_NAMESPACES = MinorChange(
 USER_NAMESPACES_BY_DEFAULT = MinorChange(
     33, enhancement(127), "Pods may have user namespaces unless the feature gate is turned off."
 )
+USER_IDS_LISTED = MinorChange(
+    30,
+    enhancement(127),
+    "User namespaces have the IDs that `getsubids` lists for the host's user `kubelet`; without the program and with"
+    " that user, the kubelet does not start.",
+)
 PODS_VALIDATED = MinorChange(
     5,
     pull(53194),
