@@ -25,6 +25,13 @@ WARNINGS = [check for check in OF_ADMISSION if check.warns]
 
 USERNS: Any = {"hostUsers": False}
 STATIC_CPUS = b"cpuManagerPolicy: static"
+TO_STRICT = ("v1.35.4", "v1.36.3")
+UNMASKED = [{"name": "app", "image": "i", "securityContext": {"procMount": "Unmasked"}}]
+RESIZED_INIT = {
+    "name": "init",
+    "image": "i",
+    "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}],
+}
 
 ZONE = {"topology.kubernetes.io/zone": "b"}
 RACK = ("--node-labels=topology.kubernetes.io/zone=a",)
@@ -142,6 +149,31 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         by_manifest(admission(pod(volumes=[{"name": "v", "secret": {}}]), versions=("v1.34.0", "v1.33.13"))),
         "secret in a volume",
         admission(pod(volumes=[{"name": "v", "secret": {}}]), versions=("v1.34.0", "v1.33.13")),
+    ),
+    "a static pod that sees all of /proc": (
+        by_manifest(admission(pod(containers=UNMASKED), versions=("v1.29.15", "v1.30.14"))),
+        "has procMount: Unmasked without hostUsers: false, so kubelet v1.30.14 would kill it",
+        by_manifest(admission(pod(containers=UNMASKED), versions=("v1.30.14", "v1.31.14"))),
+    ),
+    "a static pod with an address that has leading zeros": (
+        by_manifest(admission(pod(hostAliases=[{"ip": "10.0.0.1"}, {"ip": "010.0.0.1"}]), versions=TO_STRICT)),
+        "it is a static pod and has the address 010.0.0.1, so kubelet v1.36.3 would kill it",
+        by_manifest(admission(pod(hostAliases=[{"ip": "10.0.0.1"}, {"ip": "fe80:0::1"}]), versions=TO_STRICT)),
+    ),
+    "a static pod with a name server that is written as IPv6": (
+        by_manifest(admission(pod(dnsConfig={"nameservers": ["::ffff:10.0.0.1"]}), versions=TO_STRICT)),
+        "has the address ::ffff:10.0.0.1",
+        by_manifest(
+            admission(
+                pod(dnsConfig={"nameservers": ["::ffff:10.0.0.1"]}), versions=TO_STRICT,
+                gates={"StrictIPCIDRValidation": False},
+            )
+        ),
+    ),
+    "a static pod that would resize an init container": (
+        by_manifest(admission(pod(initContainers=[RESIZED_INIT]), versions=TO_STRICT)),
+        "has resizePolicy: RestartContainer in an init container",
+        by_manifest(admission(pod(initContainers=[{**RESIZED_INIT, "resizePolicy": []}]), versions=TO_STRICT)),
     ),
 }  # fmt: skip
 

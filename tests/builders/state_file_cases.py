@@ -1,7 +1,8 @@
 """Provides state files that the kubelet cannot use."""
 
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 from zlib import crc32
 
 from nodeupgrade.kubelet.layout import KubeletLayout, read_layout
@@ -28,19 +29,29 @@ def static(config: bytes = b"", **document: Any) -> dict[str, Any]:
     }
 
 
-def memory(pages: int, *recorded: int) -> dict[str, Any]:
-    """A host with huge pages, and how many bytes of them the state file has of each NUMA node."""
-    tables = [dict.fromkeys(("total", "systemReserved", "allocatable", "reserved", "free"), each) for each in recorded]
+Totals: TypeAlias = Mapping[str, int]
+
+
+def memory(numa: Sequence[Totals], *recorded: Totals, reserved: Sequence[int] = ()) -> dict[str, Any]:
+    """What the host has by NUMA node, and what the state file accounts for: one group if something is reserved."""
+
+    def table(total: int, taken: int) -> dict[str, int]:
+        return {"total": total, "systemReserved": 0, "allocatable": total, "reserved": taken, "free": total - taken}
+
     machine = {
-        str(at): {"numberOfAssignments": 0, "memoryMap": {"hugepages-2Mi": table}, "cells": [at]}
-        for at, table in enumerate(tables)
+        str(at): {
+            "numberOfAssignments": len(reserved),
+            "memoryMap": {name: table(total, reserved[at] if reserved else 0) for name, total in totals.items()},
+            "cells": [*range(len(recorded))] if reserved else [at],
+        }
+        for at, totals in enumerate(recorded)
     }
     document = {"policyName": "Static", "machineState": machine}
     checksum = memory_checksum(read_fields(json.dumps(document).encode()))
     return {
         "layout": layout(config=b"memoryManagerPolicy: Static"),
         "state": {"memory_manager_state": json.dumps({**document, "checksum": checksum}).encode()},
-        "host": StartingHost(capacity={"cpu": 8000, "hugepages-2Mi": pages, "hugepages-1Gi": 0}),
+        "host": StartingHost(numa=dict(enumerate(numa))),
     }
 
 
@@ -80,6 +91,9 @@ def resized(content: bytes, before: str, after: str, gates: str = "InPlacePodVer
     }
 
 
+PAGES = "hugepages-2Mi"
+REAL = {"memory": 135233794048, PAGES: 2**30, "hugepages-1Gi": 0}
+"""As a kubelet wrote them: of a NUMA node with 132064252 kB, of which huge pages are a part (kubernetes #131253)."""
 FIRST_FORMAT = b'{"allocationEntries":{"u":{"app":{"cpu":"1"}}},"checksum":1}'
 
 
@@ -137,7 +151,21 @@ DEFECTS: dict[str, tuple[dict[str, Any], str]] = {
     "reserved CPUs that are shared although strict": (
         static(STRICT + b"reservedSystemCPUs: 0"), "accounts for CPUs 0-7, but those to share are 1-7",
     ),
-    "huge pages that came": (
-        memory(8 * 2**20, 2 * 2**20, 4 * 2**20), "accounts for 6Mi of hugepages-2Mi, and the host has 8Mi; drain",
+    "huge pages that went to another NUMA node": (
+        memory([{PAGES: 2**21}, {PAGES: 2**22}], {PAGES: 2**22}, {PAGES: 2**21}),
+        "accounts for 4194304 bytes of hugepages-2Mi in NUMA node 0, which has 2097152; drain",
+    ),
+    "memory that came": (
+        memory([{"memory": 135277490176}], {"memory": 135233794048}),
+        "accounts for 135233794048 bytes of memory in NUMA node 0, which has 135277490176; drain",
+    ),
+    "a NUMA node that came": (memory([REAL, REAL], REAL), "accounts for NUMA nodes 0, and the host has 0-1; drain"),
+    "a group of NUMA nodes for a kubelet before 1.32": (
+        {**memory([REAL, REAL], REAL, REAL, reserved=(2**30, 2**30)), "target": V("v1.31.14")},
+        "as kubelet v1.31.14 does not compute it (kubernetes #127074); drain",
+    ),
+    "a group of NUMA nodes on the way back": (
+        {**memory([], REAL, REAL, reserved=(2**30, 2**30)), "current": V("v1.31.14"), "target": V("v1.33.13")},
+        "some left in one before it in its group, as kubelet v1.31.14 does not",
     ),
 }  # fmt: skip

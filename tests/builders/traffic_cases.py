@@ -79,6 +79,10 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
         Reason.EXEC_PROBE_TIMEOUT_ENFORCED, "1 container with such probes: shop/web/app",
         {"pods": [pod(livenessProbe=EXEC)], "current": V("v1.19.16"), "target": V("v1.20.15")},
     ),
+    "exec probes get a timeout by a gate": (
+        Reason.EXEC_PROBE_TIMEOUT_ENFORCED, "1 container with such probes: shop/web/app",
+        {"pods": [pod(livenessProbe=EXEC)], "gates_before": {"ExecProbeTimeout": False}},
+    ),
     "HTTPS probes need TLS 1.2": (
         Reason.HTTPS_PROBE_MAY_FAIL, "TLS after 1.1 (kubernetes #113983); 1 container with such probes: shop/web/app",
         {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.23.15"), "target": V("v1.23.16")},
@@ -86,6 +90,14 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "HTTPS probes need another key exchange than RSA": (
         Reason.HTTPS_PROBE_MAY_FAIL, "where a server offers RSA key exchange only (kubernetes #123217)",
         {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.29.14"), "target": V("v1.30.14")},
+    ),
+    "HTTPS probes need another cipher, and longer keys": (
+        Reason.HTTPS_PROBE_MAY_FAIL, "(kubernetes #127611) or an RSA key of less than 1024 bits (enhancements #3744);",
+        {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.31.14"), "target": V("v1.33.13")},
+    ),
+    "HTTPS probes need another signature than SHA-1": (
+        Reason.HTTPS_PROBE_MAY_FAIL, "offers TLS 1.2 with SHA-1 signatures only (kubernetes #134120)",
+        {"pods": [pod(livenessProbe=HTTPS)], "current": V("v1.34.4"), "target": KEPT},
     ),
     "HTTPS probes need both": (
         Reason.HTTPS_PROBE_MAY_FAIL, "no TLS after 1.1 (kubernetes #113983) or RSA key exchange only (kubernetes #",

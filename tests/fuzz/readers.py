@@ -864,7 +864,7 @@ ELSEWHERE = {
         f"node.checks.{name}": ANY_INPUT
         for name in ("credentials", "dependants", "drift", "host", "kubelet_start", "pod_security", "probes")
     },
-    "node.checks.resource_managers": ANY_INPUT,
+    **dict.fromkeys(("node.checks.resource_managers", "node.checks.state_files"), ANY_INPUT),
     "node.agent.settings": "what the operator writes",
     "node.lease_keeper.wiring": "what the executor writes",
     "node.bundle.build": "the image that is built",

@@ -79,7 +79,7 @@ class Hazard(StrEnum):
     EXCLUSIVE_RESOURCES_LOST = "CPUs, memory or NUMA nodes of a guaranteed pod are allocated again"
     CLAIMS_LOST = "a claim of dynamic resource allocation cannot be prepared again"
     CRITICAL_POD_PREEMPTS = "a critical pod that does not fit preempts other pods"
-    STATIC_POD_REFERS_TO_API = "a static pod refers to objects of the API, which newer kubelets refuse"
+    STATIC_POD_REFUSED = "a static pod refers to objects of the API, or has a value, that newer kubelets refuse"
     GROUPS_POLICY_UNKNOWN = "the runtime does not know supplementalGroupsPolicy: Strict"
 
     # pods and containers

@@ -115,9 +115,22 @@ CONTAINER_POLICIES_BY_DEFAULT = MinorChange(
     35, enhancement(5307), "Restart policies of containers are heeded unless their feature gate is turned off."
 )
 STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a feature gate.")
-EXEC_PROBES_TIMED = MinorChange(20, pull(94115), "An exec probe that exceeds its timeout fails.")
+EXEC_PROBES_TIMED = MinorChange(
+    20, pull(94115), "An exec probe that exceeds its timeout fails, unless `ExecProbeTimeout` is off."
+)
 RSA_EXCHANGE_GONE = MinorChange(
     30, pull(123217), "HTTPS probes do not offer RSA key exchange: the kubelet is built with Go 1.22, and its defaults."
+)
+TRIPLE_DES_GONE = MinorChange(
+    32,
+    pull(127611),
+    "HTTPS probes neither offer 3DES nor take certificates with a negative serial number: the defaults of Go 1.23.",
+)
+SHORT_KEYS_REFUSED = MinorChange(
+    33, enhancement(3744), "HTTPS probes refuse RSA keys of less than 1024 bits: the defaults of Go 1.24."
+)
+SHA1_REFUSED = MinorChange(
+    35, pull(134120), "HTTPS probes do not offer SHA-1 signatures in TLS 1.2: the defaults of Go 1.25."
 )
 PROBES_KEPT = MinorChange(35, enhancement(4781), "A kubelet keeps its probe results across a restart.")
 NODE_STEADY = MinorChange(
@@ -182,6 +195,12 @@ USER_NAMESPACES = MinorChange(
 USER_NAMESPACES_BY_DEFAULT = MinorChange(
     33, enhancement(127), "Pods may have user namespaces unless the feature gate is turned off."
 )
+USER_IDS_LISTED = MinorChange(
+    30,
+    enhancement(127),
+    "User namespaces have the IDs that `getsubids` lists for the host's user `kubelet`; without the program and with"
+    " that user, the kubelet does not start.",
+)
 PODS_VALIDATED = MinorChange(
     5,
     pull(53194),
@@ -194,6 +213,18 @@ GROUPS_POLICY_CHECKED = MinorChange(
     "A pod with `supplementalGroupsPolicy: Strict` is rejected if the Node does not say that it supports it.",
 )
 STATIC_PODS_BY_THEMSELVES = MinorChange(34, pull(131837), "Static pods that refer to objects of the API are not run.")
+UNMASKED_NEEDS_USERS = MinorChange(
+    30, pull(123520), "Static pods with `procMount: Unmasked` are not run without `hostUsers: false`."
+)
+STRICT_ADDRESSES = MinorChange(
+    36,
+    pull(137053),
+    "Static pods with IPv4 addresses that have leading zeros or are written as IPv6 are not run"
+    " (`StrictIPCIDRValidation`).",
+)
+INIT_NOT_RESIZED = MinorChange(
+    36, pull(137458), "Static pods with `resizePolicy: RestartContainer` in an init container are not run."
+)
 
 
 def _safe_sysctls(first: int, link: str, *names: str) -> dict[str, MinorChange]:
@@ -329,6 +360,12 @@ STATE_AS_TEXT = MinorChange(
     "The state of the CPU and memory managers is kept a second time, as text with a checksum of its own.",
 )
 MEMORY_MANAGER = MinorChange(21, enhancement(1769), "The kubelet has a memory manager, with a state file.")
+MEMORY_BY_NODE = MinorChange(
+    21,
+    pull(127074),
+    "The memory manager compares its state by NUMA node, not by groups of them, and may refuse what it wrote itself.",
+    last=31,
+)
 DEVICE_CHECKPOINT_V1_UNREAD = MinorChange(
     31, pull(123398), "The device checkpoint of a kubelet before 1.20 is no longer read."
 )

@@ -49,6 +49,7 @@ class HostFacts:
     seccomp: frozenset[str] = frozenset()  # the seccomp profiles that pods name and the node has
     # the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
+    lacks_getsubids: bool = False  # whether there is a user `kubelet`, but not the program that lists its user IDs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,16 +37,24 @@ def seccomp_profiles_are_there(facts: Admission) -> Iterator[Found]:
     Hazard.USER_NAMESPACE_IMPOSSIBLE,
     history.USER_NAMESPACES,
     history.USER_NAMESPACES_BY_DEFAULT,
+    history.USER_IDS_LISTED,
     acceptable=False,
 )
 def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
     """Every user namespace is recorded on disk as the kubelet writes it; with a damaged record no kubelet starts.
 
-    Without a record the kubelet regards the user IDs of a running pod as free, and gives them to another one.
+    Without a record the kubelet regards the user IDs of a running pod as free, and gives them to another one. The first
+    kubelet that looks for the IDs of the host's user `kubelet` does not start without the program that lists them.
     """
     version = next((each for each in facts.starting if _has_user_namespaces(facts, each)), None)
     if version is None:
         return
+    listed = (each is not None and _lists_user_ids(facts, each) for each in (facts.current, facts.target))
+    if facts.host.lacks_getsubids and tuple(listed) == (False, True):
+        yield (
+            f"the host has a user kubelet but no program getsubids, so kubelet {facts.target} would not start "
+            f"({history.USER_IDS_LISTED.reference}); install it and give that user IDs, or remove the user"
+        )
     holders: dict[int, Pod] = {}
     for pod in _with_user_namespace(facts):
         record = facts.host.namespaces.get(pod.ref.uid)
@@ -132,6 +140,10 @@ def _has_user_namespaces(facts: Admission, version: KubeletVersion) -> bool:
     by_default = history.USER_NAMESPACES_BY_DEFAULT.applies_to(version)
     older = facts.gates.get("UserNamespacesStatelessPodsSupport", by_default)
     return history.USER_NAMESPACES.applies_to(version) and facts.gates.get("UserNamespacesSupport", older)
+
+
+def _lists_user_ids(facts: Admission, version: KubeletVersion) -> bool:
+    return history.USER_IDS_LISTED.applies_to(version) and _has_user_namespaces(facts, version)
 
 
 def _ids_per_pod(facts: Admission) -> object:

@@ -4,7 +4,7 @@ Everything is taken from the pods. No probe is run: an exec probe is a program o
 must not run any. So a check forbids a run only where the pod itself proves the harm, and warns otherwise.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
@@ -104,35 +104,46 @@ def startup_probes_succeed_again(facts: Traffic) -> Iterator[Found]:
 
 @check(Reason.EXEC_PROBE_TIMEOUT_ENFORCED, Hazard.EXEC_PROBE_TIMED, history.EXEC_PROBES_TIMED)
 def exec_probes_are_timed_already(facts: Traffic) -> Iterator[Found]:
-    """The new kubelet is not the first to enforce the timeout of exec probes."""
+    """The new kubelet is not the first to enforce the timeout of exec probes, by its version or its feature gate."""
     target, current = facts.target, facts.current
     timed = [c.label for c in _not_refused(facts) if any("exec" in (c.spec.get(kind) or {}) for kind in _KINDS)]
-    if timed and history.EXEC_PROBES_TIMED.begins_between(current, target):
+    before = current is None or _times_exec_probes(current, facts.gates_before)
+    if timed and not before and _times_exec_probes(target, facts.gates):
         yield (
             f"kubelet {target} is the first for which exec probes fail that take longer than their timeoutSeconds (1 "
             f"unless set); {counted(len(timed), 'container')} with such probes: {named(timed)}"
         )
 
 
-@check(Reason.HTTPS_PROBE_MAY_FAIL, Hazard.HTTPS_PROBE_REFUSED, known_defects.OLD_TLS_PROBED, history.RSA_EXCHANGE_GONE)
+_REFUSED = {
+    history.RSA_EXCHANGE_GONE: "RSA key exchange only",
+    history.TRIPLE_DES_GONE: "3DES only, or a certificate with a negative serial number",
+    history.SHORT_KEYS_REFUSED: "an RSA key of less than 1024 bits",
+    history.SHA1_REFUSED: "TLS 1.2 with SHA-1 signatures only",
+}
+
+
+@check(Reason.HTTPS_PROBE_MAY_FAIL, Hazard.HTTPS_PROBE_REFUSED, known_defects.OLD_TLS_PROBED, *_REFUSED)
 def https_probes_keep_their_tls(facts: Traffic) -> Iterator[Found]:
-    """The new kubelet is not the first whose HTTPS probes refuse TLS before 1.2, or RSA key exchange.
+    """The new kubelet is not the first whose HTTPS probes refuse old TLS, ciphers, keys or signatures.
 
     Neither a kubelet's settings nor the probe say anything of TLS; the defaults of the Go that it is built with decide.
     """
     target, current = facts.target, facts.current
-    tls, exchange = known_defects.OLD_TLS_PROBED, history.RSA_EXCHANGE_GONE
-    refused = []
+    tls, refused = known_defects.OLD_TLS_PROBED, list[str]()
     if current is not None and tls.affects(current) and not tls.affects(target):
         refused.append(f"no TLS after 1.1 ({tls.reference})")
-    if exchange.begins_between(current, target):
-        refused.append(f"RSA key exchange only ({exchange.reference})")
+    refused += (f"{what} ({each.reference})" for each, what in _REFUSED.items() if each.begins_between(current, target))
     probed = [c.label for c in _not_refused(facts) if any(map(_is_https, map(c.spec.get, _KINDS)))] if refused else []
     if probed:
         yield (
             f"kubelet {target} is the first for which HTTPS probes fail where a server offers {' or '.join(refused)}; "
             f"{counted(len(probed), 'container')} with such probes: {named(probed)}"
         )
+
+
+def _times_exec_probes(version: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    return history.EXEC_PROBES_TIMED.applies_to(version) and gates.get("ExecProbeTimeout") is not False
 
 
 def _is_https(probe: Json | None) -> bool:

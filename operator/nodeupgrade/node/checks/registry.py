@@ -93,7 +93,7 @@ _READ: Mapping[type[object], Callable[[NodeFacts], object | None]] = {
         else None
     ),
     startup.Readiness: lambda facts: facts.readiness if runtime.is_as_expected(facts) else None,
-    traffic.Traffic: lambda facts: facts.traffic,
+    traffic.Traffic: lambda facts: replace(facts.traffic, gates=facts.gates, gates_before=facts.gates_before),
     drift.Drift: lambda facts: facts.drift,
     Admission: lambda facts: facts.admission,
     files.FilesFound: lambda facts: facts.files,

@@ -58,6 +58,8 @@ class StartingHost:
     memory: Mapping[str, int] = field(default_factory=dict)
     # CPUs, memory and huge pages, by the name of the resource, in millicores and bytes; what is unknown is missing
     capacity: Mapping[str, int] = field(default_factory=dict)
+    # memory and huge pages of each NUMA node, in bytes, likewise; empty if there are no such nodes
+    numa: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

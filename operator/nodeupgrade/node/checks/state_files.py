@@ -1,7 +1,8 @@
 """Checks of the kubelet's state files: can the new kubelet, and the old one on the way back, go on with them?"""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any, TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.cluster.pods import Role
@@ -13,9 +14,12 @@ from nodeupgrade.kubelet.settings import cpus_in
 from nodeupgrade.kubelet.state_files.checksums import KNOWN_OF_CPUS
 from nodeupgrade.kubelet.state_files.fields import fields
 from nodeupgrade.kubelet.state_files.formats import REMEDY, read_by, unreadable
+from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import Admission
-from nodeupgrade.node.checks.resources import HUGE_PAGES, shown
 from nodeupgrade.node.checks.startup import Readiness
+from nodeupgrade.text import number
+
+Table: TypeAlias = Mapping[str, Any]
 
 POLICIES = (
     (CPU_STATE, "cpuManagerPolicy", "cpu-manager-policy", "none"),
@@ -137,30 +141,57 @@ def pinned_cpus_are_there(facts: Readiness) -> Iterator[Found]:
     yield f"the kubelet would not start with the state file {CPU_STATE}: {problem}; {REMEDY}"
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, Hazard.MEMORY_STATE_UNREADABLE, history.MEMORY_MANAGER)
-def huge_pages_are_as_recorded(facts: Readiness) -> Iterator[Found]:
-    """With memoryManagerPolicy Static, the huge pages in the state file are those of the host."""
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.MEMORY_STATE_UNREADABLE, history.MEMORY_MANAGER, history.MEMORY_BY_NODE)
+def memory_is_as_recorded(facts: Readiness) -> Iterator[Found]:
+    """With memoryManagerPolicy Static, each NUMA node has the memory and huge pages that are in the state file.
+
+    Kubelets before 1.32 also refuse a group of NUMA nodes that is not filled from its first node on. They leave one so
+    when containers end.
+    """
     if not facts.layout.settings.pins_memory or MEMORY_STATE not in read_by(facts.target, facts.layout):
         return
-    recorded = _recorded(fields(facts.state.get(MEMORY_STATE)).get("machinestate"))
-    for name, size in facts.host.capacity.items():
-        if name in recorded and recorded[name] != size:
-            yield (
-                f"the kubelet would not start with the state file {MEMORY_STATE}: it accounts for "
-                f"{shown(name, recorded[name])} of {name}, and the host has {shown(name, size)}; {REMEDY}"
-            )
+    machine = _table(fields(facts.state.get(MEMORY_STATE)).get("machinestate"))
+    recorded = {at: _table(node) for name, node in machine.items() if (at := number(name)) is not None}
+    starting = (facts.target, facts.current or facts.target)
+    older = next((each for each in starting if history.MEMORY_BY_NODE.applies_to(each)), None)
+    unfilled = () if older is None else _unfilled(recorded, older)
+    if problem := next(chain(_differences(recorded, facts.host.numa), unfilled), None):
+        yield f"the kubelet would not start with the state file {MEMORY_STATE}: {problem}; {REMEDY}"
 
 
-def _recorded(machine: object) -> Counter[str]:
-    """Return the huge pages of all NUMA nodes, by resource."""
-    found = Counter[str]()
-    for node in machine.values() if isinstance(machine, Mapping) else ():
-        sizes = node.get("memoryMap") if isinstance(node, Mapping) else None
-        for name, table in sizes.items() if isinstance(sizes, Mapping) else ():
-            total = table.get("total") if isinstance(table, Mapping) else None
-            if name.startswith(HUGE_PAGES) and isinstance(total, int):
-                found[name] += total
-    return found
+def _differences(recorded: Mapping[int, Table], numa: Mapping[int, Mapping[str, int]]) -> Iterator[str]:
+    if recorded and numa and recorded.keys() != numa.keys():
+        yield f"it accounts for NUMA nodes {_listed(recorded.keys())}, and the host has {_listed(numa.keys())}"
+    for at, node in recorded.items():
+        for name, table in _table(node.get("memoryMap")).items():
+            total, size = _bytes(table, "total"), numa.get(at, {}).get(name)
+            if size not in (None, total):
+                yield f"it accounts for {total} bytes of {name} in NUMA node {at}, which has {size}"
+
+
+def _unfilled(recorded: Mapping[int, Table], refusing: KubeletVersion) -> Iterator[str]:
+    for node in recorded.values():
+        cells = node.get("cells")
+        group = [cell for cell in cells if type(cell) is int] if isinstance(cells, list) else []
+        for name in _table(node.get("memoryMap")):
+            left = False
+            for cell in group:
+                table = _table(recorded.get(cell, {}).get("memoryMap")).get(name)
+                if left and _bytes(table, "reserved"):
+                    yield (
+                        f"it has {name} reserved in NUMA node {cell} and some left in one before it in its group, as "
+                        f"kubelet {refusing} does not compute it ({history.MEMORY_BY_NODE.reference})"
+                    )
+                left |= _bytes(table, "free") > 0
+
+
+def _table(value: object) -> Table:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _bytes(table: object, name: str) -> int:
+    value = _table(table).get(name)
+    return value if isinstance(value, int) else 0
 
 
 def _pinned(entries: object) -> frozenset[int]:
@@ -170,8 +201,8 @@ def _pinned(entries: object) -> frozenset[int]:
     return cpus_in(entries)
 
 
-def _listed(cpus: frozenset[int]) -> str:
-    """Write CPUs as in ``0-3,8``."""
+def _listed(cpus: Iterable[int]) -> str:
+    """Write CPUs, or NUMA nodes, as in ``0-3,8``."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and runs[-1][-1] == cpu - 1:

@@ -57,6 +57,8 @@ class Traffic:
     target: KubeletVersion
     settle: float  # seconds for which the run watches the containers once the new kubelet runs
     clients: Clients = Clients()
+    gates: Mapping[str, bool] = field(default_factory=dict)  # feature gates that are set
+    gates_before: Mapping[str, bool] = field(default_factory=dict)  # those that are set in the running kubelet
 
 
 def risk_of(target: KubeletVersion, policy: GuardPolicy, *, guarded: bool) -> Risk:

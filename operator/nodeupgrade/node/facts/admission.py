@@ -15,6 +15,12 @@ from nodeupgrade.text import lines, trimmed
 APPARMOR = PurePosixPath("/sys/module/apparmor/parameters/enabled")
 APPARMOR_PROFILES = PurePosixPath("/sys/kernel/security/apparmor/profiles")
 NUMA_NODES = PurePosixPath("/sys/devices/system/node/online")
+SEARCHED = tuple(
+    PurePosixPath(directory)
+    for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+)
+"""Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
+USERS = PurePosixPath("/etc/passwd")
 KUBELETS_OWN = "kubelet.sock"
 """The socket at which device plugins register; theirs are beside it."""
 
@@ -34,6 +40,8 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
         numa_nodes=_count(trimmed((files.read(NUMA_NODES) or b"").decode(errors="replace"))),
         seccomp=frozenset(name for name in named if _is_there(files, seccomp / name)),
         namespaces={uid: data for uid, data in records.items() if data is not None},
+        lacks_getsubids=b"\nkubelet:" in b"\n" + (files.read(USERS) or b"")
+        and not any(files.executable(directory / "getsubids") for directory in SEARCHED),
     )
 
 

@@ -52,11 +52,6 @@ from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 POD_LOGS = PurePosixPath("/var/log/pods")
-SEARCHED = tuple(
-    PurePosixPath(directory)
-    for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
-)
-"""Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
 
 LARGEST_METADATA = 64 * 1024 * 1024
 """Bytes, of all containers: usually 10 to 50 KB each. To journal them takes seven times as much memory, and a second
@@ -233,7 +228,7 @@ def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:
 
 def _programs(files: FilesView, units: tuple[UnitStatus, ...]) -> dict[str, str]:
     """Find the programs that units name without a path, except those of units with a search path of their own."""
-    searched = () if any(unit.search_path for unit in units) else SEARCHED
+    searched = () if any(unit.search_path for unit in units) else admission.SEARCHED
     bare = {command.program for unit in units for command in unit.commands if "/" not in command.program}
     places = {name: [directory / name for directory in searched if name] for name in bare}
     return {name: next((str(path) for path in paths if files.executable(path)), "") for name, paths in places.items()}

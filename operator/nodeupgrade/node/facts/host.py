@@ -16,6 +16,7 @@ from nodeupgrade.node.checks.credentials import named_in
 from nodeupgrade.node.checks.host import PROTECTED
 from nodeupgrade.node.checks.resources import CPU, HUGE_PAGES, MEMORY
 from nodeupgrade.node.checks.startup import CredentialProviders, StartingHost
+from nodeupgrade.node.facts.admission import NUMA_NODES
 from nodeupgrade.node.facts.credentials import identity
 from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.host.files.files import DiskUsage, FilesView
@@ -30,6 +31,7 @@ INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 HUGE_PAGES_OF_HOST = PurePosixPath("/sys/kernel/mm/hugepages")
 HUGE_PAGE = re.compile("hugepages-([1-9][0-9]{0,9})kB")
+OF_NODE = re.compile("MemTotal:[ \t]*([0-9]{1,20}) kB")
 BEGINS = b"-----BEGIN CERTIFICATE-----"
 SUFFIXES = (".json", ".yaml", ".yml")
 
@@ -62,6 +64,7 @@ def look_at_host(
         online_cpus=online,
         memory=memory,
         capacity=dict(_capacity(files, online, memory)),
+        numa=_numa(files),
     )
 
 
@@ -82,7 +85,24 @@ def _capacity(files: FilesView, online: str, memory: Mapping[str, int]) -> Itera
             yield CPU, cpus * 1000
     if (total := memory.get("MemTotal")) is not None:
         yield MEMORY, total
-    for path in files.walk(HUGE_PAGES_OF_HOST):
+    yield from _huge_pages(files, HUGE_PAGES_OF_HOST)
+
+
+def _numa(files: FilesView) -> Mapping[int, Mapping[str, int]]:
+    """Return what cAdvisor finds of each NUMA node, empty if it cannot be read; MemTotal need not be their sum."""
+    found = dict[int, Mapping[str, int]]()
+    with suppress(ValueError, StepFailed):
+        for node in cpus_in((files.read(NUMA_NODES) or b"").decode(errors="replace")):
+            directory = NUMA_NODES.parent / f"node{node}"
+            total = OF_NODE.search((files.read(directory / "meminfo") or b"").decode(errors="replace"))
+            memory = {} if total is None else {MEMORY: (number(total[1]) or 0) * 1024}
+            found[node] = {**memory, **dict(_huge_pages(files, directory / "hugepages"))}
+        return found
+    return {}
+
+
+def _huge_pages(files: FilesView, directory: PurePosixPath) -> Iterator[tuple[str, int]]:
+    for path in files.walk(directory):
         size = HUGE_PAGE.fullmatch(path.parent.name)
         kilobytes = size and number(size[1])
         if path.name != "nr_hugepages" or not kilobytes:  # some of the others can only be written

@@ -52,7 +52,7 @@ def test_no_check_stumbles(
         layout = read_layout(("--cgroup-driver=systemd",), yaml.safe_dump(configuration).encode())
     except ValueError:  # the node is refused for that
         assume(False)
-    host = StartingHost(online_cpus="0-3")
+    host = StartingHost(online_cpus="0-3", numa={0: {"memory": 2**30}})
     met = readiness(layout=layout, state=state, current=old, target=new, host=host)
     known = facts(target=new, readiness=met, pods=PODS)
 

@@ -1,5 +1,6 @@
 """Tests the checks of the kubelet's state files."""
 
+import json
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.node.checks import state_files
 from nodeupgrade.node.checks.facts import Admission
 from nodeupgrade.node.checks.startup import Readiness, StartingHost
-from nodeupgrade.node.checks.state_files import devices_are_on_record
+from nodeupgrade.node.checks.state_files import devices_are_on_record, memory_is_as_recorded
 from tests.builders.admitted import checkpoint
 from tests.builders.sound import readiness
 from tests.builders.state_file_cases import (
@@ -21,6 +22,7 @@ from tests.builders.state_file_cases import (
     DOWN,
     FIRST_FORMAT,
     POD_LEVEL,
+    REAL,
     STRICT,
     V,
     dra,
@@ -65,9 +67,21 @@ LEFT: dict[str, dict[str, Any]] = {
     "reserved CPUs": static(b"reservedSystemCPUs: 0-1"),
     "strictly reserved CPUs": static(STRICT + b"reservedSystemCPUs: 0", defaultCpuSet="1-3"),
     "strictly reserved amounts": static(STRICT, defaultCpuSet="1-3"),
-    "all huge pages": memory(6 * 2**20, 2 * 2**20, 4 * 2**20),
-    "huge pages of nobody's": {**memory(8 * 2**20, 2 * 2**20), "layout": layout(), "state": {}},
-    "huge pages before the first start": memory(8 * 2**20),
+    "all memory": memory([REAL, REAL], REAL, REAL),
+    "memory of nobody's": {**memory([REAL, REAL], REAL), "layout": layout(), "state": {}},
+    "memory before the first start": memory([REAL]),
+    "memory without NUMA nodes": memory([], {"memory": 0}),
+    "memory that cannot be read": memory([{"hugepages-2Mi": 2**30}], REAL),
+    "a group of NUMA nodes that is filled": {
+        **memory([REAL], REAL, reserved=(2**30,)), "current": V("v1.30.14"), "target": V("v1.31.14"),
+    },
+    "a group of NUMA nodes from 1.32 on": {
+        **memory([], REAL, REAL, reserved=(2**30, 2**30)), "current": V("v1.32.0"), "target": V("v1.33.13"),
+    },
+    "a full NUMA node, and one that is not": {
+        **memory([], {"memory": 2**30}, REAL, reserved=(2**30, 2**20)),
+        "current": V("v1.30.14"), "target": V("v1.31.14"),
+    },
     "CPUs that cannot be counted": {**static(defaultCpuSet="0"), "host": StartingHost()},
 }  # fmt: skip
 
@@ -83,6 +97,20 @@ def test_a_defect_is_named_once_with_what_to_do(defect: dict[str, Any], told: st
 @pytest.mark.parametrize("fine", LEFT.values(), ids=LEFT.keys())
 def test_what_does_no_harm_is_let_pass(fine: dict[str, Any]) -> None:
     assert list(ask(CHECKS, readiness(**fine))) == []
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        None, [], "0", {"x": {}}, {"0": 7}, {"0": {"memoryMap": []}}, {"0": {"memoryMap": {"memory": 7}, "cells": "0"}},
+        {"0": {"memoryMap": {"memory": {"total": "1", "free": [], "reserved": {}}}, "cells": [0, "0", None, {}, 7]}},
+    ],
+)  # fmt: skip
+def test_a_state_of_memory_that_no_kubelet_wrote_is_not_stumbled_over(machine: Any) -> None:
+    written = {"policyName": "Static", "machineState": machine}
+    given = {**memory([], REAL), "state": {"memory_manager_state": json.dumps(written).encode()}}
+
+    assert list(ask([memory_is_as_recorded], readiness(**given, target=V("v1.31.14")))) == []
 
 
 ENTRY = {"PodUID": "u", "ContainerName": "app", "ResourceName": "example.com/gpu", "DeviceIDs": {"0": ["a"]}}

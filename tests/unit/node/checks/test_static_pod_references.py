@@ -1,4 +1,4 @@
-"""Tests the check of the API objects to which static pods refer."""
+"""Tests the checks of what static pods refer to, and of what they have that newer kubelets refuse."""
 
 import pytest
 
@@ -32,3 +32,16 @@ def test_what_a_static_pod_refers_to(spec: Json, told: str | None) -> None:
 
     assert [told in finding.detail for finding in found if told] == ([True] if told else [])
     assert len(found) == (told is not None)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"hostAliases": 5},
+        {"hostAliases": ["010.0.0.1"]},
+        {"dnsConfig": [1]},
+        {"dnsConfig": {"nameservers": "010.0.0.1"}},
+    ],
+)
+def test_a_manifest_that_no_kubelet_reads_is_not_stumbled_over(spec: Json) -> None:
+    assert not list(ask(CHECKS, by_manifest(admission(pod(**spec), versions=("v1.35.4", "v1.36.3")))))

@@ -1,5 +1,6 @@
 """Tests the checks of probes, Services, and whatever depends on the readiness of Pods."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from nodeupgrade.api.run_settings import GuardPolicy
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.node.checks import probes
+from nodeupgrade.node.checks import probes, registry
 from nodeupgrade.node.checks import traffic as traffic_checks
+from nodeupgrade.node.checks.drift import Drift
 from nodeupgrade.node.checks.traffic import Risk, Traffic, namespaces, risk_of
 from tests.builders.dependants import API, ELSEWHERE, SERVICE, budget, found, hooks
-from tests.builders.sound import NEW, traffic
+from tests.builders.sound import NEW, facts, traffic
 from tests.builders.traffic_cases import CAUTIONS, EXEC, HTTP, HTTPS, KEPT, OBJECTIONS, TCP, V, clients, pod
 
 
@@ -68,22 +70,22 @@ def warnings(seen: Traffic) -> tuple[Finding, ...]:
 
 @pytest.mark.parametrize(("reason", "words", "given"), OBJECTIONS.values(), ids=OBJECTIONS.keys())
 def test_what_forbids_a_run(reason: Reason, words: str, given: dict[str, Any]) -> None:
-    facts = traffic(**given)
+    seen = traffic(**given)
 
-    (found,) = objections(facts)
+    (found,) = objections(seen)
 
     assert (found.reason, words in found.detail) == (reason, True), found.detail
-    assert not warnings(facts)
+    assert not warnings(seen)
 
 
 @pytest.mark.parametrize(("reason", "words", "given"), CAUTIONS.values(), ids=CAUTIONS.keys())
 def test_what_deserves_attention(reason: Reason, words: str, given: dict[str, Any]) -> None:
-    facts = traffic(**given)
+    seen = traffic(**given)
 
-    (found,) = warnings(facts)
+    (found,) = warnings(seen)
 
     assert (found.reason, words in found.detail) == (reason, True), found.detail
-    assert not [*objections(facts)]
+    assert not [*objections(seen)]
 
 
 SILENT: dict[str, dict[str, Any]] = {
@@ -94,6 +96,10 @@ SILENT: dict[str, dict[str, Any]] = {
     "a kubelet without startup probes": {"pods": [pod(startupProbe=TCP)], "target": V("v1.17.17")},
     "a sidecar with a kubelet that was mended": {"pods": [pod(sidecar=True, startupProbe=TCP)], "target": V("v1.35.4")},
     "exec probes had a timeout before": {"pods": [pod(livenessProbe=EXEC)]},
+    "exec probes get no timeout because of a gate": {
+        "pods": [pod(livenessProbe=EXEC)], "current": V("v1.19.16"), "target": V("v1.20.15"),
+        "gates": {"ExecProbeTimeout": False},
+    },
     "HTTPS probes of kubelets that ask the same": {
         "pods": [pod(livenessProbe=HTTPS)], "current": V("v1.23.16"), "target": V("v1.29.14"),
     },
@@ -117,9 +123,17 @@ SILENT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("given", SILENT.values(), ids=SILENT.keys())
 def test_nothing_is_said_where_nothing_is_to_be_noticed(given: dict[str, Any]) -> None:
-    facts = traffic(**given)
+    seen = traffic(**given)
 
-    assert ([*objections(facts)], warnings(facts)) == ([], ())
+    assert ([*objections(seen)], warnings(seen)) == ([], ())
+
+
+def test_the_gates_of_the_running_kubelet_count() -> None:
+    seen = facts(traffic=traffic([pod(livenessProbe=EXEC)]), drift=Drift(gates={"ExecProbeTimeout": False}))
+
+    assert Reason.EXEC_PROBE_TIMEOUT_ENFORCED in {each.reason for each in registry.warnings(seen)}
+    seen = replace(seen, drift=Drift(gates={}))
+    assert Reason.EXEC_PROBE_TIMEOUT_ENFORCED not in {each.reason for each in registry.warnings(seen)}
 
 
 def test_many_pods_make_few_sentences() -> None:

@@ -32,3 +32,24 @@ def test_no_uid_that_an_author_chooses_ends_an_examination_or_an_answer(uid: str
     pod = parse_pod({**body, "metadata": metadata, "spec": {**body["spec"], "hostUsers": False}})
 
     assert look_at_admission(HostFiles(tmp_path), read_layout(()), [pod]).namespaces == {}
+
+
+@pytest.mark.parametrize(
+    ("users", "program", "lacks"),
+    [
+        ("root:x:0:0::/:/bin/sh\nkubelet:x:998:998::/:/bin/false\n", None, True),
+        ("kubelet:x:998:998::/:/bin/false\n", "usr/bin/getsubids", False),
+        ("root:x:0:0:kubelet:/:/bin/sh\nkubelet-x:x:7:7::/:/\n", None, False),
+        (None, None, False),
+    ],
+)
+def test_a_user_kubelet_needs_the_program_that_lists_its_ids(
+    users: str | None, program: str | None, lacks: bool, tmp_path: Path
+) -> None:
+    for path, text in (("etc/passwd", users), (program, "#!")):
+        if path and text is not None:
+            (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_text(text)
+            (tmp_path / path).chmod(0o755)
+
+    assert look_at_admission(HostFiles(tmp_path), read_layout(())).lacks_getsubids is lacks

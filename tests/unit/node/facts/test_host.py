@@ -101,6 +101,38 @@ def test_what_a_starting_kubelet_finds_of_the_host_is_counted(monkeypatch: pytes
     assert gathered(node()).readiness.host.capacity == {}
 
 
+NUMA = "/sys/devices/system/node/"
+MEMINFO = b"""
+Node 0 MemTotal:       132064252 kB
+Node 0 MemFree:        126180264 kB
+Node 0 HugePages_Total:   512
+"""
+
+
+def test_memory_and_huge_pages_of_numa_nodes_are_read_as_kubelets_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = node(
+        files={
+            f"{NUMA}online": b"0-1\n",
+            f"{NUMA}node0/meminfo": MEMINFO,
+            f"{NUMA}node0/hugepages/hugepages-2048kB/nr_hugepages": b"512\n",
+            f"{NUMA}node0/hugepages/hugepages-2048kB/free_hugepages": b"500\n",
+            f"{NUMA}node1/meminfo": b"\xff",
+        }
+    )
+
+    assert gathered(seen).readiness.host.numa == {0: {"memory": 135233794048, "hugepages-2Mi": 2**30}, 1: {}}
+    assert gathered(node()).readiness.host.numa == {}
+    read = seen.files.read
+
+    def failing(path: PurePosixPath) -> bytes | None:
+        if "node1" in path.parts:
+            raise StepFailed(f"cannot read {path}")
+        return read(path)
+
+    monkeypatch.setattr(seen.files, "read", failing)
+    assert gathered(seen).readiness.host.numa == {}
+
+
 def test_certificates_that_settings_name_are_looked_for() -> None:
     named = (
         b"authentication: {x509: {clientCAFile: %s}}",
