@@ -208,7 +208,7 @@ def _ended_without_kubelet(
     """Report whether a container whose end is no wonder has ended without a request.
 
     A runtime being stopped may forget a container that ends meanwhile, and exit before the exit code is on disk; one
-    that starts discards the monitor's answer about a container without a process (containerd #6866).
+    that starts may discard what the monitor knows of a container without a process.
     If the monitor of the pod still runs, nothing else loses it; see docs/decisions/runtime-clients.md.
     """
     if difference.kind is not DifferenceKind.STOPPED or difference.container is None:
