@@ -37,7 +37,7 @@ BLOCK = f"{ROOT}/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2"
 
 
 def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
-    spec = {"volumes": given.pop("volumes")} if "volumes" in given else {}
+    spec = {name: given.pop(name) for name in ("volumes", "containers") if name in given}
     layout = replace(read_layout(()), gates=given.pop("gates", {}))
     seen = {name: given.pop(name) for name in ("claims", "selinux") if name in given}
     known: dict[str, Any] = {
@@ -50,6 +50,7 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
     return facts(**{**known, **given})
 
 
+MOUNTING = {"name": "web", "image": "web:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
 IMAGE = {"name": "model", "image": {"reference": "r/model:1"}}
 
 REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
@@ -102,8 +103,15 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
         volumes("v1.30.11", "v1.30.12", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)),
     ),
     "a claim that cannot be read": (
-        Reason.KUBELET_DEFECT, "default/web", "HTTP 403",
-        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 403"),)),
+        Reason.KUBELET_DEFECT, "default/web", "HTTP 500",
+        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 500"),)),
+    ),
+    "a claim that no kubelet takes for bound": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "its claim data is Lost, not Bound, so every kubelet that starts",
+        volumes(
+            "v1.33.13", "v1.36.3",
+            claims=(VolumeClaim(pod="default/web", name="data", unfit="is Lost, not Bound", deleting=True),),
+        ),
     ),
 }  # fmt: skip
 
@@ -111,7 +119,9 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
 CAUTIONS: dict[str, tuple[Reason, str, NodeFacts]] = {
     "SELinux": (
         Reason.VOLUME_NOT_SUPPORTED, "1 pod with persistent volumes: default/web",
-        volumes("v1.36.1", "v1.37.0", volumes=[{"name": "scratch", "ephemeral": {}}], selinux=True),
+        volumes(
+            "v1.36.1", "v1.37.0", volumes=[{"name": "data", "ephemeral": {}}], containers=[MOUNTING], selinux=True
+        ),
     ),
     "a volume that is not attached": (
         Reason.POD_IN_TRANSITION, "volume csi^2 is in use and not attached",

@@ -1,7 +1,6 @@
 """Checks of volumes: would the new kubelet find every volume that is mounted, and leave it alone?
 
-Everything is taken from the node's mount table, from the pods and from the Node. PersistentVolumeClaims are read only
-for kubelets that unmount volumes because of them.
+Everything is taken from the node's mount table, from the pods, their claims and the Node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.wording import counted
-from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.check import Found, check
-from nodeupgrade.findings.finding import named
+from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
@@ -29,18 +28,23 @@ def _alive(facts: NodeFacts) -> Iterator[Pod]:
     return (pod for pod in facts.pods if not pod.finished)
 
 
-def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
-    """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
-    return any(kubelet is not None and known_defects.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+def claims_of(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Return the volumes of a pod that are claims, and the name of each claim.
 
-
-def claims_of(pod: Pod) -> Iterator[str]:
-    """Return the names of the claims that a pod uses; those of ephemeral volumes are named after pod and volume."""
+    Those of ephemeral volumes are named after pod and volume. What no container uses is not set up, from 1.16 on.
+    """
+    used = {name for container in pod.containers for name in _uses(container, "volumeMounts", "volumeDevices")}
     for volume in volumes_of(pod):
+        if (name := str(volume.get("name"))) not in used:
+            continue
         if isinstance(claimed := volume.get("persistentVolumeClaim"), dict):
-            yield str(claimed.get("claimName") or "")
+            yield name, str(claimed.get("claimName") or "")
         elif volume.get("ephemeral") is not None:
-            yield f"{pod.ref.name}-{volume.get('name')}"
+            yield name, f"{pod.ref.name}-{name}"
+
+
+def _uses(container: PodContainer, *ways: str) -> Iterator[str]:
+    return (str(each.get("name")) for way in ways for each in container.spec.get(way) or () if isinstance(each, dict))
 
 
 def volumes_of(pod: Pod) -> Iterator[Json]:
@@ -161,33 +165,38 @@ ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach
 """Annotation on a Node whose attached volumes its status lists."""
 
 
+LATER = "choose a later patch release, or delete the pod first"
+
+
 @check(
+    Reason.VOLUME_NOT_SUPPORTED,
     Reason.KUBELET_DEFECT,
     Hazard.VOLUME_IN_TRANSITION,
     known_defects.CLAIMS_UNMOUNTED,
-    remedy="choose a later patch release, or delete the pod first",
+    remedy="restore the claim and its PersistentVolume, or delete the pod first",
 )
 def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
-    """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
+    """Every PersistentVolumeClaim of a pod is bound, and none is being deleted if a kubelet unmounts its volume then.
 
-    Such a kubelet also unmounts a volume if it cannot read the claim, so an unreadable claim counts as one.
+    A kubelet that starts unmounts every volume that it cannot tell from its claim; the running one has read the claim
+    before. Where nobody answers now, another kubelet than those of the defect may well get an answer when it starts.
     """
     defect = known_defects.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
-    for claim in facts.around.claims if harmful else ():
-        if claim.deleting:
-            detail = (
-                f"its claim {claim.name} is being deleted, and kubelet {harmful[0]} unmounts the volume under the "
-                f"running pod when it starts ({defect.reference}, fixed in {defect.fixed_after(harmful[0])})"
+    for claim in facts.around.claims:
+        if claim.unfit:
+            why = f"{claim.unfit}, so every kubelet that starts unmounts its volume under the running pod"
+            yield claim.pod, f"its claim {claim.name} {why} (kubernetes #120150)"
+        elif harmful and (claim.deleting or claim.unread):
+            why = (
+                f"is being deleted, and kubelet {harmful[0]} unmounts the volume under the running pod when it starts "
+                f"({defect.reference}, fixed in {defect.fixed_after(harmful[0])})"
+                if claim.deleting
+                else f"cannot be read with the kubelet's credentials ({claim.unread}), and kubelet {harmful[0]} "
+                "unmounts volumes whose claim it cannot read when it starts"
             )
-        elif claim.unread:
-            detail = (
-                f"its claim {claim.name} cannot be read with the kubelet's credentials ({claim.unread}), and kubelet "
-                f"{harmful[0]} unmounts volumes whose claim it cannot read when it starts"
-            )
-        else:
-            continue
-        yield claim.pod, detail
+            detail = f"its claim {claim.name} {why}"
+            yield Finding(reason=Reason.KUBELET_DEFECT, subject=claim.pod, detail=detail, remedy=LATER)
 
 
 @check(Reason.POD_IN_TRANSITION, Hazard.VOLUME_IN_TRANSITION, warns=True)

@@ -14,6 +14,7 @@ from tests.builders.volume_cases import (
     CAUTIONS,
     CONTROLLED,
     IMAGE,
+    MOUNTING,
     REFUSED,
     STAGED,
     STAGED_ANEW,
@@ -67,8 +68,11 @@ LET_PASS: dict[str, NodeFacts] = {
     "volumes that the kubelet attaches": volumes(
         "v1.30.14", "v1.33.13", node={"metadata": {}, "status": {"volumesInUse": ["csi^1"]}}
     ),
+    "a claim of which nobody says anything, and kubelets that may get an answer": volumes(
+        "v1.33.13", "v1.36.3", claims=(VolumeClaim(pod="default/web", name="data", unread="nobody answers"),)
+    ),
     "SELinux, with opting out": volumes(
-        "v1.36.1", "v1.37.0", volumes=CLAIMED, selinux=True, gates={"SELinuxMount": False}
+        "v1.36.1", "v1.37.0", volumes=CLAIMED, containers=[MOUNTING], selinux=True, gates={"SELinuxMount": False}
     ),
     "SELinux, and no claim": volumes("v1.36.1", "v1.37.0", selinux=True),
     "a kubelet of an unknown version": replace(
