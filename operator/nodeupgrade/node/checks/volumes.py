@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.check import Found, check
-from nodeupgrade.findings.finding import Finding, named
+from nodeupgrade.findings.finding import Finding
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
-from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from nodeupgrade.node.host.files.mounted_volumes import PodVolume
 
 
@@ -136,20 +135,58 @@ def _sets_up_images(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     Reason.VOLUME_NOT_SUPPORTED,
     Hazard.VOLUME_RELABELLED,
     history.SELINUX_MOUNTED,
-    warns=True,
-    remedy="give these pods one label, or set seLinuxChangePolicy: Recursive in them",
+    history.SELINUX_MOUNTED_RWOP,
+    history.SELINUX_CHANGE_POLICY,
+    remedy="delete the pod first, or give both kubelets the same feature gates of SELinux",
 )
 def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
-    """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
-    change = history.SELINUX_MOUNTED
-    claiming = [str(pod.ref) for pod in _alive(facts) if any(claims_of(pod))]
-    off = facts.gates.get("SELinuxMount") is False
-    if facts.around.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
-        yield (
-            f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
-            "that share a volume under different labels cannot both be started again; "
-            f"{counted(len(claiming), 'pod')} with persistent volumes: {named(claiming)}"
-        )
+    """Under SELinux, the two kubelets mount the same volumes with the label of their pod.
+
+    A kubelet unmounts a volume whose label is not the one that it would mount it with. It knows none for a pod without
+    ``seLinuxOptions`` in its spec, which therefore does not change. On the way back to a kubelet that mounts none with
+    a label, only the rollback does harm, as that kubelet has forgotten the labels.
+    """
+    current, pods = facts.current, {str(pod.ref): pod for pod in _alive(facts)}
+    if not facts.around.selinux or current is None:
+        return
+    for claim in facts.around.claims:
+        if (pod := pods.get(claim.pod)) is None or not _has_label(pod, claim):
+            continue
+        before = _mounts_labelled(current, facts.gates_before, pod, claim)
+        after = _mounts_labelled(facts.target, facts.gates, pod, claim)
+        if before is not after:
+            unmounting = facts.target if _compares_labels(facts.target, facts.gates) else current
+            detail = (
+                f"only kubelet {facts.target if after else current} mounts its volume {claim.volume} with an SELinux "
+                f"label, so kubelet {unmounting} would unmount it under the running pod when it starts "
+                f"({history.SELINUX_MOUNTED_RWOP.reference})"
+            )
+            yield pod, detail
+
+
+def _has_label(pod: Pod, claim: VolumeClaim) -> bool:
+    """Report whether kubelets may know a label for a volume: from the spec of a container that mounts it."""
+    of_pod, users = _options(pod.spec), (c.spec for c in pod.containers if claim.volume in _uses(c, "volumeMounts"))
+    options = (of_pod if (own := _options(spec)) is None else own for spec in users)
+    return claim.takes_label and any(any(each.values()) for each in options if each)
+
+
+def _options(spec: Json) -> Json | None:
+    return (spec.get("securityContext") or {}).get("seLinuxOptions")
+
+
+def _mounts_labelled(kubelet: KubeletVersion, gates: Mapping[str, bool], pod: Pod, claim: VolumeClaim) -> bool:
+    """Report whether a kubelet mounts a volume with a label; before 1.37 it does so by the access modes alone."""
+    heeds_policy = gates.get("SELinuxChangePolicy", history.SELINUX_CHANGE_POLICY.applies_to(kubelet))
+    recursive = (pod.spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "Recursive"
+    if not _compares_labels(kubelet, gates) or (heeds_policy and recursive):
+        return False
+    every = gates.get("SELinuxMount", history.SELINUX_MOUNTED.applies_to(kubelet))
+    return every or claim.access_modes == ("ReadWriteOncePod",)
+
+
+def _compares_labels(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    return gates.get("SELinuxMountReadWriteOncePod", history.SELINUX_MOUNTED_RWOP.applies_to(kubelet))
 
 
 def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
