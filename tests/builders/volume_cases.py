@@ -161,6 +161,10 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
 
 
 CAUTIONS: dict[str, tuple[Reason, str, NodeFacts]] = {
+    "a group that the new kubelet is the first to give all files to": (
+        Reason.CONTAINER_WOULD_NOT_RESTART, "fsGroup of 1 pod read and write every file in them (kubernetes #88759)",
+        volumes("v1.19.16", "v1.20.15", of_pod("csi", "pvc-1"), securityContext={"fsGroup": 0}),
+    ),
     "a volume that is not attached": (
         Reason.POD_IN_TRANSITION, "volume csi^2 is in use and not attached",
         volumes("v1.30.14", "v1.33.13", node={"metadata": CONTROLLED, "status": {"volumesInUse": ["csi^2"]}}),

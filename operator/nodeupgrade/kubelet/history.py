@@ -321,6 +321,9 @@ SELINUX_MOUNTED_RWOP = MinorChange(
 SELINUX_CHANGE_POLICY = MinorChange(
     33, enhancement(1710), "Volumes of pods with `seLinuxChangePolicy: Recursive` are mounted without a label."
 )
+CSI_PUBLISHED_AGAIN = MinorChange(
+    20, pull(88759), "A kubelet that starts publishes mounted CSI volumes again, and applies `fsGroup` to their files."
+)
 
 
 CPU_STATE_V2 = MinorChange(18, pull(84462), "`cpu_manager_state` has a second format, which older kubelets refuse.")

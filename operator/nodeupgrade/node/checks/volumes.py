@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.wording import counted
 from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.check import Found, check
-from nodeupgrade.findings.finding import Finding
+from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
@@ -187,6 +188,32 @@ def _mounts_labelled(kubelet: KubeletVersion, gates: Mapping[str, bool], pod: Po
 
 def _compares_labels(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     return gates.get("SELinuxMountReadWriteOncePod", history.SELINUX_MOUNTED_RWOP.applies_to(kubelet))
+
+
+@check(
+    Reason.CONTAINER_WOULD_NOT_RESTART,
+    Hazard.VOLUME_RELABELLED,
+    history.CSI_PUBLISHED_AGAIN,
+    remedy="make sure that the programs bear it, since every later start of a kubelet does the same",
+)
+def files_keep_their_modes(facts: NodeFacts) -> Iterator[Found]:
+    """The new kubelet is not the first to apply fsGroup to mounted CSI volumes again."""
+    change = history.CSI_PUBLISHED_AGAIN
+    if not change.begins_between(facts.current, facts.target):
+        return
+    mounted = {str(pod.ref): pod for pod, volume in _of_pods(facts) if volume.plugin == CSI}
+    changed = [name for name, pod in mounted.items() if _changes_modes(pod)]
+    if changed:
+        yield (
+            f"kubelet {facts.target} publishes CSI volumes again when it starts, and lets the fsGroup of "
+            f"{counted(len(changed), 'pod')} read and write every file in them ({change.reference}), which programs "
+            f"may refuse for keys and cookies: {named(changed)}"
+        )
+
+
+def _changes_modes(pod: Pod) -> bool:
+    context = pod.spec.get("securityContext") or {}
+    return context.get("fsGroup") is not None and context.get("fsGroupChangePolicy") != "OnRootMismatch"
 
 
 def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:

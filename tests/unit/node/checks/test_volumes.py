@@ -101,6 +101,17 @@ LET_PASS: dict[str, NodeFacts] = {
         labelled("v1.36.3", "v1.37.0", "ReadWriteOnce"), kubelet=kubelet(current=None)
     ),
     "a label of a pod that is gone": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", pods=()),
+    "a group, and the running kubelet has given it the files": volumes(
+        "v1.20.15", "v1.21.14", of_pod("csi", "pvc-1"), securityContext={"fsGroup": 7}
+    ),
+    "a group, and no CSI volume": volumes(
+        "v1.19.16", "v1.20.15", of_pod("nfs", "pv-1"), securityContext={"fsGroup": 7}
+    ),
+    "a group that the root of the volume has": volumes(
+        "v1.19.16", "v1.20.15", of_pod("csi", "pvc-1"),
+        securityContext={"fsGroup": 7, "fsGroupChangePolicy": "OnRootMismatch"},
+    ),
+    "no group": volumes("v1.19.16", "v1.20.15", of_pod("csi", "pvc-1"), securityContext={}),
     "a kubelet of an unknown version": replace(
         volumes("v1.23.17", "v1.24.17", STAGED, BLOCK), kubelet=kubelet(current=None)
     ),
