@@ -57,6 +57,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "claims_are_recorded": "the machine has no driver of dynamic resource allocation",
     "volumes_keep_their_place": "the machine has no CSI driver",
     "volumes_keep_their_label": "the kernel of the machine has no SELinux",
+    "files_keep_their_modes": "needs a kubelet before 1.20, and a CSI driver",
     "cordoned_node_keeps_its_traffic": "needs a control plane before 1.19",
     "chains_are_not_missed": "needs a kubelet before 1.27",
     "extended_resources_are_kept": "needs a target before 1.14.9, for which the node's other pods are refused too",

@@ -24,7 +24,10 @@ CONCERNED: dict[str, dict[str, Any]] = {
     "pods that ended count": {"pods": pods("Succeeded")},
     "managers forget": {"pods": SEVERAL, "readiness": STATIC},
     "volumes are reconstructed wrongly": {
-        "pods": pods(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
+        "pods": pods(
+            volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+            containers=[{**SPEC, "volumeMounts": [{"name": "data"}]}],
+        )
     },
     "status is not reported": {},
     "no start on ZFS": {"around": Surroundings(filesystem="zfs")},

@@ -56,7 +56,7 @@ class Host:
         self.node_itself.disk.update(files)
         self.files, self.services = self.node_itself.files, self.node_itself.services
         self.kubelet, self._server = self.node_itself.kubelet, server
-        self.packages = self.node_itself.packages
+        self.packages, self.clock = self.node_itself.packages, self.node_itself.ports.clock
 
     def node(self, endpoint: str, runtime: str) -> Node:
         raise AssertionError(f"{endpoint} is none of its business")

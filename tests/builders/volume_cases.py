@@ -37,7 +37,7 @@ BLOCK = f"{ROOT}/plugins/kubernetes.io/csi/volumeDevices/publish/pvc-2"
 
 
 def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
-    spec = {"volumes": given.pop("volumes")} if "volumes" in given else {}
+    spec = {name: given.pop(name) for name in ("volumes", "containers", "securityContext") if name in given}
     layout = replace(read_layout(()), gates=given.pop("gates", {}))
     seen = {name: given.pop(name) for name in ("claims", "selinux") if name in given}
     known: dict[str, Any] = {
@@ -50,6 +50,18 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
     return facts(**{**known, **given})
 
 
+def labelled(current: str, target: str, *modes: str, **given: Any) -> NodeFacts:
+    """A pod with an SELinux level, and a claim of these access modes."""
+    seen = {"volume": "data", "takes_label": given.pop("takes_label", True), "unread": given.pop("unread", "")}
+    claim = VolumeClaim(pod="default/web", name="data", access_modes=modes, **seen)
+    spec = {"containers": [MOUNTING], "securityContext": {"seLinuxOptions": LEVEL}, "claims": (claim,), "selinux": True}
+    return volumes(current, target, **{**spec, **given})
+
+
+LEVEL = {"level": "s0:c10,c20"}
+MOUNTING = {"name": "web", "image": "web:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+OPTED_OUT = {"seLinuxOptions": LEVEL, "seLinuxChangePolicy": "Recursive"}
+SINGLE = "ReadWriteOncePod"
 IMAGE = {"name": "model", "image": {"reference": "r/model:1"}}
 
 REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
@@ -102,16 +114,56 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
         volumes("v1.30.11", "v1.30.12", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)),
     ),
     "a claim that cannot be read": (
-        Reason.KUBELET_DEFECT, "default/web", "HTTP 403",
-        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 403"),)),
+        Reason.KUBELET_DEFECT, "default/web", "HTTP 500",
+        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 500"),)),
+    ),
+    "a claim that no kubelet takes for bound": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "its claim data is Lost, not Bound, so every kubelet that starts",
+        volumes(
+            "v1.33.13", "v1.36.3",
+            claims=(VolumeClaim(pod="default/web", name="data", unfit="is Lost, not Bound", deleting=True),),
+        ),
+    ),
+    "a label of a volume for a single pod, crossing 1.28": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web",
+        "only kubelet v1.28.15 mounts its volume data with an SELinux label, so kubelet v1.28.15 would unmount it",
+        labelled("v1.27.16", "v1.28.15", SINGLE),
+    ),
+    "a label of a volume for a single pod, that the old kubelet has forgotten after a rollback": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web",
+        "only kubelet v1.28.15 mounts its volume data with an SELinux label, so kubelet v1.28.15 would unmount it",
+        labelled("v1.28.15", "v1.27.16", SINGLE),
+    ),
+    "a label of a volume of which nothing is known, crossing 1.37": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "enhancements #1710",
+        labelled("v1.36.3", "v1.37.0", unread="nobody answers"),
+    ),
+    "a label of any volume, crossing 1.37": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "so kubelet v1.37.0 would unmount it under the running pod",
+        labelled("v1.36.3", "v1.37.0", "ReadWriteOnce"),
+    ),
+    "a label of any volume, on the way back": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "so kubelet v1.36.3 would unmount it under the running pod",
+        labelled("v1.37.0", "v1.36.3", "ReadWriteOnce"),
+    ),
+    "a label of any volume, by a container": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "its volume data",
+        labelled(
+            "v1.36.3", "v1.37.0", "ReadWriteMany", securityContext=None,
+            containers=[{**MOUNTING, "securityContext": {"seLinuxOptions": LEVEL}}],
+        ),
+    ),
+    "a label that the new kubelet is the first to leave out": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "only kubelet v1.32.13 mounts",
+        labelled("v1.32.13", "v1.33.13", SINGLE, securityContext=OPTED_OUT),
     ),
 }  # fmt: skip
 
 
 CAUTIONS: dict[str, tuple[Reason, str, NodeFacts]] = {
-    "SELinux": (
-        Reason.VOLUME_NOT_SUPPORTED, "1 pod with persistent volumes: default/web",
-        volumes("v1.36.1", "v1.37.0", volumes=[{"name": "scratch", "ephemeral": {}}], selinux=True),
+    "a group that the new kubelet is the first to give all files to": (
+        Reason.CONTAINER_WOULD_NOT_RESTART, "fsGroup of 1 pod read and write every file in them (kubernetes #88759)",
+        volumes("v1.19.16", "v1.20.15", of_pod("csi", "pvc-1"), securityContext={"fsGroup": 0}),
     ),
     "a volume that is not attached": (
         Reason.POD_IN_TRANSITION, "volume csi^2 is in use and not attached",

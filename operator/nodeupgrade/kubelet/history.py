@@ -346,6 +346,15 @@ IMAGE_VOLUMES_BY_DEFAULT = MinorChange(
 SELINUX_MOUNTED = MinorChange(
     37, pull(139956), "Under SELinux, volumes of every access mode are mounted with the label of their pod."
 )
+SELINUX_MOUNTED_RWOP = MinorChange(
+    28, enhancement(1710), "Under SELinux, volumes of ReadWriteOncePod are mounted with the label of their pod."
+)
+SELINUX_CHANGE_POLICY = MinorChange(
+    33, enhancement(1710), "Volumes of pods with `seLinuxChangePolicy: Recursive` are mounted without a label."
+)
+CSI_PUBLISHED_AGAIN = MinorChange(
+    20, pull(88759), "A kubelet that starts publishes mounted CSI volumes again, and applies `fsGroup` to their files."
+)
 
 
 CPU_STATE_V2 = MinorChange(18, pull(84462), "`cpu_manager_state` has a second format, which older kubelets refuse.")

@@ -45,6 +45,11 @@ def volatile(files: FilesView, directories: Iterable[PurePosixPath]) -> tuple[st
     return tuple(str(directory) for directory in directories if _is_volatile(table, directory))
 
 
+def selinux_is_on(files: FilesView) -> bool:
+    """Report whether SELinux is on, even if it enforces nothing."""
+    return files.read(ENFORCING) is not None
+
+
 def is_enforced(files: FilesView) -> bool:
     """Report whether SELinux enforces its policy."""
     return files.read(ENFORCING) in {b"1", b"1\n"}

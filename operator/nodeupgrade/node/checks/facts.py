@@ -134,12 +134,16 @@ class PodCgroups:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeClaim:
-    """A PersistentVolumeClaim that a pod uses."""
+    """A PersistentVolumeClaim that a pod uses, and its PersistentVolume, as a kubelet that starts finds them."""
 
     pod: str
     name: str
+    volume: str = ""  # the pod's name for the volume
     deleting: bool = False  # whether it is being deleted
-    unread: str = ""  # why it could not be read; empty if it was
+    unread: str = ""  # why one of the two could not be read now; empty if both were, or if the claim is unfit
+    unfit: str = ""  # why any kubelet that starts unmounts the volume; empty if none does for that
+    access_modes: tuple[str, ...] = ()  # of the PersistentVolume
+    takes_label: bool = True  # whether its plugin can mount it with an SELinux label, as far as that is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +171,8 @@ class Surroundings:
     # by container, the devices that it may use and loses by a daemon-reload, as the kernel writes them: ``c 195:0 rw``
     fragile_devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     mounted: MountedVolumes = MountedVolumes()  # the volumes that are mounted
-    claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods, if one of the two kubelets heeds their deletion
-    selinux: bool = False  # whether SELinux is enforcing
+    claims: tuple[VolumeClaim, ...] = ()  # the claims of the pods
+    selinux: bool = False  # whether SELinux is on, even if it enforces nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """Checks of volumes: would the new kubelet find every volume that is mounted, and leave it alone?
 
-Everything is taken from the node's mount table, from the pods and from the Node. PersistentVolumeClaims are read only
-for kubelets that unmount volumes because of them.
+Everything is taken from the node's mount table, from the pods, their claims and the Node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.wording import counted
-from nodeupgrade.cluster.pods import Pod
+from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.check import Found, check
-from nodeupgrade.findings.finding import named
+from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history, known_defects
 from nodeupgrade.kubelethash import KubeletVersion, MinorChange
-from nodeupgrade.node.checks.facts import NodeFacts
+from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from nodeupgrade.node.host.files.mounted_volumes import PodVolume
 
 
@@ -29,18 +28,23 @@ def _alive(facts: NodeFacts) -> Iterator[Pod]:
     return (pod for pod in facts.pods if not pod.finished)
 
 
-def heeds_deletion(*kubelets: KubeletVersion | None) -> bool:
-    """Report whether one of these kubelets unmounts volumes whose claim is being deleted."""
-    return any(kubelet is not None and known_defects.CLAIMS_UNMOUNTED.affects(kubelet) for kubelet in kubelets)
+def claims_of(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Return the volumes of a pod that are claims, and the name of each claim.
 
-
-def claims_of(pod: Pod) -> Iterator[str]:
-    """Return the names of the claims that a pod uses; those of ephemeral volumes are named after pod and volume."""
+    Those of ephemeral volumes are named after pod and volume. What no container uses is not set up, from 1.16 on.
+    """
+    used = {name for container in pod.containers for name in _uses(container, "volumeMounts", "volumeDevices")}
     for volume in volumes_of(pod):
+        if (name := str(volume.get("name"))) not in used:
+            continue
         if isinstance(claimed := volume.get("persistentVolumeClaim"), dict):
-            yield str(claimed.get("claimName") or "")
+            yield name, str(claimed.get("claimName") or "")
         elif volume.get("ephemeral") is not None:
-            yield f"{pod.ref.name}-{volume.get('name')}"
+            yield name, f"{pod.ref.name}-{name}"
+
+
+def _uses(container: PodContainer, *ways: str) -> Iterator[str]:
+    return (str(each.get("name")) for way in ways for each in container.spec.get(way) or () if isinstance(each, dict))
 
 
 def volumes_of(pod: Pod) -> Iterator[Json]:
@@ -132,20 +136,84 @@ def _sets_up_images(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     Reason.VOLUME_NOT_SUPPORTED,
     Hazard.VOLUME_RELABELLED,
     history.SELINUX_MOUNTED,
-    warns=True,
-    remedy="give these pods one label, or set seLinuxChangePolicy: Recursive in them",
+    history.SELINUX_MOUNTED_RWOP,
+    history.SELINUX_CHANGE_POLICY,
+    remedy="delete the pod first, or give both kubelets the same feature gates of SELinux",
 )
 def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
-    """Under SELinux, the new kubelet is not the first to mount all volumes with the label of their pod."""
-    change = history.SELINUX_MOUNTED
-    claiming = [str(pod.ref) for pod in _alive(facts) if any(claims_of(pod))]
-    off = facts.gates.get("SELinuxMount") is False
-    if facts.around.selinux and claiming and not off and change.begins_between(facts.current, facts.target):
+    """Under SELinux, the two kubelets mount the same volumes with the label of their pod.
+
+    A kubelet unmounts a volume whose label is not the one that it would mount it with. It knows none for a pod without
+    ``seLinuxOptions`` in its spec, which therefore does not change. On the way back to a kubelet that mounts none with
+    a label, only the rollback does harm, as that kubelet has forgotten the labels.
+    """
+    current, pods = facts.current, {str(pod.ref): pod for pod in _alive(facts)}
+    if not facts.around.selinux or current is None:
+        return
+    for claim in facts.around.claims:
+        if (pod := pods.get(claim.pod)) is None or not _has_label(pod, claim):
+            continue
+        before = _mounts_labelled(current, facts.gates_before, pod, claim)
+        after = _mounts_labelled(facts.target, facts.gates, pod, claim)
+        if before is not after:
+            unmounting = facts.target if _compares_labels(facts.target, facts.gates) else current
+            detail = (
+                f"only kubelet {facts.target if after else current} mounts its volume {claim.volume} with an SELinux "
+                f"label, so kubelet {unmounting} would unmount it under the running pod when it starts "
+                f"({history.SELINUX_MOUNTED_RWOP.reference})"
+            )
+            yield pod, detail
+
+
+def _has_label(pod: Pod, claim: VolumeClaim) -> bool:
+    """Report whether kubelets may know a label for a volume: from the spec of a container that mounts it."""
+    of_pod, users = _options(pod.spec), (c.spec for c in pod.containers if claim.volume in _uses(c, "volumeMounts"))
+    options = (of_pod if (own := _options(spec)) is None else own for spec in users)
+    return claim.takes_label and any(any(each.values()) for each in options if each)
+
+
+def _options(spec: Json) -> Json | None:
+    return (spec.get("securityContext") or {}).get("seLinuxOptions")
+
+
+def _mounts_labelled(kubelet: KubeletVersion, gates: Mapping[str, bool], pod: Pod, claim: VolumeClaim) -> bool:
+    """Report whether a kubelet mounts a volume with a label; before 1.37 it does so by the access modes alone."""
+    heeds_policy = gates.get("SELinuxChangePolicy", history.SELINUX_CHANGE_POLICY.applies_to(kubelet))
+    recursive = (pod.spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "Recursive"
+    if not _compares_labels(kubelet, gates) or (heeds_policy and recursive):
+        return False
+    every = gates.get("SELinuxMount", history.SELINUX_MOUNTED.applies_to(kubelet))
+    return every or claim.access_modes == ("ReadWriteOncePod",)
+
+
+def _compares_labels(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    return gates.get("SELinuxMountReadWriteOncePod", history.SELINUX_MOUNTED_RWOP.applies_to(kubelet))
+
+
+@check(
+    Reason.CONTAINER_WOULD_NOT_RESTART,
+    Hazard.VOLUME_RELABELLED,
+    history.CSI_PUBLISHED_AGAIN,
+    remedy="make sure that the programs bear it, since every later start of a kubelet does the same",
+)
+def files_keep_their_modes(facts: NodeFacts) -> Iterator[Found]:
+    """The new kubelet is not the first to apply fsGroup to mounted CSI volumes again."""
+    change = history.CSI_PUBLISHED_AGAIN
+    if not change.begins_between(facts.current, facts.target):
+        return
+    mounted = {str(pod.ref): pod for pod, volume in _of_pods(facts) if volume.plugin == CSI}
+    changed = [name for name, pod in mounted.items() if _changes_modes(pod)]
+    if changed:
         yield (
-            f"kubelet {facts.target} mounts volumes with the SELinux label of their pod ({change.reference}): pods "
-            "that share a volume under different labels cannot both be started again; "
-            f"{counted(len(claiming), 'pod')} with persistent volumes: {named(claiming)}"
+            f"kubelet {facts.target} publishes CSI volumes again when it starts, and lets the fsGroup of "
+            f"{counted(len(changed), 'pod')} read and write every file in them ({change.reference}), which programs "
+            f"may refuse for keys and cookies: {named(changed)}"
         )
+
+
+def _changes_modes(pod: Pod) -> bool:
+    context = pod.spec.get("securityContext") or {}
+    return context.get("fsGroup") is not None and context.get("fsGroupChangePolicy") != "OnRootMismatch"
 
 
 def _misplaced(facts: NodeFacts, change: MinorChange, names: Iterable[str]) -> Iterator[Found]:
@@ -161,33 +229,38 @@ ATTACHED_BY_CONTROLLER = "volumes.kubernetes.io/controller-managed-attach-detach
 """Annotation on a Node whose attached volumes its status lists."""
 
 
+LATER = "choose a later patch release, or delete the pod first"
+
+
 @check(
+    Reason.VOLUME_NOT_SUPPORTED,
     Reason.KUBELET_DEFECT,
     Hazard.VOLUME_IN_TRANSITION,
     known_defects.CLAIMS_UNMOUNTED,
-    remedy="choose a later patch release, or delete the pod first",
+    remedy="restore the claim and its PersistentVolume, or delete the pod first",
 )
 def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
-    """No pod uses a PersistentVolumeClaim that is being deleted, if a starting kubelet unmounts its volume then.
+    """Every PersistentVolumeClaim of a pod is bound, and none is being deleted if a kubelet unmounts its volume then.
 
-    Such a kubelet also unmounts a volume if it cannot read the claim, so an unreadable claim counts as one.
+    A kubelet that starts unmounts every volume that it cannot tell from its claim; the running one has read the claim
+    before. Where nobody answers now, another kubelet than those of the defect may well get an answer when it starts.
     """
     defect = known_defects.CLAIMS_UNMOUNTED
     harmful = [kubelet for kubelet in (facts.target, facts.current) if kubelet is not None and defect.affects(kubelet)]
-    for claim in facts.around.claims if harmful else ():
-        if claim.deleting:
-            detail = (
-                f"its claim {claim.name} is being deleted, and kubelet {harmful[0]} unmounts the volume under the "
-                f"running pod when it starts ({defect.reference}, fixed in {defect.fixed_after(harmful[0])})"
+    for claim in facts.around.claims:
+        if claim.unfit:
+            why = f"{claim.unfit}, so every kubelet that starts unmounts its volume under the running pod"
+            yield claim.pod, f"its claim {claim.name} {why} (kubernetes #120150)"
+        elif harmful and (claim.deleting or claim.unread):
+            why = (
+                f"is being deleted, and kubelet {harmful[0]} unmounts the volume under the running pod when it starts "
+                f"({defect.reference}, fixed in {defect.fixed_after(harmful[0])})"
+                if claim.deleting
+                else f"cannot be read with the kubelet's credentials ({claim.unread}), and kubelet {harmful[0]} "
+                "unmounts volumes whose claim it cannot read when it starts"
             )
-        elif claim.unread:
-            detail = (
-                f"its claim {claim.name} cannot be read with the kubelet's credentials ({claim.unread}), and kubelet "
-                f"{harmful[0]} unmounts volumes whose claim it cannot read when it starts"
-            )
-        else:
-            continue
-        yield claim.pod, detail
+            detail = f"its claim {claim.name} {why}"
+            yield Finding(reason=Reason.KUBELET_DEFECT, subject=claim.pod, detail=detail, remedy=LATER)
 
 
 @check(Reason.POD_IN_TRANSITION, Hazard.VOLUME_IN_TRANSITION, warns=True)

@@ -5,7 +5,6 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.run_settings import PackagePolicy
 from nodeupgrade.node.checks.facts import NodeFacts, Surroundings
 from nodeupgrade.node.checks.other_tools import INSTALLERS, UPDATERS
-from nodeupgrade.node.checks.volumes import heeds_deletion
 from nodeupgrade.node.facts.daemons import find_daemons
 from nodeupgrade.node.facts.device_access import device_access, keeping
 from nodeupgrade.node.facts.pod_cgroups import pod_cgroups
@@ -15,7 +14,7 @@ from nodeupgrade.node.host.files.mounts import mount_holding
 from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.own_directories import is_enforced, mount_table
+from nodeupgrade.node.own_directories import mount_table, selinux_is_on
 from nodeupgrade.text import trimmed
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")
@@ -44,7 +43,7 @@ REPOSITORIES = PurePosixPath("/etc/yum.repos.d")
 def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
     """Gather the facts about the host, and the volumes on it, that are not known yet."""
     files, unit, status = host.files, facts.kubelet.unit, host.services.status
-    table = mount_table(files)
+    table, selinux = mount_table(files), selinux_is_on(files)
     cgroups = pod_cgroups(files, table, facts)
     devices = device_access(files, host.services, facts.inventory)
     mount = mount_holding(table, PurePosixPath(facts.readiness.layout.root))
@@ -68,8 +67,8 @@ def look_at_surroundings(host: HostView, facts: NodeFacts) -> Surroundings:
         package_assumed=assumed,
         dpkg=host.packages.state() if _is_to_hold(package, facts) else None,
         mounted=mounted_volumes(table),
-        claims=tuple(read_claims(host, facts)) if heeds_deletion(facts.target, facts.current) else (),
-        selinux=is_enforced(files),
+        claims=tuple(read_claims(host, facts, labels=selinux)),
+        selinux=selinux,
     )
 
 

@@ -1,44 +1,122 @@
 """Read PersistentVolumeClaims from the API server with the kubelet's own credentials. Changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from http import HTTPStatus
 from pathlib import PurePosixPath
+from urllib.parse import quote
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from nodeupgrade.node.checks.volumes import claims_of
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
+from nodeupgrade.node.running_kubelet.kubelet import Answer
 from nodeupgrade.text import parse_json
 
+PROTECTION = "kubernetes.io/pvc-protection"
+LONGEST_SECONDS = 60.0
+"""How long all claims of a node may take, which are as many as people have their pods use."""
+UNLABELLED = frozenset({"flexVolume", "hostPath", "local", "nfs"})
+"""Sources of PersistentVolumes that no kubelet mounts with an SELinux label."""
 
-def read_claims(host: HostView, facts: NodeFacts) -> Iterator[VolumeClaim]:
-    """Read the claims of running pods as the kubelet does; stop at the first without an answer."""
+Read = Callable[[str], Answer]
+
+
+class _Unfit(Exception):
+    """What keeps a kubelet that starts from taking a claim for bound: a clause without its subject."""
+
+
+def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[VolumeClaim]:
+    """Read the claims of running pods as the kubelet does; stop at the first without an answer.
+
+    Args:
+        host: the node.
+        facts: its pods, and its kubelet.
+        labels: whether to find out which volumes may be mounted with a label.
+    """
     kubeconfig, silence = facts.readiness.layout.kubeconfig, ""
-    asked = [(pod, name) for pod in facts.running_pods() for name in claims_of(pod)]
+    asked = [(pod, volume, name) for pod in facts.running_pods() for volume, name in claims_of(pod)]
     try:
         path = None if kubeconfig is None else PurePosixPath(kubeconfig)
         server = None if not asked or path is None else host.as_kubelet(path, facts.kubelet.unit.main_pid)
-    except StepFailed as error:
+    except (StepFailed, Transient) as error:
         server, silence = None, str(error)
-    for pod, name in asked:
-        subject = str(pod.ref)
-        if server is None or silence:
-            yield VolumeClaim(pod=subject, name=name, unread=silence or "it has no kubeconfig")
+    read = None if server is None else cache(server.read)  # pods share claims, and claims a driver
+    end = host.clock.monotonic() + LONGEST_SECONDS
+    for pod, volume, name in asked:
+        claim = VolumeClaim(pod=str(pod.ref), name=name, volume=volume)
+        if read is None or silence:
+            yield replace(claim, unread=silence or "it has no kubeconfig")
             continue
         try:
-            yield _read(server, pod.ref.namespace, name, subject)
+            yield _looked_up(read, claim, pod.ref.namespace, labels=labels)
         except Transient as error:
             silence = str(error)
-            yield VolumeClaim(pod=subject, name=name, unread=silence)
+            yield replace(claim, unread=silence)
+        if host.clock.monotonic() > end:
+            silence = silence or "the API server answers too slowly"
 
 
-def _read(server: AsKubelet, namespace: str, name: str, pod: str) -> VolumeClaim:
-    answer = server.read(f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
-    if answer.status != HTTPStatus.OK:
-        return VolumeClaim(pod=pod, name=name, unread=f"HTTP {answer.status}")
+def _looked_up(read: Read, claim: VolumeClaim, namespace: str, *, labels: bool) -> VolumeClaim:
+    """Return a claim as a kubelet finds it that starts, and has nothing but the API server to learn it from."""
     try:
-        deleting = parse_json(answer.text)["metadata"].get("deletionTimestamp") is not None
+        found = _object(read, f"/api/v1/namespaces/{_word(namespace)}/persistentvolumeclaims/{_word(claim.name)}")
+        claim = replace(claim, deleting=found["metadata"].get("deletionTimestamp") is not None)
+        _must_be_bound(found, deleting=claim.deleting)
+        spec = _volume(read, found)
+        modes = tuple(map(str, spec.get("accessModes") or ()))
+        return replace(claim, access_modes=modes, takes_label=not labels or _takes_label(read, spec))
+    except _Unfit as error:
+        return replace(claim, unfit=str(error))
+    except OSError as error:
+        return replace(claim, unread=str(error))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return VolumeClaim(pod=pod, name=name, unread="the answer is not understood")
-    return VolumeClaim(pod=pod, name=name, deleting=deleting)
+        return replace(claim, unread="the answer is not understood")
+
+
+def _must_be_bound(found: Json, *, deleting: bool) -> None:
+    if deleting and PROTECTION not in (found["metadata"].get("finalizers") or ()):
+        raise _Unfit(f"is being deleted without the finalizer {PROTECTION}")
+    if (phase := found["status"].get("phase")) != "Bound":
+        raise _Unfit(f"is {phase}, not Bound")
+    if not found["spec"].get("volumeName"):
+        raise _Unfit("names no PersistentVolume")
+
+
+def _volume(read: Read, claim: Json) -> Json:
+    """Return the spec of the PersistentVolume that a claim is bound to."""
+    name, uid = str(claim["spec"]["volumeName"]), claim["metadata"]["uid"]
+    try:
+        spec: Json = _object(read, f"/api/v1/persistentvolumes/{_word(name)}")["spec"]
+    except _Unfit as error:
+        raise _Unfit(f"names the PersistentVolume {name}, which {error}") from error
+    if (spec.get("claimRef") or {}).get("uid") != uid:
+        raise _Unfit(f"names the PersistentVolume {name}, which is not bound to it")
+    return spec
+
+
+def _takes_label(read: Read, spec: Json) -> bool:
+    """Report whether a PersistentVolume's plugin may mount it with a label; one that is migrated to CSI may."""
+    if (source := spec.get("csi")) is None:
+        return not UNLABELLED & spec.keys()
+    answer = read(f"/apis/storage.k8s.io/v1/csidrivers/{_word(str(source['driver']))}")
+    if answer.status != HTTPStatus.OK:
+        return answer.status != HTTPStatus.NOT_FOUND
+    return parse_json(answer.text)["spec"].get("seLinuxMount") is True
+
+
+def _object(read: Read, path: str) -> Json:
+    answer = read(path)
+    if answer.status in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
+        # A node may read only what is bound to its pods, so it is not told which of the two it is.
+        raise _Unfit(f"cannot be read by the kubelet (HTTP {answer.status})")
+    if answer.status != HTTPStatus.OK:
+        raise OSError(f"HTTP {answer.status}")
+    found: Json = parse_json(answer.text)
+    return found
+
+
+def _word(name: str) -> str:
+    return quote(name, safe="")  # in a pod's spec, the name of a claim may be any text

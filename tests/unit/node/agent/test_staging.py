@@ -19,6 +19,7 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
+from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.packages.packages import PackagesView
@@ -74,6 +75,10 @@ class Host:
     @property
     def packages(self) -> PackagesView:
         raise AssertionError("nor of dpkg's")
+
+    @property
+    def clock(self) -> Clock:
+        raise AssertionError("nor of the time")
 
     def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
         raise AssertionError(f"nor of the runtime's at {endpoint}")

@@ -7,6 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.check import ask, checks_of
 from nodeupgrade.node.checks import volumes as of_volumes
+from nodeupgrade.node.checks.drift import Drift
 from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from tests.builders.sound import kubelet
 from tests.builders.volume_cases import (
@@ -14,10 +15,15 @@ from tests.builders.volume_cases import (
     CAUTIONS,
     CONTROLLED,
     IMAGE,
+    LEVEL,
+    MOUNTING,
+    OPTED_OUT,
     REFUSED,
+    SINGLE,
     STAGED,
     STAGED_ANEW,
     UID,
+    labelled,
     of_pod,
     volumes,
 )
@@ -67,10 +73,45 @@ LET_PASS: dict[str, NodeFacts] = {
     "volumes that the kubelet attaches": volumes(
         "v1.30.14", "v1.33.13", node={"metadata": {}, "status": {"volumesInUse": ["csi^1"]}}
     ),
-    "SELinux, with opting out": volumes(
-        "v1.36.1", "v1.37.0", volumes=CLAIMED, selinux=True, gates={"SELinuxMount": False}
+    "a claim of which nobody says anything, and kubelets that may get an answer": volumes(
+        "v1.33.13", "v1.36.3", claims=(VolumeClaim(pod="default/web", name="data", unread="nobody answers"),)
     ),
-    "SELinux, and no claim": volumes("v1.36.1", "v1.37.0", selinux=True),
+    "a label, and no SELinux": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", selinux=False),
+    "a label, within minors that mount alike": labelled("v1.28.15", "v1.36.3", SINGLE),
+    "a label, with opting out": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", gates={"SELinuxMount": False}),
+    "a label, and the old kubelet mounts with it already": labelled(
+        "v1.36.3", "v1.37.0", "ReadWriteOnce", drift=Drift(gates={"SELinuxMount": True})
+    ),
+    "a label of a volume for a single pod, with opting out": labelled(
+        "v1.27.16", "v1.28.15", SINGLE, gates={"SELinuxMountReadWriteOncePod": False}
+    ),
+    "a label of a volume for several pods, crossing 1.28": labelled("v1.27.16", "v1.28.15", SINGLE, "ReadWriteOnce"),
+    "a label of a volume for a single pod, crossing 1.37": labelled("v1.36.3", "v1.37.0", SINGLE),
+    "a label of a volume whose plugin takes none": labelled("v1.36.3", "v1.37.0", "ReadWriteMany", takes_label=False),
+    "a label of a pod that opts out": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext=OPTED_OUT),
+    "no label": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext={"seLinuxOptions": {"level": ""}}),
+    "a label of a pod, which its container replaces by none": labelled(
+        "v1.36.3", "v1.37.0", "ReadWriteOnce", containers=[{**MOUNTING, "securityContext": {"seLinuxOptions": {}}}]
+    ),
+    "a label of a container that does not mount the volume": labelled(
+        "v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext={},
+        containers=[MOUNTING, {"name": "side", "securityContext": {"seLinuxOptions": LEVEL}}],
+    ),
+    "a label, and a kubelet of an unknown version": replace(
+        labelled("v1.36.3", "v1.37.0", "ReadWriteOnce"), kubelet=kubelet(current=None)
+    ),
+    "a label of a pod that is gone": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", pods=()),
+    "a group, and the running kubelet has given it the files": volumes(
+        "v1.20.15", "v1.21.14", of_pod("csi", "pvc-1"), securityContext={"fsGroup": 7}
+    ),
+    "a group, and no CSI volume": volumes(
+        "v1.19.16", "v1.20.15", of_pod("nfs", "pv-1"), securityContext={"fsGroup": 7}
+    ),
+    "a group that the root of the volume has": volumes(
+        "v1.19.16", "v1.20.15", of_pod("csi", "pvc-1"),
+        securityContext={"fsGroup": 7, "fsGroupChangePolicy": "OnRootMismatch"},
+    ),
+    "no group": volumes("v1.19.16", "v1.20.15", of_pod("csi", "pvc-1"), securityContext={}),
     "a kubelet of an unknown version": replace(
         volumes("v1.23.17", "v1.24.17", STAGED, BLOCK), kubelet=kubelet(current=None)
     ),

@@ -55,7 +55,7 @@ class Host:
 
     def __init__(self, node: SimulatedNode, server: Server) -> None:
         self.files, self.services, self.kubelet, self.packages = node.files, node.services, node.kubelet, node.packages
-        self._node, self._server = node, server
+        self.clock, self._node, self._server = node.ports.clock, node, server
 
     def node(self, endpoint: str, runtime: str) -> Node:
         raise AssertionError(f"{endpoint} is none of its business")
