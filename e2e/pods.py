@@ -120,4 +120,4 @@ def claiming(cluster: Cluster) -> Iterator[None]:
             yield
     finally:
         lab.kubectl("delete", "pvc", "-n", NAMESPACE, CLAIM, "--ignore-not-found", timeout=60)
-        lab.kubectl("delete", "pv", CLAIM, timeout=60)
+        lab.kubectl("delete", "pv", CLAIM, "--ignore-not-found", timeout=60)

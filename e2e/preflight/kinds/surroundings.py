@@ -1,6 +1,7 @@
 """What else is on the node and in the cluster: units, cgroups, volumes, other controllers."""
 
 import contextlib
+import json
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -117,6 +118,32 @@ def claim_deleted(cluster: Cluster) -> Iterator[Object]:
         yield {}
 
 
+@contextlib.contextmanager
+def claim_lost(cluster: Cluster) -> Iterator[Object]:
+    """Remove the PersistentVolume of a claim that a pod uses."""
+    with pods.claiming(cluster):
+        cluster.lab.kubectl("delete", "pv", pods.CLAIM, "--wait=false")
+        cluster.lab.kubectl("patch", "pv", pods.CLAIM, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        yield {}
+
+
+@contextlib.contextmanager
+def claim_made_anew(cluster: Cluster) -> Iterator[Object]:
+    """Replace a claim that a pod uses by another of its name, as a backup that is restored does."""
+    with pods.claiming(cluster):
+        kubectl, claim = cluster.lab.kubectl, ("pvc", "-n", pods.NAMESPACE, pods.CLAIM)
+        made = json.loads(kubectl("get", *claim, "-o", "json").stdout)
+        kubectl("delete", *claim, "--wait=false")
+        kubectl("patch", *claim, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+        cluster.lab.apply(
+            {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": {"name": pods.CLAIM, "namespace": pods.NAMESPACE}, "spec": made["spec"],
+            }
+        )  # fmt: skip
+        yield {}
+
+
 def reporting(before: Object, after: Object) -> Hazard:
     """Let the Node report other things than its kubelet does; ``after`` undoes it."""
 
@@ -193,6 +220,8 @@ ROWS = (
     Row(name="volume/git", shows="volumes_keep_their_plugin", reason="VolumeNotSupported", make=git_repository),
     Row(name="volume/claim-deleted", shows="claims_are_kept", reason="KubeletDefect", make=claim_deleted,
         new="1.32.3"),
+    Row(name="volume/claim-lost", shows="claims_are_kept", reason="VolumeNotSupported", make=claim_lost),
+    Row(name="volume/claim-made-anew", shows="claims_are_kept", reason="VolumeNotSupported", make=claim_made_anew),
     Row(name="volume/not-attached", shows="volumes_are_attached", reason="PodInTransition", ends=WARNED,
         make=reporting({"volumesInUse": ["kubernetes.io/csi/none^1"]}, {"volumesInUse": None})),
     Row(name="node/pressure", shows="node_is_not_under_pressure", reason="NodeUnderPressure", make=pressure),
