@@ -76,8 +76,11 @@ class Kubelet(Protocol):
             Transient: it does not answer, or the server cannot be identified as the kubelet.
         """
 
-    def inotify_instances(self) -> int:
-        """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
+    def used_up_inotify(self, instances: int) -> str | None:
+        """Return the limit (see inotify_limits) that keeps the superuser from so many more instances, or from a watch.
+
+        ``None`` if none does, or that cannot be known here.
+        """
 
     def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
         """Return who listens at TCP ports of the node; nobody, if the kernel does not tell."""

@@ -131,17 +131,6 @@ class ProcessTable:
             return tuple(part for part in path.split("/") if part.endswith(UNITS))
         return ()
 
-    def files_named(self, target: str, *, user: int) -> int:
-        """Count the open files of a user's processes that are links to ``target``."""
-        opened = (name for pid in self.pids() if self._belongs(pid, user) for name in self._opened(pid))
-        return sum(name == target for name in opened)
-
-    def _belongs(self, pid: int, user: int) -> bool:
-        try:
-            return (self.root / str(pid)).stat().st_uid == user
-        except OSError:
-            return False
-
     def _opened(self, pid: int) -> Iterator[str]:
         """Yield the targets of a process's file descriptors; none if it has ended, or may not be inspected."""
         with contextlib.suppress(OSError):

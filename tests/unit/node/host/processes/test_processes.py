@@ -93,19 +93,6 @@ def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
     assert table.arguments(2**22 + 1) is None
 
 
-def test_open_files_of_a_user_are_counted(tmp_path: Path) -> None:
-    for pid, links in (("7", ["anon_inode:inotify", "/dev/null", "anon_inode:inotify"]), ("8", ["/x"]), ("self", [])):
-        opened = tmp_path / pid / "fd"
-        opened.mkdir(parents=True)
-        for number, target in enumerate(links):
-            (opened / str(number)).symlink_to(target)
-    (tmp_path / "9").mkdir()
-    processes = ProcessTable(tmp_path)
-
-    assert processes.files_named("anon_inode:inotify", user=os.getuid()) == 2
-    assert processes.files_named("anon_inode:inotify", user=os.getuid() + 1) == 0
-
-
 @pytest.mark.parametrize("odd", ["\r", "\v", "\f", "\x85", "\u2028", "\n"])
 def test_no_name_of_a_process_is_read_as_its_number_in_its_own_namespace(odd: str) -> None:
     """The kernel escapes line feeds and backslashes in it, and nothing else."""
