@@ -203,7 +203,7 @@ class SimulatedKubelet:
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
 
-    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+    def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         """The kubelet, at its usual ports that are free, and whoever has taken one."""
         self._calls.read("kubelet.listeners")
         own = {} if self.process is None else {PORT: "::", HEALTH_PORT: "127.0.0.1"}

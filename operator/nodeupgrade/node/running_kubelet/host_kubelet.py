@@ -10,9 +10,10 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -79,7 +80,7 @@ class HostKubelet:
             pass
         return False
 
-    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+    def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         try:
             network = self.processes.open_network(INIT)
             try:
@@ -88,13 +89,13 @@ class HostKubelet:
                 os.close(network)
         except OSError:
             return ()
-        owners = self._owners({each.inode for each in found})
+        owners = self._owners({each.inode for each in found}, likely)
         return tuple(self._listener(each, owners.get(each.inode)) for each in found)
 
-    def _owners(self, sockets: set[int]) -> dict[int, int]:
-        """Return the process that has each socket, as far as one is found."""
+    def _owners(self, sockets: set[int], likely: Callable[[], int]) -> dict[int, int]:
+        """Return the process that has each socket, as far as one is found; to look at those of pods may take long."""
         found: dict[int, int] = {}
-        for pid in self.processes.pids() if sockets else ():
+        for pid in chain([likely()], self.processes.pids()) if sockets else ():
             found.update(dict.fromkeys(self.processes.sockets(pid) & (sockets - found.keys()), pid))
             if len(found) == len(sockets):
                 break

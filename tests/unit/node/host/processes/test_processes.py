@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeupgrade.node.host.processes import processes
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable, parse_stat
 from tests.builders.proc_stat import TAIL
@@ -91,6 +92,18 @@ def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
         assert (table.program_stamp(missing), table.program_digest(missing)) == (None, None)
         assert (table.process(missing), table.executable(missing), table.network(missing)) == (None, None, None)
     assert table.arguments(2**22 + 1) is None
+
+
+@pytest.mark.parametrize(("number", "seen"), [(3, 3), (4, 0)])
+def test_a_process_with_very_many_files_open_is_not_inspected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, seen: int
+) -> None:
+    monkeypatch.setattr(processes, "MOST_DESCRIPTORS", 3)
+    (tmp_path / "7/fd").mkdir(parents=True)
+    for each in range(number):
+        (tmp_path / "7/fd" / str(each)).symlink_to(f"socket:[{each}]")
+
+    assert len(ProcessTable(tmp_path).sockets(7)) == seen
 
 
 @pytest.mark.parametrize("odd", ["\r", "\v", "\f", "\x85", "\u2028", "\n"])
