@@ -1,6 +1,7 @@
 """The node's processes, as ``/proc`` shows them."""
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -169,7 +170,8 @@ class ProcessTable:
         Raises:
             OSError: there is no such process.
         """
-        return os.open(self.root / str(pid) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
+        with self._ending(pid):
+            return os.open(self.root / str(pid) / "ns" / "net", os.O_RDONLY | os.O_CLOEXEC)
 
     def own_number(self, pid: int) -> int | None:
         """Return a process's PID in its own PID namespace; ``None`` if the process is not visible from here.
@@ -186,9 +188,20 @@ class ProcessTable:
     def network(self, pid: int) -> str | None:
         """Return the name of a process's network namespace; ``None`` if there is no such process."""
         try:
-            return str((self.root / str(pid) / "ns" / "net").readlink())
+            with self._ending(pid):
+                return str((self.root / str(pid) / "ns" / "net").readlink())
         except (FileNotFoundError, ProcessLookupError):
             return None
+
+    @contextlib.contextmanager
+    def _ending(self, pid: int) -> Iterator[None]:
+        """Tell a process that ends meanwhile, to which the kernel denies access, from one that nobody may look at."""
+        try:
+            yield
+        except PermissionError as error:
+            if self.stat(pid) is not None:
+                raise
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
 
     def _content(self, pid: int, name: str) -> bytes | None:
         try:

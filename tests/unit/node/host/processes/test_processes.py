@@ -1,5 +1,6 @@
 """Tests for reading processes from /proc."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -92,6 +93,26 @@ def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
         assert (table.program_stamp(missing), table.program_digest(missing)) == (None, None)
         assert (table.process(missing), table.executable(missing), table.network(missing)) == (None, None, None)
     assert table.arguments(2**22 + 1) is None
+
+
+def test_a_process_that_ends_while_its_network_is_looked_at_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel denies access then, as to one that nobody may look at."""
+    table, gone, opens = ProcessTable(), 2**22 + 1, os.open
+
+    def denied(path: Path | str, *flags: int) -> int:
+        if str(path).endswith("/ns/net"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opens(path, *flags)
+
+    monkeypatch.setattr(os, "open", denied)
+    monkeypatch.setattr(Path, "readlink", denied)
+
+    assert table.network(gone) is None
+    with pytest.raises(ProcessLookupError):
+        table.open_network(gone)
+    for look in (table.network, table.open_network):
+        with pytest.raises(PermissionError):
+            look(os.getpid())
 
 
 @pytest.mark.parametrize(("number", "seen"), [(3, 3), (4, 0)])
