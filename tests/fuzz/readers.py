@@ -722,7 +722,6 @@ READERS = (
         )
         for module, path, said in (
             ("host", "/proc/meminfo", b"MemTotal:  12 kB\nHugePages_Total: 0\n"),
-            ("host", "/proc/sys/fs/inotify/max_user_instances", b"128\n"),
             ("host", "/proc/swaps", b"Filename Type\n/dev/sda2 partition 1 0 -2\n"),
             ("admission", "/sys/devices/system/node/online", b"0-1\n"),
             ("admission", "/sys/kernel/security/apparmor/profiles", b"docker-default (enforce)\n"),
@@ -859,6 +858,7 @@ ANY_INPUT = "settings and the API's objects: tests/unit/node/checks/test_registr
 TYPED = "numbers that the API server has typed"
 ELSEWHERE = {
     "node.run.start_preconditions": "compares the kernel's lines with those of device_rules",
+    "node.run.inotify_room": "limits of the kernel: tests/scenario/node_run/test_inotify.py",
     **dict.fromkeys(("kubelet.probe_delay", "node.agent.pod_watch", "node.examination.planning"), TYPED),
     **{
         f"node.checks.{name}": ANY_INPUT

@@ -117,7 +117,7 @@ class Arguments:
     """A command line without its program, and how it differs from that of the running kubelet."""
 
     words: tuple[str, ...]
-    removed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()  # without their values, which may be secret: they are shown to people
     added: tuple[str, ...] = ()
 
     @property
@@ -150,13 +150,13 @@ def adapt(
     removed: list[str] = []
     for flag in flags:
         if flag.name and (flag.name in listed or _is_meaningless(flag, target, remote=remote)):
-            removed.append(" ".join(flag.words))
+            removed.append(flag.words[0].partition("=")[0])
         else:
             kept.extend(flag.words)
     names = {flag.name for flag in flags}
     needed = () if running is None else _needed(running, target, endpoint)
     added = tuple(word for word in needed if next(parsed((word,))).name not in names)
-    return Arguments(words=(*kept, *added), removed=tuple(removed), added=added)
+    return Arguments(words=(*kept, *added), removed=tuple(dict.fromkeys(removed)), added=added)
 
 
 def _needed(running: KubeletVersion, target: KubeletVersion, endpoint: str) -> Iterator[str]:

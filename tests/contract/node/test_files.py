@@ -29,6 +29,18 @@ def test_what_was_written_is_read(files_world: FilesWorld) -> None:
     assert (files.real(path), files.real(path.parent), files.real(path / "below")) == (path, None, None)
 
 
+def test_what_the_kernel_provides_is_written_in_place_and_not_made(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "max_user_instances"
+    with pytest.raises(StepFailed):
+        files.write_kernel(path, b"65536\n")
+    assert files.read(path) is None
+
+    files.write(path, b"128\n")
+    files.write_kernel(path, b"65536\n")
+
+    assert files.read(path) == b"65536\n"
+
+
 def test_a_copy_is_independent(files_world: FilesWorld) -> None:
     files, source, target = files_world.files, files_world.directory / "a", files_world.directory / "sub" / "b"
     files.write(source, b"one")

@@ -128,6 +128,7 @@ class SimulatedKubelet:
         wrote: its log since it was started.
         impersonated: whether another process answers at the health endpoint, whatever the kubelet does.
         taken: the ports that other processes listen at; a kubelet that is started meanwhile does not get them.
+        inotify_used_up: returns the limit of inotify that is used up now, if one is; no kubelet starts then.
         execs_after: seconds from the start to the kubelet's program; before, systemd's own runs in the process.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet met a container with another era's hash, or was started with files
@@ -156,6 +157,7 @@ class SimulatedKubelet:
         self.wrote: list[str] = []
         self.impersonated = False
         self.taken: dict[int, Listener] = {}
+        self.inotify_used_up: Callable[[], str | None] = lambda: None
         self.execs_after = 0.0
         self.configuration: Mapping[str, object] | None = None
         self.replaced: list[str] = []
@@ -201,7 +203,7 @@ class SimulatedKubelet:
             return 1, f"unknown flag: {FLAG_REMOVED_IN_1_27.partition('=')[0]}"
         return 0, f"Kubernetes {version}"
 
-    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+    def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         """The kubelet, at its usual ports that are free, and whoever has taken one."""
         self._calls.read("kubelet.listeners")
         own = {} if self.process is None else {PORT: "::", HEALTH_PORT: "127.0.0.1"}
@@ -217,10 +219,10 @@ class SimulatedKubelet:
         self._calls.read("kubelet.is_elf")
         return str(binary) in self._disk
 
-    def inotify_instances(self) -> int:
-        """A few."""
-        self._calls.read("kubelet.inotify_instances")
-        return 3
+    def used_up_inotify(self, instances: int) -> str | None:
+        """The limit that is."""
+        self._calls.read(f"kubelet.used_up_inotify {instances}")
+        return self.inotify_used_up()
 
     def environment(self, pid: int) -> Mapping[str, str]:
         """What systemd gives to every service, and nothing else."""
@@ -279,7 +281,7 @@ class SimulatedKubelet:
         if HEALTH_PORT in self.taken:
             self.write("server.go", IN_USE.format(what="start healthz server", port=HEALTH_PORT), severity="E")
             behaviour = Behaviour.NEVER_HEALTHY
-        refused = _refuses(version, arguments)
+        refused = _refuses(version, arguments) or self._lacks_inotify()
         if self._refuses_state(version):
             self.write("run.go", f"could not restore state from checkpoint {STATE}", severity="E")
             refused = True
@@ -349,6 +351,11 @@ class SimulatedKubelet:
             )
             self._known[id(pod), version, also] = known
         return known
+
+    def _lacks_inotify(self) -> bool:
+        if limit := self.inotify_used_up():
+            self.write("kubelet.go", f'"Failed to start cAdvisor" err="{limit}"', severity="E")
+        return limit is not None
 
     def _refuses_state(self, version: KubeletVersion) -> bool:
         """Whether it refuses the state file, or what lies there."""

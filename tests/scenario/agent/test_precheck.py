@@ -132,7 +132,7 @@ async def test_flags_that_would_go_are_listed(make: Make) -> None:
     assert process is not None
     process.arguments = world.node.services.unit.arguments = (*process.arguments, FLAG_REMOVED_IN_1_27)
 
-    assert previewed(await precheck(world)).removed_flags == (FLAG_REMOVED_IN_1_27,)
+    assert previewed(await precheck(world)).removed_flags == ("--container-runtime",)
 
 
 async def test_a_flag_that_is_needed_on_the_way_back_is_listed(make: Make) -> None:

@@ -1,6 +1,6 @@
 """Another process listens at a port of the kubelet: no kubelet starts until it ends, and the run names it."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from errno import ENOMEM
 from os import strerror
@@ -140,9 +140,9 @@ def test_another_program_than_planned_is_stopped_before_anybody_asks_about_ports
     it.node.calls.before(START, lambda: it.node.disk.update({PROGRAM: program("v1.30.13")}))
     look = it.node.kubelet.listeners
 
-    def slowly(ports: Collection[int]) -> tuple[Listener, ...]:
+    def slowly(ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         it.node.timeline.advance(1.0)
-        return look(ports)
+        return look(ports, likely)
 
     it.node.kubelet.listeners = slowly  # type: ignore[method-assign]
 
@@ -156,10 +156,10 @@ def test_processes_that_cannot_be_listed_keep_no_node_without_a_kubelet() -> Non
     it = story()
     look = it.node.kubelet.listeners
 
-    def unreadable(ports: Collection[int]) -> tuple[Listener, ...]:
+    def unreadable(ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         if it.node.kubelet.process is None:
             raise OSError(ENOMEM, strerror(ENOMEM))
-        return look(ports)
+        return look(ports, likely)
 
     it.node.kubelet.listeners = unreadable  # type: ignore[method-assign]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodeupgrade.kubelet.flags import adapt, complaint, drop_in, rejected_flag
+from nodeupgrade.kubelet.flags import adapt, complaint, drop_in, parsed, rejected_flag
 from nodeupgrade.kubelethash import KubeletVersion
 
 KUBEADM_1_26 = (
@@ -51,9 +51,12 @@ def test_an_older_kubelet_is_told_what_the_newer_one_does_unasked(
 def left_out(words: str | tuple[str, ...], target: str, *remove: str) -> tuple[str, ...]:
     split = tuple(words.split()) if isinstance(words, str) else words
     adapted = adapt(split, running=None, target=KubeletVersion.parse(target), endpoint="", remove=remove)
-    kept = [word for word in split if word not in " ".join(adapted.removed).split()]
+    gone = [flag.words for flag in parsed(split) if not {*flag.words} <= {*adapted.words}]
+    kept = [word for word in split if all(word not in words for words in gone)]
     assert list(adapted.words) == kept, "everything else stays, in its order"
-    return adapted.removed
+    names = dict.fromkeys(words[0].partition("=")[0] for words in gone)
+    assert adapted.removed == (*names,), "people are told no value"
+    return tuple(map(" ".join, gone))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import threshold
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import Readiness
+from nodeupgrade.node.running_kubelet.inotify_limits import used_up
 from nodeupgrade.text import lines
 
 
@@ -107,17 +108,11 @@ def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Found]:
         yield f"protectKernelDefaults is set, and {seen}: the kubelet would not start; run `sysctl -w {wanted}`"
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, Hazard.INOTIFY_EXHAUSTED, warns=True, remedy="")
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.INOTIFY_EXHAUSTED, acceptable=False, remedy="")
 def inotify_instances_are_left(facts: Readiness) -> Iterator[Found]:
-    """The superuser has not used up all inotify instances, of which a kubelet needs some to watch its files.
-
-    Instances that processes share are counted for each of them, so this only warns.
-    """
-    if facts.host.inotify is not None and facts.host.inotify[0] >= facts.host.inotify[1]:
-        yield (
-            f"the {facts.host.inotify[1]} inotify instances of the superuser seem to be used up, and a kubelet that "
-            "cannot get one does not start; raise fs.inotify.max_user_instances"
-        )
+    """The superuser, pods included, has not used up inotify, of which kubelets need instances and watches to start."""
+    if limit := facts.host.inotify:
+        yield used_up(limit)
 
 
 @check(Reason.KUBELET_WOULD_NOT_START, Hazard.UNIT_LIMITS_STARTS, history.WATCHDOG)

@@ -214,8 +214,9 @@ def since_examined(node: ReadOnlyNode, facts: NodeFacts, came: Inventory, pods: 
 
 def _taken_ports(node: ReadOnlyNode, running: RunningKubelet, layout: KubeletLayout) -> tuple[TakenPort, ...]:
     served = served_ports(layout.settings)
-    listeners = node.kubelet.listeners([each.port for each in served])
-    return tuple(taken_ports(served, listeners, running.unit.main_pid))
+    main_pid = running.unit.main_pid
+    listeners = node.kubelet.listeners([each.port for each in served], lambda: main_pid)
+    return tuple(taken_ports(served, listeners, main_pid))
 
 
 def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:

@@ -21,13 +21,13 @@ from nodeupgrade.node.facts.credentials import identity
 from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.host.files.files import DiskUsage, FilesView
 from nodeupgrade.node.node import ReadOnlyNode
+from nodeupgrade.node.running_kubelet.inotify_limits import NEEDED
 from nodeupgrade.node.runtimes.description import RuntimeInfo
 from nodeupgrade.text import lines, number, trimmed, words
 
 SWAPS = PurePosixPath("/proc/swaps")
 KERNEL = PurePosixPath("/proc/sys")
 MEMINFO = PurePosixPath("/proc/meminfo")
-INOTIFY = KERNEL / "fs/inotify/max_user_instances"
 ONLINE_CPUS = PurePosixPath("/sys/devices/system/cpu/online")
 HUGE_PAGES_OF_HOST = PurePosixPath("/sys/kernel/mm/hugepages")
 HUGE_PAGE = re.compile("hugepages-([1-9][0-9]{0,9})kB")
@@ -60,7 +60,7 @@ def look_at_host(
         credential_providers=_credential_providers(then, settings),
         certificates=dict(_certificates(then, settings)),
         identity=identity(files, layout, by_server),
-        inotify=_inotify(node),
+        inotify=node.kubelet.used_up_inotify(NEEDED) or "",
         online_cpus=online,
         memory=memory,
         capacity=dict(_capacity(files, online, memory)),
@@ -116,11 +116,6 @@ def _binary(kilobytes: int) -> str:
     """Write a size as Kubernetes does: ``2Mi``."""
     exponent = max(each for each in range(3) if kilobytes % 1024**each == 0)
     return f"{kilobytes // 1024**exponent}{'KMG'[exponent]}i"
-
-
-def _inotify(node: ReadOnlyNode) -> tuple[int, int] | None:
-    most = number(trimmed((node.files.read(INOTIFY) or b"").decode(errors="replace")))
-    return None if most is None else (node.kubelet.inotify_instances(), most)
 
 
 def _disks(space: DiskSpace, settings: Configured, runtime: RuntimeInfo) -> Iterator[tuple[tuple[str, str], DiskUsage]]:

@@ -22,6 +22,7 @@ from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LASTING_SECONDS, LOWERS_WITHIN, hung_seconds
+from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, INSTANCES, RAISED
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.text import trimmed
 
@@ -86,6 +87,8 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "look_timer": TIMER,
         "script": str(SCRIPT),
         "environment": str(KUBELET_ENVIRONMENT),
+        "inotify": str(DIRECTORY / INSTANCES),
+        "enough_inotify": str(RAISED[INSTANCES]),
         "spare": SPARE,
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",

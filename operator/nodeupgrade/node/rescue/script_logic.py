@@ -304,10 +304,17 @@ make_way() {
 # Repeated until a kubelet is well: nothing says that systemd has heard it.
 start_kubelet() {
     make_way_for_sockets
+    allow_inotify
     mv -f "$flag" "$lifted" || rm -f "$flag"
     [ -z "$reloads" ] || read_units
     control reset-failed "$unit"
     control --no-block start "$unit"
+}
+
+# No kubelet starts without, and pods that run as the superuser may have used it up.
+allow_inotify() {
+    { read -r most < "$inotify" && [ "$most" -lt "$enough_inotify" ] && echo "$enough_inotify" > "$inotify" &&
+        say "$inotify was raised from $most to $enough_inotify"; } 2> /dev/null
 }
 
 finish() {

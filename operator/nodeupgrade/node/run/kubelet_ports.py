@@ -55,5 +55,9 @@ def find_obstacle(node: Node, plan: RunPlan) -> Obstacle | None:
 
 def find_taken(node: Node, plan: RunPlan, served: tuple[ServedPort, ...]) -> tuple[TakenPort, ...]:
     """Return the ports that another process has; while no kubelet runs, that is a single question to the kernel."""
-    listeners = node.kubelet.listeners([each.port for each in served])
-    return tuple(taken_ports(served, listeners, node.services.status(plan.swap.unit).main_pid)) if listeners else ()
+
+    def kubelet() -> int:
+        return node.services.status(plan.swap.unit).main_pid
+
+    listeners = node.kubelet.listeners([each.port for each in served], kubelet)
+    return tuple(taken_ports(served, listeners, kubelet())) if listeners else ()

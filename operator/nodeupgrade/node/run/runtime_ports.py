@@ -20,7 +20,7 @@ TAKEN = re.compile(r"listen tcp[46]? \S*:([0-9]{1,5}): bind: address already in 
 def who_has_one(node: Node, plan: RunPlan) -> str:
     """Return who has a port that the runtime could not get, to be appended to a message; empty if nobody does now."""
     with suppress(StepFailed, Transient):
-        for found in node.kubelet.listeners(not_got(read_log(node, plan.runtime_unit))):
+        for found in node.kubelet.listeners(not_got(read_log(node, plan.runtime_unit)), lambda: 0):
             return f"; its port {found.port} is taken: {found}"
     return ""
 

@@ -27,6 +27,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
+from nodeupgrade.node.run import inotify_room
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.text import lines
 
@@ -385,6 +386,7 @@ def restart_for_cri(node: Node, plan: RunPlan) -> None:
     unit = node.services.status(plan.runtime_unit)
     if unit.running and unit.started and node.clock.awake() - unit.started >= plan.limits.runtime_restart:
         require_runtime_comes_back(node, plan)
+        inotify_room.make_room(node)
         node.services.restart(plan.runtime_unit)
 
 

@@ -2,15 +2,18 @@
 
 import base64
 import codecs
+import ctypes
+import errno
 import json
 import os
 import re
 import socket
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -21,6 +24,7 @@ from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.host.processes.tcp_listeners import ListeningSocket, listening_sockets
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
+from nodeupgrade.node.running_kubelet.inotify_limits import INSTANCES, WATCHES
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
 from nodeupgrade.node.running_kubelet.taken_ports import Listener
 from nodeupgrade.text import one_line, trimmed
@@ -35,6 +39,12 @@ SECONDS = 20
 GRACE_SECONDS = 10.0
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
+
+OWN = Path("/proc/self")
+WATCH_OPENED = 0x20
+"""IN_OPEN: any event will do."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
 
 codecs.lookup("idna")
 """Loaded now: it is used for the first time with the kubelet down, when the executor's bundle may be unreadable."""
@@ -70,7 +80,7 @@ class HostKubelet:
             pass
         return False
 
-    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
+    def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         try:
             network = self.processes.open_network(INIT)
             try:
@@ -79,13 +89,13 @@ class HostKubelet:
                 os.close(network)
         except OSError:
             return ()
-        owners = self._owners({each.inode for each in found})
+        owners = self._owners({each.inode for each in found}, likely)
         return tuple(self._listener(each, owners.get(each.inode)) for each in found)
 
-    def _owners(self, sockets: set[int]) -> dict[int, int]:
-        """Return the process that has each socket, as far as one is found."""
+    def _owners(self, sockets: set[int], likely: Callable[[], int]) -> dict[int, int]:
+        """Return the process that has each socket, as far as one is found; to look at those of pods may take long."""
         found: dict[int, int] = {}
-        for pid in self.processes.pids() if sockets else ():
+        for pid in chain([likely()], self.processes.pids()) if sockets else ():
             found.update(dict.fromkeys(self.processes.sockets(pid) & (sockets - found.keys()), pid))
             if len(found) == len(sockets):
                 break
@@ -126,9 +136,25 @@ class HostKubelet:
         """Send the service account's token, and only to the kubelet itself."""
         return fetch_configz(where, self.token)
 
-    def inotify_instances(self) -> int:
-        """Count the inotify instances of the superuser's processes; one that several share counts once per process."""
-        return self.processes.files_named("anon_inode:inotify", user=0)
+    def used_up_inotify(self, instances: int) -> str | None:
+        """Try it, for a moment: what is counted for this process is counted for a kubelet, in its user namespace."""
+        taken = list[int]()
+        try:
+            own, nodes = (str((root / "ns/user").readlink()) for root in (OWN, self.processes.root / str(INIT)))
+            if own != nodes or os.geteuid() != 0:
+                return None
+            for _ in range(instances):
+                if (descriptor := _libc.inotify_init1(os.O_CLOEXEC)) < 0:
+                    return INSTANCES if ctypes.get_errno() == errno.EMFILE else None
+                taken.append(descriptor)
+            if _libc.inotify_add_watch(taken[0], b"/", WATCH_OPENED) < 0 and ctypes.get_errno() == errno.ENOSPC:
+                return WATCHES
+        except OSError:
+            pass
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+        return None
 
     def program_stamp(self, pid: int) -> str | None:
         stamp = self.processes.program_stamp(pid) if pid > 0 else None

@@ -1,6 +1,6 @@
 """The ports to the kubelet of one node: its program, its process, and the API server with its credentials."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Protocol
@@ -76,11 +76,19 @@ class Kubelet(Protocol):
             Transient: it does not answer, or the server cannot be identified as the kubelet.
         """
 
-    def inotify_instances(self) -> int:
-        """Return how many inotify instances the superuser's processes have, as far as they can be seen."""
+    def used_up_inotify(self, instances: int) -> str | None:
+        """Return the limit (see inotify_limits) that keeps the superuser from so many more instances, or from a watch.
 
-    def listeners(self, ports: Collection[int]) -> tuple[Listener, ...]:
-        """Return who listens at TCP ports of the node; nobody, if the kernel does not tell."""
+        ``None`` if none does, or that cannot be known here.
+        """
+
+    def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
+        """Return who listens at TCP ports of the node; nobody, if the kernel does not tell.
+
+        Args:
+            ports: their numbers.
+            likely: returns the PID that is looked at first, or 0; asked only if anybody listens.
+        """
 
     def program_stamp(self, pid: int) -> str | None:
         """Return the stamp (see FilesView.stamp) of the program that a process runs, wherever its file is now.

@@ -137,7 +137,7 @@ def _ends(own: frozenset[int], processes: ProcessTable, pid: int, list_sockets: 
     """Yield the inodes of the sockets of a process's network namespace that are connected to the daemon's."""
     try:
         network = processes.open_network(pid)
-    except FileNotFoundError:  # it has ended
+    except (FileNotFoundError, ProcessLookupError):  # it has ended
         return
     try:
         found = list_sockets(network)

@@ -86,6 +86,12 @@ class SimulatedFiles:
             self._content(path)
             self._disk[str(path)] = data
 
+    def write_kernel(self, path: PurePosixPath, data: bytes) -> None:
+        """Replace the content of a file that is there."""
+        with self._calls.effect(f"files.write_kernel {path}"):
+            self._required(path)
+            self._disk[str(path)] = data
+
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Copy the content."""
         with self._calls.effect(f"files.copy {target}"):

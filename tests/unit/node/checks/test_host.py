@@ -7,11 +7,10 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.check import ask
-from nodeupgrade.node.checks.host import clock_is_right
+from nodeupgrade.node.checks.host import clock_is_right, inotify_instances_are_left
 from nodeupgrade.node.checks.startup import StartingHost
 from tests.builders.clock_cases import BEAT, node
 from tests.builders.sound import SPEC, pod, readiness
-from tests.builders.starting_cases import START_WARNINGS
 from tests.builders.surroundings_cases import CHECKS, CNI, WARNINGS, V, around
 
 
@@ -26,11 +25,12 @@ def test_a_clock_that_is_wrong_is_told_of(stored: str, told: str | None) -> None
     assert told is None or told in found[0].detail
 
 
-def test_inotify_instances_that_are_used_up_are_warned_of() -> None:
-    [finding] = ask(START_WARNINGS, readiness(host=StartingHost(inotify=(128, 128))))
+def test_a_node_whose_inotify_is_used_up_is_refused() -> None:
+    [finding] = ask([inotify_instances_are_left], readiness(host=StartingHost(inotify="max_user_watches")))
 
-    assert not finding.forbids
-    assert "the 128 inotify instances" in finding.message
+    assert finding.forbids
+    assert finding.message.startswith("fs.inotify.max_user_watches, ")
+    assert finding.message.endswith("raise it: sysctl -w fs.inotify.max_user_watches=MORE")
 
 
 PROXY = {**SPEC, "image": "registry.k8s.io/kube-proxy:v1.26.15"}

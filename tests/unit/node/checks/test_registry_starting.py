@@ -77,7 +77,6 @@ LEFT = {
     "an old certificate beside a new one": {
         "host": StartingHost(identity=Identity(now=END - timedelta(hours=2), certificates={"a": b"old", "b": CERT})),
     },
-    "inotify instances": {"host": StartingHost(inotify=(127, 128))},
     "a watchdog": {
         "units": (unit("kubelet.service", watchdog="30s"),), "current": V("v1.32.0"), "target": V("v1.33.13"),
     },

@@ -46,7 +46,7 @@ def test_everything_is_collected_and_nothing_touched() -> None:
     assert (str(facts.kubelet.current), facts.kubelet.staged_version) == ("v1.26.15", "v1.33.13")
     assert facts.kubelet.before == seen.ports.files.digest(PurePosixPath(PROGRAM))
     assert (facts.kubelet.after, facts.kubelet.staged_is_elf) == (DIGEST, True)
-    assert (facts.kubelet.arguments.removed, facts.kubelet.arguments_status) == ((FLAG_REMOVED_IN_1_27,), 0)
+    assert (facts.kubelet.arguments.removed, facts.kubelet.arguments_status) == (("--container-runtime",), 0)
     assert [str(pod.ref) for pod in facts.pods] == ["default/web"]
     assert facts.stored == {c.id: c.hashes for c in facts.inventory.running()}
     assert len(facts.stored) == 2
@@ -113,7 +113,7 @@ def test_a_new_program_that_cannot_be_had_is_a_finding_beside_all_others() -> No
     found = gathered(seen, replacement=missing).kubelet
 
     assert (found.missing, found.after) == (missing, None)
-    assert found.arguments.removed == (FLAG_REMOVED_IN_1_27,)
+    assert found.arguments.removed == ("--container-runtime",)
     assert str(found.current) == "v1.26.15"
 
 

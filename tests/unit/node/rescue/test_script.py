@@ -111,6 +111,21 @@ def test_it_touches_nothing_while(node: Node, change: object) -> None:
     assert [call for call in node.calls if not any(word in call for word in harmless)] == []
 
 
+@pytest.mark.parametrize(
+    ("limit", "after"),
+    [("128\n", "65536\n"), ("65536\n", "65536\n"), ("1000000\n", "1000000\n"), ("many\n", "many\n"), ("", "")],
+)
+def test_no_pod_keeps_the_old_kubelet_from_its_start_by_what_it_watches(node: Node, limit: str, after: str) -> None:
+    """Its inotify instances are those of the superuser, of whom a pod may be."""
+    if limit:
+        node.write("inotify", limit)
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    assert node.read("inotify") == after
+    assert ("was raised from 128 to 65536" in node.log) == (limit != after)
+
+
 def test_an_executor_that_comes_back_in_time_is_left_alone(node: Node) -> None:
     for _ in range(5):
         node.look(after=ABSENT_SECONDS - 1)

@@ -231,6 +231,17 @@ def test_a_kernel_that_does_not_tell_is_reported(node: Node) -> None:
     assert (seen.unknown, set(seen.mounted)) == ("Operation not permitted", {ID})
 
 
+def test_a_container_that_ends_meanwhile_leaves_nothing_unknown(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.process(30)
+
+    def ended(_processes: ProcessTable, _pid: int) -> int:
+        raise ProcessLookupError(3, "No such process")
+
+    monkeypatch.setattr(ProcessTable, "open_network", ended)
+
+    assert node.clients(container(ID, 30)) == RuntimeClients()
+
+
 @pytest.mark.parametrize("name", ["net/unix", "mountinfo"])
 def test_a_list_that_somebody_has_blown_up_is_reported_and_hides_no_client(node: Node, name: str) -> None:
     """Who shares the host's network may open sockets with long names by the hundred thousand."""

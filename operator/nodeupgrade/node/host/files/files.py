@@ -134,6 +134,9 @@ class Files(FilesView, Protocol):
         not followed, but replaced, like anything but a directory. ``None`` removes what is there.
         """
 
+    def write_kernel(self, path: PurePosixPath, data: bytes) -> None:
+        """Write to a file that the kernel provides, such as a limit: in place, and none is created."""
+
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         """Copy content, mode, owner and extended attributes; the target appears atomically."""
 

@@ -135,6 +135,14 @@ class HostFiles:
         with atomic.fresh_beside(target, mode=0o600, place=place, disk=self.disk) as fresh:
             atomic.write_all(fresh, data, disk=self.disk)
 
+    def write_kernel(self, path: PurePosixPath, data: bytes) -> None:
+        with translate_errors(f"cannot write {path}"):
+            descriptor = self.disk.open(self.seen(path), os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                self.disk.write(descriptor, data)  # the kernel takes such a value at once or not at all
+            finally:
+                self.disk.close(descriptor)
+
     def copy(self, source: PurePosixPath, target: PurePosixPath) -> None:
         with translate_errors(f"cannot copy {source} to {target}"):
             origin = self._required(source)

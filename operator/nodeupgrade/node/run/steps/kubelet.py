@@ -16,6 +16,7 @@ from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import (
     file_exchange,
+    inotify_room,
     inventory_comparison,
     kubelet_ports,
     kubelet_sockets,
@@ -52,7 +53,8 @@ class StopKubelet(StepActions):
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
         kubelet_sockets.require_replaceable(node, plan)
-        saved = kubelet_state.save(node, plan, {})
+        inotify_room.require_left(node)
+        saved = kubelet_state.save(node, plan, {}) | inotify_room.save(node)
         return (
             saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
             if reloads_without_kubelet(plan)
@@ -65,7 +67,7 @@ class StopKubelet(StepActions):
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
 
-    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
         """Start the old kubelet again; everything that it reads has been restored.
 
         If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the old
@@ -75,6 +77,7 @@ class StopKubelet(StepActions):
         running = ProgramWatch(node, plan, start_preconditions.require_old_program(node, plan))
         moved = kubelet_sockets.make_way(node, plan)
         shield_use.raise_again(node, plan)
+        inotify_room.make_room(node)
         node.services.unmask(plan.swap.unit)
         try:
             node.services.start(plan.swap.unit, wait=False)
@@ -85,7 +88,7 @@ class StopKubelet(StepActions):
             if error.reason is Reason.DIGEST_MISMATCH:
                 _fence_and_stop(node, plan)
             raise
-        return "; ".join(filter(None, (replaced, moved))) or None
+        return "; ".join(filter(None, (replaced, moved, inotify_room.raised_since(node, payload)))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the kubelet is down and fenced."""

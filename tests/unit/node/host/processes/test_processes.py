@@ -1,5 +1,6 @@
 """Tests for reading processes from /proc."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeupgrade.node.host.processes import processes
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.host.processes.processes import ProcessTable, parse_stat
 from tests.builders.proc_stat import TAIL
@@ -93,17 +95,36 @@ def test_this_process_is_seen_and_a_missing_one_is_not() -> None:
     assert table.arguments(2**22 + 1) is None
 
 
-def test_open_files_of_a_user_are_counted(tmp_path: Path) -> None:
-    for pid, links in (("7", ["anon_inode:inotify", "/dev/null", "anon_inode:inotify"]), ("8", ["/x"]), ("self", [])):
-        opened = tmp_path / pid / "fd"
-        opened.mkdir(parents=True)
-        for number, target in enumerate(links):
-            (opened / str(number)).symlink_to(target)
-    (tmp_path / "9").mkdir()
-    processes = ProcessTable(tmp_path)
+def test_a_process_that_ends_while_its_network_is_looked_at_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel denies access then, as to one that nobody may look at."""
+    table, gone, opens = ProcessTable(), 2**22 + 1, os.open
 
-    assert processes.files_named("anon_inode:inotify", user=os.getuid()) == 2
-    assert processes.files_named("anon_inode:inotify", user=os.getuid() + 1) == 0
+    def denied(path: Path | str, *flags: int) -> int:
+        if str(path).endswith("/ns/net"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opens(path, *flags)
+
+    monkeypatch.setattr(os, "open", denied)
+    monkeypatch.setattr(Path, "readlink", denied)
+
+    assert table.network(gone) is None
+    with pytest.raises(ProcessLookupError):
+        table.open_network(gone)
+    for look in (table.network, table.open_network):
+        with pytest.raises(PermissionError):
+            look(os.getpid())
+
+
+@pytest.mark.parametrize(("number", "seen"), [(3, 3), (4, 0)])
+def test_a_process_with_very_many_files_open_is_not_inspected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, seen: int
+) -> None:
+    monkeypatch.setattr(processes, "MOST_DESCRIPTORS", 3)
+    (tmp_path / "7/fd").mkdir(parents=True)
+    for each in range(number):
+        (tmp_path / "7/fd" / str(each)).symlink_to(f"socket:[{each}]")
+
+    assert len(ProcessTable(tmp_path).sockets(7)) == seen
 
 
 @pytest.mark.parametrize("odd", ["\r", "\v", "\f", "\x85", "\u2028", "\n"])

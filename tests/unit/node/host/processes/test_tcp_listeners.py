@@ -40,17 +40,33 @@ def test_a_listener_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
 
-        (found,) = kubelet.listeners({port})
+        (found,) = kubelet.listeners({port}, lambda: 0)
 
     assert (found.address, found.port, found.pid) == ("127.0.0.1", port, os.getpid())
     assert Path("/proc/self/comm").read_text().strip() in found.who
-    assert kubelet.listeners({port}) == ()
+    assert kubelet.listeners({port}, lambda: 0) == ()
+
+
+def test_before_all_others_the_process_is_looked_at_that_is_likely_to_listen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of pods may have so many files open that it takes long."""
+    asked, look = list[int](), ProcessTable.sockets
+
+    def sockets(self: ProcessTable, pid: int) -> frozenset[int]:
+        asked.append(pid)
+        return look(self, pid)
+
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    monkeypatch.setattr(ProcessTable, "sockets", sockets)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        (found,) = HostKubelet(ProcessTable()).listeners({listening.getsockname()[1]}, os.getpid)
+
+    assert (found.pid, asked) == (os.getpid(), [os.getpid()])
 
 
 def test_a_node_whose_kernel_does_not_tell_has_no_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_kubelet, "INIT", 2**30)
 
-    assert HostKubelet(ProcessTable()).listeners({1}) == ()
+    assert HostKubelet(ProcessTable()).listeners({1}, lambda: 0) == ()
 
 
 def test_a_node_on_which_no_thread_can_be_started_has_none_either(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +78,7 @@ def test_a_node_on_which_no_thread_can_be_started_has_none_either(monkeypatch: p
     monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
     monkeypatch.setattr(threading.Thread, "start", fails)
 
-    assert HostKubelet(ProcessTable()).listeners({1}) == ()
+    assert HostKubelet(ProcessTable()).listeners({1}, lambda: 0) == ()
 
 
 ADDRESSES = ("0.0.0.0", "::", "127.0.0.1", "127.0.0.2", "::1")  # noqa: S104
@@ -94,7 +110,7 @@ def test_the_kernel_gives_a_kubelet_the_ports_that_are_not_taken(
     with other:
         port = other.getsockname()[1]
         monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
-        found = HostKubelet(ProcessTable()).listeners({port})
+        found = HostKubelet(ProcessTable()).listeners({port}, lambda: 0)
         taken = [*taken_ports((ServedPort(setting="port", address=kubelets, port=port),), found, 0)]
         if not taken:
             listening(kubelets, port).close()
