@@ -16,8 +16,6 @@ from e2e.preflight.kinds.kubelet import ACCEPT, ACCEPTED, WOULD_NOT_START, setti
 from e2e.preflight.row import WARNED, Hazard, Row
 
 FAKE = "/run/lab-fake"
-SPARED = 3
-"""Inotify instances that are left for what the lab itself starts: fewer than a kubelet needs."""
 
 
 def flag(text: str) -> Hazard:
@@ -53,16 +51,13 @@ def kernel_says(path: str, text: str, **wanted: object) -> Hazard:
 
 @contextlib.contextmanager
 def inotify_used_up(_cluster: Cluster) -> Iterator[Object]:
-    """Take what is left of the superuser's inotify instances, which all nodes of the machine share, but a few."""
+    """Take what is left of the superuser's inotify instances, which all nodes of the machine share."""
     libc, taken = ctypes.CDLL(None), list[int]()
     _, most = files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         while (descriptor := libc.inotify_init1(os.O_CLOEXEC)) >= 0:
             taken.append(descriptor)
-        for descriptor in taken[-SPARED:]:
-            os.close(descriptor)
-        del taken[-SPARED:]
         yield {}
     finally:
         for descriptor in taken:
@@ -129,7 +124,8 @@ ROWS = (
     Row(name="startup/kernel-settings", shows="kernel_settings_are_as_wanted", reason=WOULD_NOT_START,
         make=kernel_says("/proc/sys/vm/panic_on_oom", r"1\n", protectKernelDefaults=True),
         spec=ACCEPT, also=ACCEPTED),
-    Row(name="startup/inotify", shows="inotify_instances_are_left", reason=WOULD_NOT_START, make=inotify_used_up),
+    Row(name="startup/inotify", shows="inotify_instances_are_left", reason=WOULD_NOT_START, ends=WARNED,
+        make=inotify_used_up),
     Row(name="startup/watchdog", shows="watchdog_is_known", reason=WOULD_NOT_START, make=watchdog),
     Row(name="startup/eviction", shows="disks_have_room", reason="EvictionThresholdMet",
         make=settings(evictionHard={"nodefs.available": "99%"}), spec=ACCEPT, also=ACCEPTED),

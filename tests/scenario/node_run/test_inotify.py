@@ -47,18 +47,6 @@ def test_what_pods_take_once_the_kubelet_is_stopped_keeps_no_old_one_from_runnin
     assert OTHER not in told(it)
 
 
-def test_where_it_is_used_up_before_the_kubelet_is_stopped_the_run_turns_back() -> None:
-    it = hungry("services.prepare_mask kubelet.service")
-
-    report = it.tell()
-
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_WOULD_NOT_START)
-    assert f"fs.inotify.{INSTANCES}" in report.message
-    assert report.down_seconds is None
-    assert STOP not in it.node.calls.effects
-    assert it.node.disk[LIMIT] == b"128\n"
-
-
 @pytest.mark.parametrize("readable", [False, True], ids=["read", "written"])
 def test_limits_that_cannot_be_keep_no_old_kubelet_from_its_start(
     monkeypatch: pytest.MonkeyPatch, *, readable: bool

@@ -108,9 +108,12 @@ def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Found]:
         yield f"protectKernelDefaults is set, and {seen}: the kubelet would not start; run `sysctl -w {wanted}`"
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, Hazard.INOTIFY_EXHAUSTED, acceptable=False, remedy="")
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.INOTIFY_EXHAUSTED, warns=True, remedy="")
 def inotify_instances_are_left(facts: Readiness) -> Iterator[Found]:
-    """The superuser, pods included, has not used up inotify, of which kubelets need instances and watches to start."""
+    """The superuser, pods included, has not used up inotify, of which kubelets need instances and watches to start.
+
+    This only warns: what the running kubelet has is free once it is stopped, unless others take it.
+    """
     if limit := facts.host.inotify:
         yield used_up(limit)
 

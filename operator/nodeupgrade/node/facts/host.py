@@ -21,7 +21,6 @@ from nodeupgrade.node.facts.credentials import identity
 from nodeupgrade.node.facts.disk_space import DiskSpace
 from nodeupgrade.node.host.files.files import DiskUsage, FilesView
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.running_kubelet.inotify_limits import NEEDED
 from nodeupgrade.node.runtimes.description import RuntimeInfo
 from nodeupgrade.text import lines, number, trimmed, words
 
@@ -60,7 +59,7 @@ def look_at_host(
         credential_providers=_credential_providers(then, settings),
         certificates=dict(_certificates(then, settings)),
         identity=identity(files, layout, by_server),
-        inotify=node.kubelet.used_up_inotify(NEEDED) or "",
+        inotify=node.kubelet.used_up_inotify(1) or "",
         online_cpus=online,
         memory=memory,
         capacity=dict(_capacity(files, online, memory)),

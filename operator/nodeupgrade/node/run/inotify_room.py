@@ -5,21 +5,10 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.json import JsonValue
-from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
-from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, NEEDED, RAISED, used_up
+from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, NEEDED, RAISED
 from nodeupgrade.text import number, trimmed
-
-
-def require_left(node: Node) -> None:
-    """Require enough of it, right before the kubelet is stopped.
-
-    Raises:
-        StepFailed: it is used up.
-    """
-    if limit := node.kubelet.used_up_inotify(NEEDED):
-        raise StepFailed(used_up(limit), reason=Reason.KUBELET_WOULD_NOT_START)
 
 
 def save(node: Node) -> dict[str, JsonValue]:

@@ -53,7 +53,6 @@ class StopKubelet(StepActions):
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
         kubelet_sockets.require_replaceable(node, plan)
-        inotify_room.require_left(node)
         saved = kubelet_state.save(node, plan, {}) | inotify_room.save(node)
         return (
             saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
