@@ -12,9 +12,10 @@ UNIT, LIMIT = "kubelet.service", 60.0
 
 @dataclass
 class Starting:
-    """A kubelet that dies at these moments, is started again ten seconds after each, and is well from one on."""
+    """A kubelet that dies at these moments, is started again a while after each, and is well from one on."""
 
     dies: tuple[float, ...]
+    pause: float = 10.0  # seconds from each death to the next start
     well_from: float = 1e9
     now: float = field(default=0.0)
     wrote: tuple[str, ...] = ()
@@ -31,11 +32,13 @@ class Starting:
     def log(self, unit: str, *, since: AwakeTime | None = None) -> tuple[str, ...]:
         """What it wrote before it died, in the log of that start, a moment later."""
         assert unit == UNIT
-        return self.wrote if not self.dies or any(death + 2 <= self.now < death + 10 for death in self.dies) else ()
+        ended = any(death + 2 <= self.now < death + self.pause for death in self.dies)
+        return self.wrote if ended or not self.dies else ()
 
     def status(self, unit: str) -> UnitStatus:
-        waiting = any(death <= self.now < death + 10 for death in self.dies)
-        restarts = sum(death + 10 <= self.now for death in self.dies)
+        waiting = any(death <= self.now < death + self.pause for death in self.dies)
+        starts = [0.0, *(again for death in self.dies if (again := death + self.pause) <= self.now)]
+        restarts = len(starts) - 1
         return UnitStatus(
             name=unit,
             load_state="loaded",
@@ -44,6 +47,7 @@ class Starting:
             main_pid=0 if waiting else 100 + restarts,
             restarts=restarts,
             result="exit-code" if waiting else "success",
+            started=AwakeTime(starts[-1]),
         )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import AwakeTime
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.run.kubelet_log import is_deaf, last_errors, read_log
@@ -54,12 +55,18 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
 def require_stays_up(node: Node, unit: str) -> None:
     """Return once the kubelet has run for a while, or somebody has stopped it.
 
+    One that systemd starts again at once is never seen to be down.
+
     Raises:
         StepFailed: it has exited instead.
     """
+    before: AwakeTime | None = None
     while (status := node.services.status(unit)).sub_state != "auto-restart" and status.active_state != "failed":
         if status.started is None or node.clock.awake() >= status.started + STAYS_UP_SECONDS:
             return
+        if before not in {None, status.started}:
+            break
+        before = status.started
         node.clock.sleep(LOOK_AT_UNIT_SECONDS)
     raise _did_not_start(node, unit, f"became healthy, but exits ({status.active_state}, result {status.result})", "")
 

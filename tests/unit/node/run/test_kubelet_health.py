@@ -4,7 +4,7 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.run.kubelet_health import wait_until_healthy
+from nodeupgrade.node.run.kubelet_health import STAYS_UP_SECONDS, require_stays_up, wait_until_healthy
 from tests.builders.starting_kubelet import ENDED, LIMIT, UNIT, WROTE, Starting, node_of
 
 
@@ -82,3 +82,24 @@ def test_an_old_kubelet_whose_port_another_process_has_taken_runs() -> None:
 def test_no_other_line_says_so(wrote: str) -> None:
     with pytest.raises(StepFailed, match="did not become healthy"):
         wait(Starting(dies=(), wrote=(wrote,)), forgiving=True)
+
+
+@pytest.mark.parametrize("dies", [(), (STAYS_UP_SECONDS + 1,)], ids=["never", "later"])
+def test_a_kubelet_that_has_run_for_a_while_stays_up(dies: tuple[float, ...]) -> None:
+    kubelet = Starting(dies=dies)
+
+    require_stays_up(node_of(kubelet), UNIT)
+
+    assert kubelet.now == STAYS_UP_SECONDS
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1, 10.0])
+def test_one_that_exits_again_and_again_does_not_however_soon_it_is_started_again(pause: float) -> None:
+    """systemd waits for 100 ms unless RestartSec is set, which hardly any look falls into."""
+    kubelet = Starting(dies=tuple(2.5 + 2.5 * times for times in range(10)), pause=pause)
+
+    with pytest.raises(StepFailed, match="became healthy, but exits") as failed:
+        require_stays_up(node_of(kubelet), UNIT)
+
+    assert failed.value.reason is Reason.KUBELET_DID_NOT_START
+    assert kubelet.now <= STAYS_UP_SECONDS

@@ -7,16 +7,17 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.api.values import PodUid
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG
 from nodeupgrade.node.runtimes.containerd.hash_store import NAMESPACE, MetadataStore
 from nodeupgrade.node.runtimes.containerd.listing import to_inventory
 from nodeupgrade.node.runtimes.containerd.next_start import UNIT, ContainerdProgram, find_next_start
-from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
+from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards, with_pids_asked
 from nodeupgrade.node.runtimes.containerd.restart_tuning import DROP_IN, find_tuning
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
-from nodeupgrade.node.runtimes.cri.connection import UnaryMethod
+from nodeupgrade.node.runtimes.cri.connection import NotFound, UnaryMethod
 from nodeupgrade.node.runtimes.cri.listing import Listing, Statuses, is_ready, running, within
 from nodeupgrade.node.runtimes.description import (
     NextStart,
@@ -39,6 +40,7 @@ CONTAINERD = RuntimeKind(
     one_monitor_per_pod=True,
 )
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
+LIST_PIDS = UnaryMethod("/containerd.services.tasks.v1.Tasks/ListPids", pb.ListPidsResponse)
 PAUSED = frozenset({pb.PAUSED, pb.PAUSING})
 
 
@@ -87,7 +89,20 @@ class ContainerdRuntime(CriRuntime):
         tasks = self.connection.ask(LIST_TASKS, pb.ListTasksRequest()).tasks
         paused = frozenset(task.id or task.container_id for task in tasks if task.status in PAUSED)
         places = seen.info.places or self._places()
-        return find_hazards(self.files, replace(seen, info=replace(seen.info, places=places)), paused)
+        # What ends meanwhile is gone when it is asked for again.
+        unlisted = [each for each in with_pids_asked(seen) if self._lists_no_pids(each)]
+        unlisted = [each for each in unlisted if self._lists_no_pids(each)]
+        seen = replace(seen, info=replace(seen.info, places=places))
+        return find_hazards(self.files, seen, paused, frozenset(unlisted))
+
+    def _lists_no_pids(self, id_: str) -> bool:
+        try:
+            self.connection.ask(LIST_PIDS, pb.ListPidsRequest(container_id=id_))
+        except NotFound:
+            return False
+        except StepFailed:
+            return True
+        return False
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:
         return find_tuning(self.files, self.program, unit)

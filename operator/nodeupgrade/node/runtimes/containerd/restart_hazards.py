@@ -21,18 +21,29 @@ UNRESTARTABLE = (
     ((2, 3, 0), (2, 3, 1), "may end a container that is created while others are looked at (#13512)"),
 )
 
+ASKS_FOR_PIDS = ((1, 7, 0), (2, 3, 4))
+"""The first version whose start takes a shim that does not list the processes of its container for one that was left
+over (#6866), and the first that does so only if there are none (#13790).
+"""
+
 BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
 """Below the directory for state: one directory for each container and sandbox."""
 SHIM_PATH = "shim-binary-path"
 
 
-def find_hazards(files: FilesView, seen: RuntimeAtWork, paused: frozenset[str] = frozenset()) -> RestartHazards:
+def find_hazards(
+    files: FilesView,
+    seen: RuntimeAtWork,
+    paused: frozenset[str] = frozenset(),
+    unlisted: frozenset[str] = frozenset(),
+) -> RestartHazards:
     """Return all known hazards of a restart.
 
     Args:
         files: the files of the node.
         seen: what must survive it.
         paused: ids of containers and sandboxes whose task is paused.
+        unlisted: ids of those with_pids_asked() of which no processes can be listed.
     """
     return RestartHazards(
         unit=unit_hazards(seen.unit),
@@ -40,6 +51,7 @@ def find_hazards(files: FilesView, seen: RuntimeAtWork, paused: frozenset[str] =
             *_pods_have_one_shim(seen.inventory),
             *_shims_are_installed(files, seen),
             *_nothing_is_paused(seen.inventory, paused),
+            *_processes_are_listed(seen, unlisted),
         ),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
@@ -76,6 +88,33 @@ def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Find
         detail = f"its shim was started from {path}, which is gone: any restart of the runtime would kill the pod"
         remedy = f"put the program back, at least as a link at {path}, or delete the pod"
         yield Finding(reason=Reason.RUNTIME_NOT_READY, subject=pod, detail=detail, remedy=remedy)
+
+
+def with_pids_asked(seen: RuntimeAtWork) -> Iterator[str]:
+    """Yield the ids of whose processes a starting containerd of this version asks; from 2.0 on it knows sandboxes."""
+    first, fixed = ASKS_FOR_PIDS
+    version = version_numbers(seen.info.version)
+    if first <= version < fixed:
+        yield from (container.id for container in seen.inventory.running())
+        yield from (sandbox.id for sandbox in seen.inventory.sandboxes if sandbox.ready and version < (2,))
+
+
+def _processes_are_listed(seen: RuntimeAtWork, unlisted: frozenset[str]) -> Iterator[Finding]:
+    """Every shim lists the processes of its container, as a starting containerd has it do (``runc ps``).
+
+    Otherwise containerd shows a container as ended that runs on, and no kubelet can be started beside it (#13784). runc
+    up to 1.1 fails for a container that has made threaded cgroups below its own (opencontainers/runc #3821).
+    """
+    labels = {str(sandbox.id): str(sandbox.pod) for sandbox in seen.inventory.sandboxes}
+    labels |= {str(container.id): container.label for container in seen.inventory.running()}
+    for id_ in sorted(unlisted & labels.keys()):
+        yield Finding(
+            reason=Reason.RUNTIME_NOT_READY,
+            subject=labels[id_],
+            detail=f"its shim cannot list its processes, so a containerd {seen.info.version} that starts would forget "
+            f"that it runs (#13784); see ctr --namespace k8s.io tasks ps {id_}",
+            remedy="delete the pod, or upgrade runc or containerd first",
+        )
 
 
 def _nothing_is_paused(inventory: Inventory, paused: frozenset[str]) -> Iterator[Finding]:

@@ -7,15 +7,17 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.errors import StepFailed, Unimplemented
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.runtimes.containerd import containerd
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.containerd import ContainerdRuntime
-from nodeupgrade.node.runtimes.containerd.restart_hazards import BUNDLES, SHIM_PATH
+from nodeupgrade.node.runtimes.containerd.restart_hazards import BUNDLES, SHIM_PATH, with_pids_asked
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as cri
 from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
+from nodeupgrade.node.runtimes.cri.connection import NotFound
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
 from tests.builders.sound import instance, inventory, unit
 
@@ -160,6 +162,56 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     )
 
     assert len(runtime.restart_hazards(seen).pods) == lost
+
+
+@pytest.mark.parametrize("version", ["1.6.39", "1.7.0", "1.7.34", "2.0.11", "2.3.3", "2.3.4"])
+@pytest.mark.parametrize("answers", [
+    (StepFailed("read cgroup.procs: operation not supported"),) * 2,
+    (Unimplemented("no"),) * 2,
+    (StepFailed("it ends"), NotFound("it has ended")),
+    (NotFound("it has ended"),),
+    (),
+])  # fmt: skip
+def test_a_restart_loses_what_no_processes_can_be_listed_of(
+    answers: tuple[Exception, ...], version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A containerd that starts takes its shim for one that was left over (#6866, #13784)."""
+    runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
+    runs, other, left = instance("1"), instance("2", name="other"), list(answers)
+
+    def ask(method: object, request: pb.ListPidsRequest) -> object:
+        if method is not containerd.LIST_PIDS:
+            return pb.ListTasksResponse()
+        if left and request.container_id == runs.id:
+            raise left.pop(0)
+        return pb.ListPidsResponse()
+
+    monkeypatch.setattr(runtime.connection, "ask", ask)
+    monkeypatch.setattr(runtime, "_places", lambda: None)
+    seen = RuntimeAtWork(
+        info=RuntimeInfo(name="containerd", version=version, cri_versions=("v1",)),
+        unit=unit("containerd.service"),
+        inventory=inventory(runs, other),
+        listing_seconds=0.1,
+    )
+
+    found = [finding.subject for finding in runtime.restart_hazards(seen).pods]
+
+    lists_none = not any(isinstance(each, NotFound) for each in answers) and answers != ()
+    assert found == ([runs.label] if lists_none and version not in {"1.6.39", "2.3.4"} else [])
+
+
+@pytest.mark.parametrize(("version", "asked"), [("1.7.34", True), ("2.0.0", False)])
+def test_what_sandboxes_run_is_known_from_2_0_on(version: str, asked: bool) -> None:
+    seen = RuntimeAtWork(
+        info=RuntimeInfo(name="containerd", version=version, cri_versions=()),
+        unit=unit("containerd.service"),
+        inventory=inventory(instance("1")),
+        listing_seconds=0.1,
+    )
+    [sandbox] = seen.inventory.sandboxes
+
+    assert (sandbox.id in set(with_pids_asked(seen))) is asked
 
 
 def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

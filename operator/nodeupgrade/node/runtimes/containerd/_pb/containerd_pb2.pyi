@@ -150,6 +150,16 @@ class ListTasksResponse(_message.Message):
     tasks: _containers.RepeatedCompositeFieldContainer[Task]
     def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
 
+class ListPidsRequest(_message.Message):
+    __slots__ = ("container_id",)
+    CONTAINER_ID_FIELD_NUMBER: _ClassVar[int]
+    container_id: str
+    def __init__(self, container_id: _Optional[str] = ...) -> None: ...
+
+class ListPidsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class VersionResponse(_message.Message):
     __slots__ = ("version", "revision")
     VERSION_FIELD_NUMBER: _ClassVar[int]
