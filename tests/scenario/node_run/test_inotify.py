@@ -6,11 +6,10 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import PodUid
 from nodeupgrade.errors import StepFailed, Unimplemented
 from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED
-from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.journal.journal import Mark, parse
 from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, INSTANCES, WATCHES
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import number, trimmed
