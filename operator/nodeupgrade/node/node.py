@@ -70,7 +70,9 @@ class Node:
     seconds: float = inf  # how long the current step may wait
     # the journal's payload of an earlier step
     recorded: Callable[[Step], Mapping[str, JsonValue] | None] = lambda _step: None
-    # containers of which this process has seen that they were over, and not by a kubelet
+    # containers of which this process has seen that they ended by themselves
+    fell: set[ContainerId] = field(default_factory=set)
+    # of which it has seen that they were over, and not by a kubelet
     over: set[ContainerId] = field(default_factory=set)
     # which it has seen exit with code 0, and since when
     done: dict[ContainerId, AwakeTime] = field(default_factory=dict)

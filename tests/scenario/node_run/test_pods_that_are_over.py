@@ -14,6 +14,7 @@ from nodeupgrade.node.failpoints.failpoints import When, at
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import Limits
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS
+from nodeupgrade.node.run.kubelet_health import STAYS_UP_SECONDS
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from tests.doubles.node import Behaviour, plan_for, pod_json, supervisor
@@ -198,7 +199,8 @@ def test_a_look_on_the_way_that_fails_ends_no_executor(monkeypatch: pytest.Monke
         return lists(**how)
 
     def begins() -> None:
-        until[:] = [it.node.timeline.monotonic + 0.1, it.node.timeline.monotonic + 3.0]
+        longest = 3.0 if shield else STAYS_UP_SECONDS + 1.0  # without a shield nobody looks until it has stayed up
+        until[:] = [it.node.timeline.monotonic + 0.1, it.node.timeline.monotonic + longest]
 
     monkeypatch.setattr(it.node.runtime, "inventory", fails)
     monkeypatch.setattr(supervisor, "ATTEMPTS", 1)

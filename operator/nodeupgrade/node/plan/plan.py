@@ -75,6 +75,7 @@ class CompletingPod:
     pod: PodUid
     regular: tuple[str, ...]  # their names
     retried: tuple[str, ...] = ()  # the names of those that are started again if they end with another exit code than 0
+    initial: tuple[str, ...] = ()  # the names of the init containers whose failure ends the pod before those begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

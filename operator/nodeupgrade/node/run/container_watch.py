@@ -179,6 +179,7 @@ def look(node: Node, plan: RunPlan, *, thorough: bool = False, one_kubelet: bool
     if found := consistent(found, unplanned(plan, second, node.stopped)):
         evidence = _evidence(node, plan, asked())
         seen = divide(plan, second, found, evidence)
+    node.fell.update(each.container for each in seen.ended if each.kind in _FOR_GOOD and each.container is not None)
     node.over.update(done, _over_for_good(plan, second, seen.ended))
     node.over.difference_update(node.stopped)
     for each in seen.changed:
@@ -213,6 +214,7 @@ def _evidence(node: Node, plan: RunPlan, asked: frozenset[str] | None) -> Eviden
         asked=asked,
         owners=owners,
         with_runtime=ended,
+        fell=frozenset(node.fell),
         over=frozenset(node.over),
         changed=frozenset(node.owners),
         shielded=plan.shield is not None and bool((node.recorded(Step.RAISE_SHIELD) or {}).get("ready", True)),

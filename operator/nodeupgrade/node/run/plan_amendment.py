@@ -133,8 +133,10 @@ def _require_devices_used(plan: RunPlan, changes: Changes, now: Inventory) -> No
     running = {(c.pod.uid, c.name) for c in now.running()}
     pods, ran = {uid for uid, _ in running}, {c.id for c in plan.baseline.running()}
     ready = {s.pod.uid for s in now.sandboxes if s.ready}
+    retried = {(pod.pod, name) for pod in plan.completing for name in pod.retried}  # unless they exit with code 0
     for c in changes.ended:
-        stays = c.pod.uid in pods or (c.pod.uid in ready and not c.may_complete)
+        over = c.may_complete and (c.pod.uid, c.name) not in retried
+        stays = c.pod.uid in pods or (c.pod.uid in ready and not over)
         if c.has_devices and c.id in ran and stays and (c.pod.uid, c.name) not in running:
             raise _changed(
                 f"{c.label}, which has devices, ended since the run was planned, and a starting kubelet would reject "

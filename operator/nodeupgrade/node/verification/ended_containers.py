@@ -25,7 +25,7 @@ from nodeupgrade.cluster.owner_changes import owner_change, was_taken_back
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, SandboxInstance
-from nodeupgrade.node.verification.ended_pods import is_over
+from nodeupgrade.node.verification.ended_pods import is_final, is_over
 from nodeupgrade.node.verification.verification import Difference, DifferenceKind
 
 LOST = 255
@@ -36,6 +36,7 @@ LOOPS_WITHIN = 600
 """Seconds. A container that has run for longer is in no crash loop: a kubelet forgets its back-off by then."""
 TERMINATED = 143
 """Exit code of a SIGTERM: the container was requested to end."""
+_FOR_GOOD = frozenset({DifferenceKind.STOPPED, DifferenceKind.RESTARTED})
 _ENDS = frozenset({DifferenceKind.STOPPED, DifferenceKind.ENDING, DifferenceKind.GONE})
 
 
@@ -49,6 +50,8 @@ class Evidence:
     owners: owner_changes.Evidence = owner_changes.Evidence()
     # containers that ended with the runtime, as recorded before the new kubelet was started
     with_runtime: frozenset[ContainerId] = frozenset()
+    # containers that were seen to have ended by themselves: what is asked of their pod later changes nothing of that
+    fell: frozenset[ContainerId] = frozenset()
     # containers that were seen to be over before; a kubelet may have removed what was left of them since
     over: frozenset[ContainerId] = frozenset()
     # containers that were seen to have ended since their owners had changed them, and pods of which one was: a kubelet
@@ -85,6 +88,9 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
         (each for each, changed in judged if not changed),
         lambda difference: (
             difference.container in evidence.with_runtime
+            or (
+                difference.kind in _FOR_GOOD and difference.container in evidence.fell - (evidence.asked or frozenset())
+            )
             or _was_over(plan, difference, evidence.over)
             or _ended_by_itself(plan, now, difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
@@ -238,13 +244,18 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
     ):
         return False
     before = plan.baseline.container(difference.container)
-    if before is None or {before.id, before.sandbox_id} & evidence.asked:
+    if before is None or before.id in evidence.asked:
         return False
     sandbox = now.sandbox(before.sandbox_id)
     remains = _remains(before, now)
+    # No kubelet starts a container in a sandbox that was stopped, so what was asked of that came later.
+    followed = any(
+        (c.sandbox_id, c.name) == (before.sandbox_id, before.name) and c.created_at > before.created_at
+        for c in now.containers
+    )
+    stopped = sandbox is None or not sandbox.ready or sandbox.id in evidence.asked
     return (
-        sandbox is not None
-        and sandbox.ready
+        (followed or not stopped)
         and bool(remains)
         and not any(c.id in evidence.asked or c.exit_code is None or c.exit_code in KILLED for c in remains)
     )
@@ -254,8 +265,8 @@ def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, e
     pod = next((each for each in plan.completing if each.pod == difference.pod.uid), None)
     if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
         return False
-    regular = [c for c in now.containers if c.pod.uid == pod.pod and c.name in pod.regular]
-    return all(c.id in evidence.with_runtime or _fell(c, evidence) for c in regular)
+    final = [c for c in now.containers if c.pod.uid == pod.pod and (c.name in pod.regular or is_final(c, pod))]
+    return all(c.id in evidence.with_runtime or _fell(c, evidence) for c in final)
 
 
 def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId]) -> bool:
