@@ -36,12 +36,22 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """A node with a pod that alone answers for a Service."""
     made = make_world(tmp_path, monkeypatch, pods=(probed("readinessProbe"),), manifests={})
     made.kube.services = [SLICE]
+
+    def show_ready(pod: dict[str, Any]) -> None:
+        now = {"state": {"running": {}}, "started": True, "ready": True}
+        shown = [
+            {"name": c.name, "containerID": f"containerd://{c.id}", **now}
+            for c in made.node.inventory().running()
+            if c.pod.name == pod["metadata"]["name"]
+        ]
+        pod["status"] = {
+            **pod.get("status", {}),
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": shown,
+        }
+
     made.kube.changed = show_ready
     return made
-
-
-def show_ready(pod: dict[str, Any]) -> None:
-    pod["status"] = {**pod.get("status", {}), "conditions": [{"type": "Ready", "status": "True"}]}
 
 
 def told(world: World) -> list[tuple[str, bool, str]]:

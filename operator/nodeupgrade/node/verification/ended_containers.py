@@ -88,9 +88,7 @@ def divide(plan: RunPlan, now: Inventory, found: Iterable[Difference], evidence:
         (each for each, changed in judged if not changed),
         lambda difference: (
             difference.container in evidence.with_runtime
-            or (
-                difference.kind in _FOR_GOOD and difference.container in evidence.fell - (evidence.asked or frozenset())
-            )
+            or _fell_before(plan, now, difference, evidence)
             or _was_over(plan, difference, evidence.over)
             or _ended_by_itself(plan, now, difference, evidence)
             or _ended_with_its_pod(plan, now, difference, evidence)
@@ -261,9 +259,25 @@ def _ended_by_itself(plan: RunPlan, now: Inventory, difference: Difference, evid
     )
 
 
+def _fell_before(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
+    """Report whether a container was seen to have ended by itself, and none that followed it was stopped on request.
+
+    Once its pod is over, a kubelet stops what followed, and the sandbox.
+    """
+    before = None if difference.container is None else plan.baseline.container(difference.container)
+    if before is None or difference.kind not in _FOR_GOOD or evidence.asked is None or before.id not in evidence.fell:
+        return False
+    instances = {c.id for c in now.containers if (c.sandbox_id, c.name) == (before.sandbox_id, before.name)}
+    return not (instances | {before.id}) & evidence.asked or _is_pod_over(plan, now, difference, evidence)
+
+
 def _ended_with_its_pod(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
+    return difference.kind in _ENDS and _is_pod_over(plan, now, difference, evidence)
+
+
+def _is_pod_over(plan: RunPlan, now: Inventory, difference: Difference, evidence: Evidence) -> bool:
     pod = next((each for each in plan.completing if each.pod == difference.pod.uid), None)
-    if pod is None or difference.kind not in _ENDS or not is_over(pod, now.containers):
+    if pod is None or not is_over(pod, now.containers):
         return False
     final = [c for c in now.containers if c.pod.uid == pod.pod and (c.name in pod.regular or is_final(c, pod))]
     return all(c.id in evidence.with_runtime or _fell(c, evidence) for c in final)
