@@ -155,10 +155,8 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     every = failed.union(before.restarted(compared, None))
     since_stop = failed.union(before.restarted(compared, stopped, between))
     early = _ended_early(task, pods, since_stop, stopped, now)
-    ended, restarted = (
-        _ended(task, pods, every, early, now) - failed,
-        frozenset(task.reported.containers.restarted_list),
-    )
+    ended = _ended(task, pods, every, early, now) - failed
+    restarted = frozenset(task.reported.containers.restarted_list)
     changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(
         caused=(since_stop | restarted) - ended - changed,
