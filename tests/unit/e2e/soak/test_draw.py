@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from e2e.busy import SHAPES
+from e2e.faults.kinds import FAULTS
 from e2e.soak import draw, playable
 from nodeupgrade.kubelet.probe_delay import exposure
 
@@ -26,6 +27,14 @@ def test_a_seed_repeats(seed: int) -> None:
     assert {swap.shape for swap in swaps} <= SHAPES.keys()
     assert not any(swap.fault for swap in swaps) or node.pair.all_change
     assert all(swap.shape == "quiet" for swap in swaps if swap.fault and swap.fault.reboots)
+
+
+def test_no_fault_takes_the_port_that_the_probes_of_the_pods_ask_at() -> None:
+    taking = {fault.name for fault in FAULTS if fault.name.startswith("port/health")}
+    drawn = [draw.swap(draw.node(seed, BOTH), number) for seed in range(200) for number in range(1, 60)]
+
+    assert taking
+    assert taking.isdisjoint(swap.fault.name for swap in drawn if swap.fault is not None)
 
 
 @pytest.mark.parametrize("seed", range(20))
