@@ -60,6 +60,7 @@ def labelled(current: str, target: str, *modes: str, **given: Any) -> NodeFacts:
 
 LEVEL = {"level": "s0:c10,c20"}
 MOUNTING = {"name": "web", "image": "web:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+SUPER = {**MOUNTING, "name": "super", "securityContext": {"seLinuxOptions": {"type": "spc_t"}}}
 OPTED_OUT = {"seLinuxOptions": LEVEL, "seLinuxChangePolicy": "Recursive"}
 SINGLE = "ReadWriteOncePod"
 IMAGE = {"name": "model", "image": {"reference": "r/model:1"}}
@@ -123,6 +124,29 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
             "v1.33.13", "v1.36.3",
             claims=(VolumeClaim(pod="default/web", name="data", unfit="is Lost, not Bound", deleting=True),),
         ),
+    ),
+    "a claim that an API server denies, which may have just started": (
+        Reason.POD_IN_TRANSITION, "default/web", "its claim data cannot be read by the kubelet (HTTP 403), so every",
+        volumes(
+            "v1.33.13", "v1.36.3",
+            claims=(
+                VolumeClaim(
+                    pod="default/web", name="data", unfit="cannot be read by the kubelet (HTTP 403)", denied=True
+                ),
+            ),
+        ),
+    ),
+    "two labels of a volume whose plugin takes none, crossing 1.37": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "different SELinux labels, or without a level, so kubelet v1.37.0",
+        labelled("v1.36.3", "v1.37.0", "ReadWriteMany", takes_label=False, containers=[MOUNTING, SUPER]),
+    ),
+    "two labels of a pod that opts out, crossing 1.37": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "different SELinux labels, or without a level, so kubelet v1.37.0",
+        labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext=OPTED_OUT, containers=[MOUNTING, SUPER]),
+    ),
+    "a label without a level, which both kubelets draw": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "whose level every kubelet draws anew, so kubelet v1.34.4",
+        labelled("v1.33.13", "v1.34.4", SINGLE, securityContext={"seLinuxOptions": {"type": "spc_t"}}),
     ),
     "a label of a volume for a single pod, crossing 1.28": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web",

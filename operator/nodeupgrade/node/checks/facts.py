@@ -142,6 +142,7 @@ class VolumeClaim:
     deleting: bool = False  # whether it is being deleted
     unread: str = ""  # why one of the two could not be read now; empty if both were, or if the claim is unfit
     unfit: str = ""  # why any kubelet that starts unmounts the volume; empty if none does for that
+    denied: bool = False  # whether it is unfit because the API server denies it, which may pass
     access_modes: tuple[str, ...] = ()  # of the PersistentVolume
     takes_label: bool = True  # whether its plugin can mount it with an SELinux label, as far as that is known
 

@@ -151,25 +151,53 @@ def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
     if not facts.around.selinux or current is None:
         return
     for claim in facts.around.claims:
-        if (pod := pods.get(claim.pod)) is None or not _has_label(pod, claim):
+        if (pod := pods.get(claim.pod)) is None or not (options := _options_of_users(pod, claim)):
             continue
-        before = _mounts_labelled(current, facts.gates_before, pod, claim)
-        after = _mounts_labelled(facts.target, facts.gates, pod, claim)
+        labelled = claim.takes_label and any(any(each.values()) for each in options)
+        before = labelled and _mounts_labelled(current, facts.gates_before, pod, claim)
+        after = labelled and _mounts_labelled(facts.target, facts.gates, pod, claim)
+        first = not _admits_labels(current, facts.gates_before, claim) and _admits_labels(
+            facts.target, facts.gates, claim
+        )
         if before is not after:
             unmounting = facts.target if _compares_labels(facts.target, facts.gates) else current
-            detail = (
-                f"only kubelet {facts.target if after else current} mounts its volume {claim.volume} with an SELinux "
-                f"label, so kubelet {unmounting} would unmount it under the running pod when it starts "
+            mounting = facts.target if after else current
+            why = f"only kubelet {mounting} mounts its volume {claim.volume} with an SELinux label"
+        elif first and _differ(options):
+            unmounting = facts.target
+            why = f"its containers mount its volume {claim.volume} with different SELinux labels, or without a level"
+        elif after and any(map(_is_at_random, options)):
+            unmounting = facts.target
+            why = f"its volume {claim.volume} is mounted with an SELinux label whose level every kubelet draws anew"
+        else:
+            continue
+        yield (
+            pod,
+            (
+                f"{why}, so kubelet {unmounting} would unmount it under the running pod when it starts "
                 f"({history.SELINUX_MOUNTED_RWOP.reference})"
-            )
-            yield pod, detail
+            ),
+        )
 
 
-def _has_label(pod: Pod, claim: VolumeClaim) -> bool:
-    """Report whether kubelets may know a label for a volume: from the spec of a container that mounts it."""
+def _options_of_users(pod: Pod, claim: VolumeClaim) -> tuple[Json, ...]:
+    """Return the SELinux options, if only empty ones, of each container that mounts a volume and has any."""
     of_pod, users = _options(pod.spec), (c.spec for c in pod.containers if claim.volume in _uses(c, "volumeMounts"))
     options = (of_pod if (own := _options(spec)) is None else own for spec in users)
-    return claim.takes_label and any(any(each.values()) for each in options if each)
+    return tuple(each for each in options if each is not None)
+
+
+def _differ(options: tuple[Json, ...]) -> bool:
+    """Report whether files would have several labels: kubelets refuse that, whatever the plugin and the policy.
+
+    The label of files has neither the role nor the type of the options.
+    """
+    labels = {(str(each.get("user") or ""), str(each.get("level") or "")) for each in options}
+    return len(labels) > 1 or (len(options) > 1 and any(map(_is_at_random, options)))
+
+
+def _is_at_random(options: Json) -> bool:
+    return any(options.values()) and not options.get("level")
 
 
 def _options(spec: Json) -> Json | None:
@@ -180,10 +208,12 @@ def _mounts_labelled(kubelet: KubeletVersion, gates: Mapping[str, bool], pod: Po
     """Report whether a kubelet mounts a volume with a label; before 1.37 it does so by the access modes alone."""
     heeds_policy = gates.get("SELinuxChangePolicy", history.SELINUX_CHANGE_POLICY.applies_to(kubelet))
     recursive = (pod.spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "Recursive"
-    if not _compares_labels(kubelet, gates) or (heeds_policy and recursive):
-        return False
+    return _admits_labels(kubelet, gates, claim) and not (heeds_policy and recursive)
+
+
+def _admits_labels(kubelet: KubeletVersion, gates: Mapping[str, bool], claim: VolumeClaim) -> bool:
     every = gates.get("SELinuxMount", history.SELINUX_MOUNTED.applies_to(kubelet))
-    return every or claim.access_modes == ("ReadWriteOncePod",)
+    return _compares_labels(kubelet, gates) and (every or claim.access_modes == ("ReadWriteOncePod",))
 
 
 def _compares_labels(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
@@ -235,6 +265,7 @@ LATER = "choose a later patch release, or delete the pod first"
 @check(
     Reason.VOLUME_NOT_SUPPORTED,
     Reason.KUBELET_DEFECT,
+    Reason.POD_IN_TRANSITION,
     Hazard.VOLUME_IN_TRANSITION,
     known_defects.CLAIMS_UNMOUNTED,
     remedy="restore the claim and its PersistentVolume, or delete the pod first",
@@ -250,7 +281,9 @@ def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
     for claim in facts.around.claims:
         if claim.unfit:
             why = f"{claim.unfit}, so every kubelet that starts unmounts its volume under the running pod"
-            yield claim.pod, f"its claim {claim.name} {why} (kubernetes #120150)"
+            reason = Reason.POD_IN_TRANSITION if claim.denied else Reason.VOLUME_NOT_SUPPORTED
+            detail = f"its claim {claim.name} {why} (kubernetes #120150)"
+            yield Finding(reason=reason, subject=claim.pod, detail=detail)
         elif harmful and (claim.deleting or claim.unread):
             why = (
                 f"is being deleted, and kubelet {harmful[0]} unmounts the volume under the running pod when it starts "

@@ -20,12 +20,26 @@ LONGEST_SECONDS = 60.0
 """How long all claims of a node may take, which are as many as people have their pods use."""
 UNLABELLED = frozenset({"flexVolume", "hostPath", "local", "nfs"})
 """Sources of PersistentVolumes that no kubelet mounts with an SELinux label."""
+MIGRATED = {
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "azureFile": "file.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "portworxVolume": "pxd.portworx.com",
+    "vsphereVolume": "csi.vsphere.vmware.com",
+}
+"""The CSI drivers of other sources, by source."""
 
 Read = Callable[[str], Answer]
 
 
 class _Unfit(Exception):
     """What keeps a kubelet that starts from taking a claim for bound: a clause without its subject."""
+
+    def __init__(self, clause: str, *, denied: bool = False) -> None:
+        super().__init__(clause)
+        self.denied = denied
 
 
 def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[VolumeClaim]:
@@ -69,7 +83,7 @@ def _looked_up(read: Read, claim: VolumeClaim, namespace: str, *, labels: bool) 
         modes = tuple(map(str, spec.get("accessModes") or ()))
         return replace(claim, access_modes=modes, takes_label=not labels or _takes_label(read, spec))
     except _Unfit as error:
-        return replace(claim, unfit=str(error))
+        return replace(claim, unfit=str(error), denied=error.denied)
     except OSError as error:
         return replace(claim, unread=str(error))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -91,17 +105,19 @@ def _volume(read: Read, claim: Json) -> Json:
     try:
         spec: Json = _object(read, f"/api/v1/persistentvolumes/{_word(name)}")["spec"]
     except _Unfit as error:
-        raise _Unfit(f"names the PersistentVolume {name}, which {error}") from error
+        raise _Unfit(f"names the PersistentVolume {name}, which {error}", denied=error.denied) from error
     if (spec.get("claimRef") or {}).get("uid") != uid:
         raise _Unfit(f"names the PersistentVolume {name}, which is not bound to it")
     return spec
 
 
 def _takes_label(read: Read, spec: Json) -> bool:
-    """Report whether a PersistentVolume's plugin may mount it with a label; one that is migrated to CSI may."""
-    if (source := spec.get("csi")) is None:
+    """Report whether a PersistentVolume's plugin may mount it with a label."""
+    migrated = next((driver for source, driver in MIGRATED.items() if source in spec), None)
+    driver = migrated if (source := spec.get("csi")) is None else str(source["driver"])
+    if driver is None:
         return not UNLABELLED & spec.keys()
-    answer = read(f"/apis/storage.k8s.io/v1/csidrivers/{_word(str(source['driver']))}")
+    answer = read(f"/apis/storage.k8s.io/v1/csidrivers/{_word(driver)}")
     if answer.status != HTTPStatus.OK:
         return answer.status != HTTPStatus.NOT_FOUND
     return parse_json(answer.text)["spec"].get("seLinuxMount") is True
@@ -110,8 +126,9 @@ def _takes_label(read: Read, spec: Json) -> bool:
 def _object(read: Read, path: str) -> Json:
     answer = read(path)
     if answer.status in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
-        # A node may read only what is bound to its pods, so it is not told which of the two it is.
-        raise _Unfit(f"cannot be read by the kubelet (HTTP {answer.status})")
+        # A node may read only what is bound to its pods, so it is not told which of the two it is. An API server that
+        # has just started denies it, too, for a minute where there are many pods (kubernetes #92506).
+        raise _Unfit(f"cannot be read by the kubelet (HTTP {answer.status})", denied=True)
     if answer.status != HTTPStatus.OK:
         raise OSError(f"HTTP {answer.status}")
     found: Json = parse_json(answer.text)

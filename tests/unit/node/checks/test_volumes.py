@@ -22,6 +22,7 @@ from tests.builders.volume_cases import (
     SINGLE,
     STAGED,
     STAGED_ANEW,
+    SUPER,
     UID,
     labelled,
     of_pod,
@@ -88,6 +89,13 @@ LET_PASS: dict[str, NodeFacts] = {
     "a label of a volume for several pods, crossing 1.28": labelled("v1.27.16", "v1.28.15", SINGLE, "ReadWriteOnce"),
     "a label of a volume for a single pod, crossing 1.37": labelled("v1.36.3", "v1.37.0", SINGLE),
     "a label of a volume whose plugin takes none": labelled("v1.36.3", "v1.37.0", "ReadWriteMany", takes_label=False),
+    "one label of files for two types, of a volume whose plugin takes none": labelled(
+        "v1.36.3", "v1.37.0", "ReadWriteMany", takes_label=False,
+        containers=[MOUNTING, {**SUPER, "securityContext": {"seLinuxOptions": {**LEVEL, "type": "spc_t"}}}],
+    ),
+    "a label without a level, of a volume that neither kubelet mounts with one": labelled(
+        "v1.33.13", "v1.34.4", "ReadWriteOnce", securityContext={"seLinuxOptions": {"type": "spc_t"}}
+    ),
     "a label of a pod that opts out": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext=OPTED_OUT),
     "no label": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext={"seLinuxOptions": {"level": ""}}),
     "a label of a pod, which its container replaces by none": labelled(

@@ -100,6 +100,7 @@ def test_a_claim_that_no_kubelet_takes_for_bound(answers: list[Answer], unfit: s
 
     assert unfit in told.unfit
     assert bool(unfit) is bool(told.unfit)
+    assert told.denied is ("cannot be read" in unfit)
     assert told.deleting is ("finalizer" in unfit or not unfit)
     assert told.unread == ""
 
@@ -175,6 +176,8 @@ CSI: dict[str, Any] = {"csi": {"driver": "ebs.csi.aws.com"}}
         (CSI, ok(spec={}), False, True),
         (CSI, Answer(404, ""), False, True),
         (CSI, Answer(403, ""), True, True),
+        ({"awsElasticBlockStore": {}}, ok(spec={}), False, True),
+        ({"awsElasticBlockStore": {}}, ok(spec={"seLinuxMount": True}), True, True),
         ({"nfs": {}}, Answer(404, ""), False, False),
         ({"iscsi": {}}, Answer(404, ""), True, False),
     ],

@@ -7,14 +7,14 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.api.values import PodUid
-from nodeupgrade.errors import StepFailed
+from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.runtimes.containerd._pb import containerd_pb2 as pb
 from nodeupgrade.node.runtimes.containerd.command_line import TUNED_CONFIG
 from nodeupgrade.node.runtimes.containerd.hash_store import NAMESPACE, MetadataStore
 from nodeupgrade.node.runtimes.containerd.listing import to_inventory
 from nodeupgrade.node.runtimes.containerd.next_start import UNIT, ContainerdProgram, find_next_start
-from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards, with_pids_asked
+from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards, forgives_errors, with_pids_asked
 from nodeupgrade.node.runtimes.containerd.restart_tuning import DROP_IN, find_tuning
 from nodeupgrade.node.runtimes.cri.base import CriRuntime
 from nodeupgrade.node.runtimes.cri.connection import NotFound, UnaryMethod
@@ -86,22 +86,35 @@ class ContainerdRuntime(CriRuntime):
         return find_next_start(self.files, self.program, unit, running)
 
     def restart_hazards(self, seen: RuntimeAtWork) -> RestartHazards:
-        tasks = self.connection.ask(LIST_TASKS, pb.ListTasksRequest()).tasks
-        paused = frozenset(task.id or task.container_id for task in tasks if task.status in PAUSED)
+        paused = frozenset(id_ for id_, status in self._tasks().items() if status in PAUSED)
         places = seen.info.places or self._places()
-        # What ends meanwhile is gone when it is asked for again.
-        unlisted = [each for each in with_pids_asked(seen) if self._lists_no_pids(each)]
-        unlisted = [each for each in unlisted if self._lists_no_pids(each)]
+        forgiving = forgives_errors(seen)
+        unlisted = [each for each in with_pids_asked(seen) if self._lists_no_pids(each, forgiving=forgiving)]
+        unlisted = [each for each in unlisted if self._lists_no_pids(each, forgiving=forgiving)]
+        # Of what has ended meanwhile there is nothing to list.
+        tasks = self._tasks() if unlisted else {}
+        unlisted = [each for each in unlisted if tasks.get(each, pb.STOPPED) != pb.STOPPED]
         seen = replace(seen, info=replace(seen.info, places=places))
         return find_hazards(self.files, seen, paused, frozenset(unlisted))
 
-    def _lists_no_pids(self, id_: str) -> bool:
+    def _tasks(self) -> Mapping[str, pb.TaskStatus]:
+        listed = self.connection.ask(LIST_TASKS, pb.ListTasksRequest()).tasks
+        return {task.id or task.container_id: task.status for task in listed}
+
+    def _lists_no_pids(self, id_: str, *, forgiving: bool) -> bool:
+        """Report whether a containerd that starts would count a shim as left over; those in Rust do not know the call.
+
+        That they call it ``NOT_FOUND`` makes no difference to containerd.
+        """
         try:
             self.connection.ask(LIST_PIDS, pb.ListPidsRequest(container_id=id_))
         except NotFound:
-            return False
-        except StepFailed:
             return True
+        except StepFailed:
+            return not forgiving
+        except Transient:
+            self._tasks()  # raises if it is containerd that does not answer
+            return not forgiving
         return False
 
     def restart_tuning(self, unit: UnitStatus) -> RestartTuning:

@@ -21,9 +21,9 @@ UNRESTARTABLE = (
     ((2, 3, 0), (2, 3, 1), "may end a container that is created while others are looked at (#13512)"),
 )
 
-ASKS_FOR_PIDS = ((1, 7, 0), (2, 3, 4))
+ASKS_FOR_PIDS, FORGIVES_ERRORS = (1, 7, 0), (2, 3, 4)
 """The first version whose start takes a shim that does not list the processes of its container for one that was left
-over (#6866), and the first that does so only if there are none (#13790).
+over (#6866), and the first that does so only if there are none, or the shim says that it finds nothing (#13790).
 """
 
 BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
@@ -92,11 +92,15 @@ def _shims_are_installed(files: FilesView, seen: RuntimeAtWork) -> Iterator[Find
 
 def with_pids_asked(seen: RuntimeAtWork) -> Iterator[str]:
     """Yield the ids of whose processes a starting containerd of this version asks; from 2.0 on it knows sandboxes."""
-    first, fixed = ASKS_FOR_PIDS
     version = version_numbers(seen.info.version)
-    if first <= version < fixed:
+    if version >= ASKS_FOR_PIDS:
         yield from (container.id for container in seen.inventory.running())
         yield from (sandbox.id for sandbox in seen.inventory.sandboxes if sandbox.ready and version < (2,))
+
+
+def forgives_errors(seen: RuntimeAtWork) -> bool:
+    """Report whether a containerd of this version keeps a shim that fails to list processes, if it knows the call."""
+    return version_numbers(seen.info.version) >= FORGIVES_ERRORS
 
 
 def _processes_are_listed(seen: RuntimeAtWork, unlisted: frozenset[str]) -> Iterator[Finding]:
@@ -113,7 +117,7 @@ def _processes_are_listed(seen: RuntimeAtWork, unlisted: frozenset[str]) -> Iter
             subject=labels[id_],
             detail=f"its shim cannot list its processes, so a containerd {seen.info.version} that starts would forget "
             f"that it runs (#13784); see ctr --namespace k8s.io tasks ps {id_}",
-            remedy="delete the pod, or upgrade runc or containerd first",
+            remedy="delete the pod, or upgrade its shim, runc or containerd first",
         )
 
 

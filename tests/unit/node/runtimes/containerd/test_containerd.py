@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nodeupgrade.api.values import ContainerId
-from nodeupgrade.errors import StepFailed, Unimplemented
+from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
@@ -18,6 +18,7 @@ from nodeupgrade.node.runtimes.containerd.restart_hazards import BUNDLES, SHIM_P
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as cri
 from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
 from nodeupgrade.node.runtimes.cri.connection import NotFound
+from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
 from tests.builders.sound import instance, inventory, unit
 
@@ -164,16 +165,29 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     assert len(runtime.restart_hazards(seen).pods) == lost
 
 
+ERROR, UNKNOWN_CALL = StepFailed("read cgroup.procs: operation not supported"), NotFound("Pids is not supported")
+
+
 @pytest.mark.parametrize("version", ["1.6.39", "1.7.0", "1.7.34", "2.0.11", "2.3.3", "2.3.4"])
-@pytest.mark.parametrize("answers", [
-    (StepFailed("read cgroup.procs: operation not supported"),) * 2,
-    (Unimplemented("no"),) * 2,
-    (StepFailed("it ends"), NotFound("it has ended")),
-    (NotFound("it has ended"),),
-    (),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answers", "runs_on", "lost"),
+    [
+        ((ERROR, ERROR), True, ("1.7.0", "2.3.4")),
+        ((Unimplemented("no"),) * 2, True, ("1.7.0", "2.3.4")),
+        ((Transient("DEADLINE_EXCEEDED"),) * 2, True, ("1.7.0", "2.3.4")),
+        ((UNKNOWN_CALL, UNKNOWN_CALL), True, ("1.7.0", "9")),
+        ((ERROR, ERROR), False, None),
+        ((ERROR, NotFound("it has ended")), False, None),
+        ((ERROR,), True, None),
+        ((), True, None),
+    ],
+)
 def test_a_restart_loses_what_no_processes_can_be_listed_of(
-    answers: tuple[Exception, ...], version: str, monkeypatch: pytest.MonkeyPatch
+    answers: tuple[Exception, ...],
+    runs_on: bool,
+    lost: tuple[str, str] | None,
+    version: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A containerd that starts takes its shim for one that was left over (#6866, #13784)."""
     runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=HostFiles(), services=SystemdManager())
@@ -181,7 +195,8 @@ def test_a_restart_loses_what_no_processes_can_be_listed_of(
 
     def ask(method: object, request: pb.ListPidsRequest) -> object:
         if method is not containerd.LIST_PIDS:
-            return pb.ListTasksResponse()
+            status = pb.RUNNING if runs_on else pb.STOPPED
+            return pb.ListTasksResponse(tasks=[pb.Task(id=runs.id, status=status)])
         if left and request.container_id == runs.id:
             raise left.pop(0)
         return pb.ListPidsResponse()
@@ -197,8 +212,8 @@ def test_a_restart_loses_what_no_processes_can_be_listed_of(
 
     found = [finding.subject for finding in runtime.restart_hazards(seen).pods]
 
-    lists_none = not any(isinstance(each, NotFound) for each in answers) and answers != ()
-    assert found == ([runs.label] if lists_none and version not in {"1.6.39", "2.3.4"} else [])
+    first, fixed = map(version_numbers, lost or ("9", "9"))
+    assert found == ([runs.label] if first <= version_numbers(version) < fixed else [])
 
 
 @pytest.mark.parametrize(("version", "asked"), [("1.7.34", True), ("2.0.0", False)])
