@@ -4,6 +4,7 @@ Everything is taken from the node's mount table, from the pods, their claims and
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
@@ -147,37 +148,59 @@ def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
     ``seLinuxOptions`` in its spec, which therefore does not change. On the way back to a kubelet that mounts none with
     a label, only the rollback does harm, as that kubelet has forgotten the labels.
     """
-    current, pods = facts.current, {str(pod.ref): pod for pod in _alive(facts)}
-    if not facts.around.selinux or current is None:
+    pods = {str(pod.ref): pod for pod in _alive(facts)}
+    if not facts.around.selinux or facts.current is None:
         return
+    kubelets = _Labelling(facts.current, facts.gates_before), _Labelling(facts.target, facts.gates)
     for claim in facts.around.claims:
         if (pod := pods.get(claim.pod)) is None or not (options := _options_of_users(pod, claim)):
             continue
-        labelled = claim.takes_label and any(any(each.values()) for each in options)
-        before = labelled and _mounts_labelled(current, facts.gates_before, pod, claim)
-        after = labelled and _mounts_labelled(facts.target, facts.gates, pod, claim)
-        first = not _admits_labels(current, facts.gates_before, claim) and _admits_labels(
-            facts.target, facts.gates, claim
-        )
-        if before is not after:
-            unmounting = facts.target if _compares_labels(facts.target, facts.gates) else current
-            mounting = facts.target if after else current
-            why = f"only kubelet {mounting} mounts its volume {claim.volume} with an SELinux label"
-        elif first and _differ(options):
-            unmounting = facts.target
-            why = f"its containers mount its volume {claim.volume} with different SELinux labels, or without a level"
-        elif after and any(map(_is_at_random, options)):
-            unmounting = facts.target
-            why = f"its volume {claim.volume} is mounted with an SELinux label whose level every kubelet draws anew"
-        else:
-            continue
-        yield (
-            pod,
-            (
-                f"{why}, so kubelet {unmounting} would unmount it under the running pod when it starts "
+        if (found := _why_unmounted(*kubelets, pod, claim, options)) is not None:
+            kubelet, why = found
+            detail = (
+                f"{why}, so kubelet {kubelet} would unmount it under the running pod when it starts "
                 f"({history.SELINUX_MOUNTED_RWOP.reference})"
-            ),
-        )
+            )
+            yield pod, detail
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelling:
+    """How a kubelet labels volumes under SELinux; before 1.37 it does so by their access modes alone."""
+
+    kubelet: KubeletVersion
+    gates: Mapping[str, bool]
+
+    @property
+    def compares(self) -> bool:
+        by_default = history.SELINUX_MOUNTED_RWOP.applies_to(self.kubelet)
+        return self.gates.get("SELinuxMountReadWriteOncePod", by_default)
+
+    def admits(self, claim: VolumeClaim) -> bool:
+        every = self.gates.get("SELinuxMount", history.SELINUX_MOUNTED.applies_to(self.kubelet))
+        return self.compares and (every or claim.access_modes == ("ReadWriteOncePod",))
+
+    def mounts(self, pod: Pod, claim: VolumeClaim) -> bool:
+        heeds_policy = self.gates.get("SELinuxChangePolicy", history.SELINUX_CHANGE_POLICY.applies_to(self.kubelet))
+        recursive = (pod.spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "Recursive"
+        return self.admits(claim) and not (heeds_policy and recursive)
+
+
+def _why_unmounted(
+    old: _Labelling, new: _Labelling, pod: Pod, claim: VolumeClaim, options: tuple[Json, ...]
+) -> tuple[KubeletVersion, str] | None:
+    """Return the kubelet that would unmount a volume because of its label, and why; ``None`` if neither would."""
+    labelled = claim.takes_label and any(any(each.values()) for each in options)
+    before, after = (labelled and each.mounts(pod, claim) for each in (old, new))
+    volume = f"its volume {claim.volume}"
+    if before is not after:
+        mounting = (new if after else old).kubelet
+        return (new if new.compares else old).kubelet, f"only kubelet {mounting} mounts {volume} with an SELinux label"
+    if not old.admits(claim) and new.admits(claim) and _differ(options):
+        return new.kubelet, f"its containers mount {volume} with different SELinux labels, or without a level"
+    if after and any(map(_is_at_random, options)):
+        return new.kubelet, f"{volume} is mounted with an SELinux label whose level every kubelet draws anew"
+    return None
 
 
 def _options_of_users(pod: Pod, claim: VolumeClaim) -> tuple[Json, ...]:
@@ -202,22 +225,6 @@ def _is_at_random(options: Json) -> bool:
 
 def _options(spec: Json) -> Json | None:
     return (spec.get("securityContext") or {}).get("seLinuxOptions")
-
-
-def _mounts_labelled(kubelet: KubeletVersion, gates: Mapping[str, bool], pod: Pod, claim: VolumeClaim) -> bool:
-    """Report whether a kubelet mounts a volume with a label; before 1.37 it does so by the access modes alone."""
-    heeds_policy = gates.get("SELinuxChangePolicy", history.SELINUX_CHANGE_POLICY.applies_to(kubelet))
-    recursive = (pod.spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "Recursive"
-    return _admits_labels(kubelet, gates, claim) and not (heeds_policy and recursive)
-
-
-def _admits_labels(kubelet: KubeletVersion, gates: Mapping[str, bool], claim: VolumeClaim) -> bool:
-    every = gates.get("SELinuxMount", history.SELINUX_MOUNTED.applies_to(kubelet))
-    return _compares_labels(kubelet, gates) and (every or claim.access_modes == ("ReadWriteOncePod",))
-
-
-def _compares_labels(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
-    return gates.get("SELinuxMountReadWriteOncePod", history.SELINUX_MOUNTED_RWOP.applies_to(kubelet))
 
 
 @check(

@@ -93,6 +93,10 @@ LET_PASS: dict[str, NodeFacts] = {
         "v1.36.3", "v1.37.0", "ReadWriteMany", takes_label=False,
         containers=[MOUNTING, {**SUPER, "securityContext": {"seLinuxOptions": {**LEVEL, "type": "spc_t"}}}],
     ),
+    "two labels of a volume, which the running kubelet would not have mounted either": labelled(
+        "v1.33.13", "v1.34.4", SINGLE,
+        containers=[MOUNTING, {**SUPER, "securityContext": {"seLinuxOptions": {"level": "s0:c1,c2"}}}],
+    ),
     "a label without a level, of a volume that neither kubelet mounts with one": labelled(
         "v1.33.13", "v1.34.4", "ReadWriteOnce", securityContext={"seLinuxOptions": {"type": "spc_t"}}
     ),
