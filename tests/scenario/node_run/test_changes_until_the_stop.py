@@ -886,7 +886,10 @@ def test_what_begins_at_the_runtime_after_the_look_turns_the_run_back() -> None:
 
     report = it.tell()
 
+    status = run_status("run-1", it.plan, parse(it.node.journal.data)[0])
     assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert status.phase is TaskPhase.ROLLED_BACK
+    assert "no hash was rewritten" not in status.message
 
 
 def test_the_last_look_is_right_before_the_stop() -> None:
@@ -998,20 +1001,3 @@ def test_a_static_pod_that_was_restarted_and_starts_well_is_taken_in() -> None:
 
     assert (report.outcome, report.restarted, len(asked)) == (Outcome.UPGRADED, 0, 1), report.message
     assert it.node.kubelet.replaced == []
-
-
-def test_a_run_that_was_turned_back_by_what_began_after_the_hashes_were_rewritten_says_so() -> None:
-    it = story()
-    sandbox = it.plan.baseline.sandboxes[0]
-
-    def begins() -> None:
-        it.node.runtime.create_container(sandbox, "debug", HashValue("1"))
-
-    it.node.calls.before("services.restart containerd.service", begins)
-
-    report = it.tell()
-
-    status = run_status("run-1", it.plan, parse(it.node.journal.data)[0])
-    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
-    assert status.phase is TaskPhase.ROLLED_BACK
-    assert "no hash was rewritten" not in status.message

@@ -1,19 +1,16 @@
 """Pods that run as the superuser share its inotify instances with the kubelet, and may take all that it gives up."""
 
-from collections.abc import Collection
 from functools import partial
 from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.api.values import PodUid
-from nodeupgrade.errors import StepFailed, Unimplemented
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED
 from nodeupgrade.node.journal.journal import Mark, parse
 from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, INSTANCES, WATCHES
-from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import number, trimmed
-from tests.scenario.node_run.test_lost_pods import RESTART, well_again
+from tests.scenario.node_run.test_lost_pods import RESTART, serve_no_cri_while_it_hangs, well_again
 from tests.scenario.node_run.test_node_run import Story, story
 
 LIMIT, OTHER = str(DIRECTORY / INSTANCES), str(DIRECTORY / WATCHES)
@@ -71,18 +68,12 @@ def test_a_runtime_that_is_restarted_for_its_cri_gets_what_it_needs(monkeypatch:
     """Its plugin is not loaded without, and a restart would change nothing."""
     it = hungry(RESTART)
     runtime = it.node.runtime
-    listed = runtime.inventory
-
-    def inventory(*, full: bool = False, of: Collection[PodUid] = (), addresses: bool = False) -> Inventory:
-        if runtime.troubles.hangs:
-            raise Unimplemented("unknown service runtime.v1.RuntimeService")
-        return listed(full=full, of=of, addresses=addresses)
+    serve_no_cri_while_it_hangs(it, monkeypatch)
 
     def started() -> None:
         runtime.troubles.hangs = it.node.kubelet.inotify_used_up() is not None
         it.node.calls.before(RESTART, started)
 
-    monkeypatch.setattr(runtime, "inventory", inventory)
     it.node.calls.failpoints[RUNTIME_RESTARTED] = started
 
     assert well_again(it, it.tell())

@@ -334,9 +334,7 @@ def test_a_fence_that_is_removed_while_the_run_waits_to_start_the_old_kubelet_is
     assert well_again(it, report)
 
 
-def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its plugin could not be loaded, as without inotify instances: it is active all the same, and stays like that."""
-    it, waited = story(), list[bool]()
+def serve_no_cri_while_it_hangs(it: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = it.node.runtime
     listed = runtime.inventory
 
@@ -344,6 +342,15 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
         if runtime.troubles.hangs:
             raise Unimplemented("unknown service runtime.v1.RuntimeService")
         return listed(full=full, of=of, addresses=addresses)
+
+    monkeypatch.setattr(runtime, "inventory", inventory)
+
+
+def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its plugin could not be loaded, as without inotify instances: it is active all the same, and stays like that."""
+    it, waited = story(), list[bool]()
+    runtime = it.node.runtime
+    serve_no_cri_while_it_hangs(it, monkeypatch)
 
     def without_cri() -> None:
         runtime.troubles.hangs = True
@@ -353,7 +360,6 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
         waited.append(runtime.troubles.hangs)
         runtime.troubles.hangs = False
 
-    monkeypatch.setattr(runtime, "inventory", inventory)
     it.node.calls.failpoints[RUNTIME_RESTARTED] = without_cri
     later(it, HOUR, an_hour_later)
 
