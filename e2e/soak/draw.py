@@ -49,6 +49,9 @@ PAIRS = (
     Pair(runtime="containerd-2", old="1.33.13", new="1.35.4", all_change=False, weight=2),
     Pair(runtime="containerd-2", old="1.30.14", new="1.36.3", all_change=True, weight=2),
     Pair(runtime="containerd-2", old="1.34.4", new="1.36.3", all_change=False, weight=1),
+    Pair(runtime="crio", old="1.30.14", new="1.33.13", all_change=True, weight=4),
+    Pair(runtime="crio", old="1.30.14", new="1.34.4", all_change=True, weight=2),
+    Pair(runtime="crio", old="1.33.13", new="1.34.4", all_change=False, weight=1),
     Pair(runtime="docker", old="1.15.0", new="1.17.17", all_change=True, weight=3),
     Pair(runtime="docker", old="1.17.17", new="1.20.15", all_change=False, weight=2),
 )
