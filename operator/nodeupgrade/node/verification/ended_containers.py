@@ -287,11 +287,15 @@ def _was_over(plan: RunPlan, difference: Difference, over: frozenset[ContainerId
     """Report whether a container that was over is gone by now, or the sandbox of such containers has ended.
 
     Once such a pod is deleted, a kubelet may remove its containers first, and up to a minute later its stopped sandbox.
+    A pod may have been over when the run was planned, and its sandbox not stopped yet.
     """
     if difference.container is not None:
         return difference.kind is DifferenceKind.GONE and difference.container in over
-    ran = {c.id for c in plan.baseline.running() if c.pod == difference.pod}
-    return difference.kind in _ENDS and bool(ran) and ran <= over
+    if difference.kind not in _ENDS:
+        return False
+    if ran := {c.id for c in plan.baseline.running() if c.pod == difference.pod}:
+        return ran <= over
+    return any(each.pod == difference.pod.uid and is_over(each, plan.baseline.containers) for each in plan.completing)
 
 
 def _fell(container: ContainerInstance, evidence: Evidence) -> bool:

@@ -95,6 +95,25 @@ def test_a_pod_that_was_over_before_the_new_kubelet_takes_its_sandbox_along(reco
     assert bool(divide(plan, now, unplanned(plan, now), evidence).damage) is not recorded
 
 
+@pytest.mark.parametrize(("exit_code", "policy", "harmless"), [(0, "Never", True), (0, "OnFailure", True),
+                                                               (1, "OnFailure", False), (0, "Always", False)])  # fmt: skip
+@pytest.mark.parametrize("left", [True, False])
+def test_a_pod_that_was_over_when_the_run_was_planned_takes_its_sandbox_along(
+    exit_code: int, policy: str, harmless: bool, left: bool
+) -> None:
+    """A kubelet stops it a moment after the examination; once the pod is deleted, it removes all of it."""
+    node = SimulatedNode(version="v1.30.14", pods=[pod_json("job", "work", restart_policy=policy)])
+    plan = plan_for(node, "v1.33.13")
+    [work], [sandbox] = plan.baseline.containers, plan.baseline.sandboxes
+    over = replace(work, state=ContainerState.EXITED, process=None, exit_code=exit_code)
+    plan = replace(plan, baseline=Inventory(containers=(over,), sandboxes=(sandbox,)), containers=())
+    now = Inventory(containers=(over,), sandboxes=(replace(sandbox, ready=False),)) if left else Inventory()
+
+    divided = divide(plan, now, unplanned(plan, now), Evidence(asked=frozenset({sandbox.id})))
+
+    assert (bool(divided.damage), bool(divided.ended)) == (not harmless, harmless)
+
+
 def test_everything_of_a_deleted_pod_is_excused_and_nothing_of_another() -> None:
     now = node_with(ended(143), ready=False)
     owners = owner_changes.Evidence(deleted=(NGINX.pod.uid,))
