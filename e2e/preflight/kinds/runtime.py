@@ -148,6 +148,14 @@ def two_shims(cluster: Cluster) -> Iterator[Object]:
         yield {}
 
 
+@contextlib.contextmanager
+def log_is_a_fifo(cluster: Cluster) -> Iterator[Object]:
+    """Put a FIFO in the place of a container's log, as a pod that may write to the logs of others can."""
+    with pods.running(cluster, pods.pod(cluster, "logged")):
+        cluster.node.exec("sh", "-c", f"cd /var/log/pods/{pods.NAMESPACE}_logged_*/main && rm 0.log && mkfifo 0.log")
+        yield {}
+
+
 ROWS = (
     Row(name="runtime/invalid", shows="runtime_configuration_is_valid", reason=DRIFT,
         make=configuration(lambda text: f"{text}\nbroken = = 1\n")),
@@ -171,6 +179,8 @@ ROWS = (
         make=stored_otherwise),
     Row(name="runtime/two-shims", shows="pods_survive_a_restart", reason="RuntimeRestartWouldKillPod", make=two_shims,
         also=frozenset({"containers_do_not_crash"})),
+    Row(name="runtime/log-fifo", shows="pods_survive_a_restart", reason="RuntimeRestartWouldKillPod",
+        make=log_is_a_fifo),
     Row(name="runtime/unshielded", shows="shield_is_possible", reason="ShieldUnavailable", ends=WARNED,
         make=mounted_socket),
     Row(name="runtime/shield-required", shows="required_shield_is_possible", reason="ShieldUnavailable",

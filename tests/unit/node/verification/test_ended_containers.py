@@ -95,8 +95,10 @@ def test_a_pod_that_was_over_before_the_new_kubelet_takes_its_sandbox_along(reco
     assert bool(divide(plan, now, unplanned(plan, now), evidence).damage) is not recorded
 
 
-@pytest.mark.parametrize(("exit_code", "policy", "harmless"), [(0, "Never", True), (0, "OnFailure", True),
-                                                               (1, "OnFailure", False), (0, "Always", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("exit_code", "policy", "harmless"),
+    [(0, "Never", True), (0, "OnFailure", True), (1, "OnFailure", False), (0, "Always", False)],
+)
 @pytest.mark.parametrize("left", [True, False])
 def test_a_pod_that_was_over_when_the_run_was_planned_takes_its_sandbox_along(
     exit_code: int, policy: str, harmless: bool, left: bool

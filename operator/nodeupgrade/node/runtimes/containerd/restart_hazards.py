@@ -1,14 +1,16 @@
 """Known hazards of restarting containerd: its unit, its version, and shims that it may fail to reconnect to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
+from types import MappingProxyType
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.files import EntryKind, FilesView
 from nodeupgrade.node.runtimes.cri.restart_hazards import unit_hazards, version_numbers
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.text import one_line
 
 SHIM_SECONDS = 2.5
 """Half the time that a starting containerd waits for a shim (io.containerd.timeout.shim.load, 5 s)."""
@@ -36,6 +38,7 @@ def find_hazards(
     seen: RuntimeAtWork,
     paused: frozenset[str] = frozenset(),
     unlisted: frozenset[str] = frozenset(),
+    logs: Mapping[str, PurePosixPath] = MappingProxyType({}),
 ) -> RestartHazards:
     """Return all known hazards of a restart.
 
@@ -44,6 +47,7 @@ def find_hazards(
         seen: what must survive it.
         paused: ids of containers and sandboxes whose task is paused.
         unlisted: ids of those with_pids_asked() of which no processes can be listed.
+        logs: the files to which containers log, by id.
     """
     return RestartHazards(
         unit=unit_hazards(seen.unit),
@@ -52,6 +56,7 @@ def find_hazards(
             *_shims_are_installed(files, seen),
             *_nothing_is_paused(seen.inventory, paused),
             *_processes_are_listed(seen, unlisted),
+            *_logs_can_be_opened(files, seen.inventory, logs),
         ),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
@@ -119,6 +124,32 @@ def _processes_are_listed(seen: RuntimeAtWork, unlisted: frozenset[str]) -> Iter
             f"that it runs (#13784); see ctr --namespace k8s.io tasks ps {id_}",
             remedy="delete the pod, or upgrade its shim, runc or containerd first",
         )
+
+
+def _logs_can_be_opened(files: FilesView, inventory: Inventory, logs: Mapping[str, PurePosixPath]) -> Iterator[Finding]:
+    """The log of every container is a regular file, or can be made anew. Pods that collect logs may write there.
+
+    A starting containerd opens whatever it is: it waits without end for the reader of a FIFO, and shows a container
+    whose log it cannot open as unknown, which kubelets replace (internal/cri/server/restart.go).
+    """
+    for container in inventory.running():
+        log = logs.get(container.id)
+        if log is not None and (obstacle := _obstacle(files, log)) is not None:
+            yield Finding(
+                reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD,
+                subject=container.label,
+                detail=f"it logs to {one_line(str(log))}, and {obstacle}: a runtime that starts would lose it",
+                remedy="find out what has put that there, and remove it, or delete the pod",
+            )
+
+
+def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
+    if (entry := files.entry(log)) is not None:
+        return None if entry.kind is EntryKind.FILE else f"that is {entry.kind}"
+    for directory in log.parents:  # containerd creates what is missing
+        if (entry := files.entry(files.follow(directory))) is not None:
+            return None if entry.kind is EntryKind.DIRECTORY else f"{one_line(str(directory))} is {entry.kind}"
+    return None
 
 
 def _nothing_is_paused(inventory: Inventory, paused: frozenset[str]) -> Iterator[Finding]:

@@ -1,6 +1,7 @@
 """Tests for the containerd adapter: requests in the containerd log and the directories that containerd reports."""
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -155,6 +156,7 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     tasks = pb.ListTasksResponse(tasks=[pb.Task(id=runs.id, status=status)])
     monkeypatch.setattr(runtime.connection, "ask", lambda *_: tasks)
     monkeypatch.setattr(runtime, "_places", lambda: None)
+    monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",)),
         unit=unit("containerd.service"),
@@ -203,6 +205,7 @@ def test_a_restart_loses_what_no_processes_can_be_listed_of(
 
     monkeypatch.setattr(runtime.connection, "ask", ask)
     monkeypatch.setattr(runtime, "_places", lambda: None)
+    monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version=version, cri_versions=("v1",)),
         unit=unit("containerd.service"),
@@ -238,6 +241,7 @@ def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, m
     (bundle / SHIM_PATH).write_text("/opt/gone")
     monkeypatch.setattr(runtime.connection, "ask", lambda *_: pb.ListTasksResponse())
     monkeypatch.setattr(CriClient, "status_info", lambda _: {"config": json.dumps(TOLD)})
+    monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=()),
         unit=unit("containerd.service"),
@@ -248,3 +252,29 @@ def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, m
     [finding] = runtime.restart_hazards(seen).pods
 
     assert "/opt/gone" in finding.detail
+
+
+def test_the_cri_says_where_containers_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "logs").mkdir()
+    os.mkfifo(tmp_path / "logs/0.log")
+    files = HostFiles(tmp_path)
+    runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=files, services=SystemdManager())
+    runs, silent = instance("1"), instance("2", name="other")
+    logs = {runs.id: "/logs/0.log", silent.id: ""}
+
+    def statuses(_: CriClient, ids: Iterable[str]) -> dict[str, cri.ContainerStatusResponse]:
+        return {each: cri.ContainerStatusResponse(status=cri.ContainerStatus(log_path=logs[each])) for each in ids}
+
+    monkeypatch.setattr(runtime.connection, "ask", lambda *_: pb.ListTasksResponse())
+    monkeypatch.setattr(runtime, "_places", lambda: None)
+    monkeypatch.setattr(CriClient, "container_statuses", statuses)
+    seen = RuntimeAtWork(
+        info=RuntimeInfo(name="containerd", version="1.6.39", cri_versions=()),
+        unit=unit("containerd.service"),
+        inventory=inventory(runs, silent),
+        listing_seconds=0.1,
+    )
+
+    [finding] = runtime.restart_hazards(seen).pods
+
+    assert (finding.subject, "/logs/0.log" in finding.detail) == (runs.label, True)

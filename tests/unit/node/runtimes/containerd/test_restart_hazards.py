@@ -1,6 +1,7 @@
 """What a restart of containerd is known to cost, each found once, and what does no harm."""
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -106,6 +107,36 @@ def test_a_shim_whose_program_is_gone_is_named_once(where: str) -> None:
 @pytest.mark.parametrize("recorded", [b"", b"io.containerd.runc.v2"])
 def test_a_shim_that_is_looked_for_by_its_name_is_let_pass(recorded: bytes) -> None:
     assert found({bundle(RUNNING.id): recorded}, info=PLACED) == RestartHazards()
+
+
+LOG = f"/var/log/pods/{RUNNING.pod.namespace}_web_uid/nginx/0.log"
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [
+        ({"disk": {LOG: b"line"}}, None),
+        ({"disk": {"/var/log/syslog": b""}}, None),
+        ({"disk": {"/data/syslog": b""}, "links": {"/var/log": "/data"}}, None),
+        ({"disk": {f"{LOG}/x": b""}}, "that is a directory"),
+        ({"disk": {}, "odd": {LOG: "it is a FIFO"}}, "that is not a regular file"),
+        ({"disk": {}, "sockets": {LOG}}, "that is a socket"),
+        ({"disk": {"/tmp/x": b""}, "links": {LOG: "/tmp/x"}}, "that is a symbolic link"),
+        ({"disk": {"/var/log/pods": b""}}, "/var/log/pods is a regular file"),
+    ],
+)
+def test_a_log_that_a_starting_containerd_cannot_open_is_named(there: dict[str, Any], told: str | None) -> None:
+    files = SimulatedFiles(there.pop("disk"), Calls(Timeline()))
+    for name, value in there.items():
+        getattr(files, name).update(value)
+    seen = RuntimeAtWork(
+        info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
+    )
+
+    found = find_hazards(files, seen, logs={RUNNING.id: PurePosixPath(LOG), "ended": PurePosixPath("/tmp")}).pods
+
+    assert [finding.subject for finding in found] == ([RUNNING.label] if told else [])
+    assert told is None or told in found[0].detail
 
 
 @pytest.mark.parametrize(
