@@ -198,8 +198,8 @@ USER_NAMESPACES_BY_DEFAULT = MinorChange(
 USER_IDS_LISTED = MinorChange(
     30,
     enhancement(127),
-    "User namespaces have the IDs that `getsubids` lists for the host's user `kubelet`; without the program and with"
-    " that user, the kubelet does not start.",
+    "User namespaces have the IDs that `getsubids` lists for the host's user `kubelet`; with that user and without the"
+    " program, or with too few IDs, the kubelet does not start.",
 )
 PODS_VALIDATED = MinorChange(
     5,
