@@ -147,6 +147,8 @@ class VolumeClaim:
     denied: bool = False  # whether it is unfit because the API server denies it, which may pass
     access_modes: tuple[str, ...] = ()  # of the PersistentVolume
     takes_label: bool = True  # whether its plugin can mount it with an SELinux label, as far as that is known
+    # the SELinux label with which a CSI driver has mounted it, empty if with none; None if that is not known
+    mounted_label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
