@@ -41,6 +41,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "ports_are_free": "who takes a port has to do it while no kubelet runs: the faults port/…, scenario tests",
     "https_probes_keep_their_tls": "needs a kubelet before 1.30",
     "exec_probes_are_timed_already": "needs a kubelet before 1.20",
+    "grpc_probes_run_already": "needs a kubelet before 1.24 under an API server from 1.23 on",
     "user_namespaces_are_recorded": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
     "user_namespaces_stay_as_they_are": "neither kubelet 1.30 nor containerd 1.6 of the lab makes user namespaces",
     "host_ports_are_free": "a running kubelet does not admit the second pod either",

@@ -12,6 +12,7 @@ HTTP = {"httpGet": {"path": "/healthz", "port": 8080, "scheme": "HTTP"}, "period
 HTTPS = {"httpGet": {"path": "/healthz", "port": 8443, "scheme": "HTTPS"}, "periodSeconds": 30}
 TCP = {"tcpSocket": {"port": 8080}, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}
 EXEC = {"exec": {"command": ["true"]}, "periodSeconds": 10, "timeoutSeconds": 1}
+GRPC = {"grpc": {"port": 8080}, "periodSeconds": 10, "timeoutSeconds": 1}
 
 
 def pod(name: str = "web", *, sidecar: bool = False, ready: bool = True, **fields: Any) -> dict[str, Any]:
@@ -82,6 +83,17 @@ CAUTIONS: dict[str, tuple[Reason, str, dict[str, Any]]] = {
     "exec probes get a timeout by a gate": (
         Reason.EXEC_PROBE_TIMEOUT_ENFORCED, "1 container with such probes: shop/web/app",
         {"pods": [pod(livenessProbe=EXEC)], "gates_before": {"ExecProbeTimeout": False}},
+    ),
+    "gRPC probes run": (
+        Reason.GRPC_PROBE_RUNS_FIRST, "1 container with such liveness or startup probes: shop/web/app",
+        {"pods": [pod(livenessProbe=GRPC)], "current": V("v1.23.17"), "target": V("v1.24.17")},
+    ),
+    "gRPC probes run by a gate": (
+        Reason.GRPC_PROBE_RUNS_FIRST, "kubelet v1.25.16 is the first to run gRPC probes",
+        {
+            "pods": [pod(startupProbe=GRPC, livenessProbe=GRPC)], "current": V("v1.24.17"), "target": V("v1.25.16"),
+            "gates_before": {"GRPCContainerProbe": False},
+        },
     ),
     "HTTPS probes need TLS 1.2": (
         Reason.HTTPS_PROBE_MAY_FAIL, "TLS after 1.1 (kubernetes #113983); 1 container with such probes: shop/web/app",

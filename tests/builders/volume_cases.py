@@ -52,7 +52,8 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
 
 def labelled(current: str, target: str, *modes: str, **given: Any) -> NodeFacts:
     """A pod with an SELinux level, and a claim of these access modes."""
-    seen = {"volume": "data", "takes_label": given.pop("takes_label", True), "unread": given.pop("unread", "")}
+    default = {"takes_label": True, "unread": "", "mounted_label": None}
+    seen = {"volume": "data"} | {name: given.pop(name, usual) for name, usual in default.items()}
     claim = VolumeClaim(pod="default/web", name="data", access_modes=modes, **seen)
     spec = {"containers": [MOUNTING], "securityContext": {"seLinuxOptions": LEVEL}, "claims": (claim,), "selinux": True}
     return volumes(current, target, **{**spec, **given})
@@ -176,6 +177,14 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
             "v1.36.3", "v1.37.0", "ReadWriteMany", securityContext=None,
             containers=[{**MOUNTING, "securityContext": {"seLinuxOptions": LEVEL}}],
         ),
+    ),
+    "a label, of a volume that was mounted before its driver took any": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "was mounted without an SELinux label, with which kubelet v1.34.4",
+        labelled("v1.33.13", "v1.34.4", SINGLE, mounted_label=""),
+    ),
+    "a label, of a volume whose driver takes none any more": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "was mounted with an SELinux label, without which kubelet v1.34.4",
+        labelled("v1.33.13", "v1.34.4", SINGLE, mounted_label="system_u:object_r:c:s0:c10,c20", takes_label=False),
     ),
     "a label that the new kubelet is the first to leave out": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "only kubelet v1.32.13 mounts",

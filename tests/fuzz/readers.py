@@ -16,7 +16,7 @@ from typing import cast
 from nodeupgrade.api.values import AwakeTime, ContainerId, RunId
 from nodeupgrade.bundle import MANIFEST, BundleError
 from nodeupgrade.errors import Inconsistent, NodeUpgradeError, StepFailed
-from nodeupgrade.kubelet import flags, kubeconfig, trial_command
+from nodeupgrade.kubelet import flags, kubeconfig, trial_command, user_ids
 from nodeupgrade.kubelet.certificate_validity import validity
 from nodeupgrade.kubelet.credential_program import CredentialProgram, CredentialProgramError, parse_output
 from nodeupgrade.kubelet.layout import read_layout
@@ -830,6 +830,13 @@ READERS = (
             lambda data, _: served_ports(configured((), data)),
             lambda data, _: served_ports(Configured(words=("--port", text(data), "--address", text(data)))),
         ),
+    ),
+    Reader(
+        module="kubelet.user_ids",
+        only_root=True,
+        what="/etc/subuid, /etc/passwd, /etc/nsswitch.conf",
+        valid=(b"kubelet:65536:7208960\n", b"kubelet:x:998:998::/:/bin/false\n", b"subid: files\n"),
+        reads=several(user_ids.id_of, lambda text: user_ids.id_ranges(text, "998"), user_ids.is_in_files),
     ),
     Reader(
         module="kubelet.kubeconfig",

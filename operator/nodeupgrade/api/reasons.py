@@ -260,6 +260,9 @@ class Reason(StrEnum):
     HTTPS_PROBE_MAY_FAIL = ("HTTPSProbeMayFail",
         "kubelets from 1.23.16 on require TLS 1.2 in HTTPS probes; those from 1.30 on do not offer RSA key exchange",
         "make sure that what the probes named in the message ask offers TLS 1.2 with ECDHE, or later", Severity.WARN)
+    GRPC_PROBE_RUNS_FIRST = ("GRPCProbeRunsFirst",
+        "kubelets from 1.24 on run gRPC probes, which older ones ignore",
+        "make sure that the probes named in the message succeed as long as their containers run", Severity.WARN)
 
     CONTAINER_WOULD_NOT_RESTART = ("ContainerWouldNotRestart",
         "a container keeps running, but the new kubelet could not start it again once it ends",

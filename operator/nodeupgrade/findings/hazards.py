@@ -106,6 +106,7 @@ class Hazard(StrEnum):
     PROBE_FAILS_AT_ONCE = "a liveness or startup probe that runs again fails and ends its container"
     EXEC_PROBE_TIMED = "the timeout of an exec probe is enforced for the first time"
     HTTPS_PROBE_REFUSED = "an HTTPS probe fails because the new kubelet refuses the TLS of its server"
+    GRPC_PROBE_BEGINS = "a gRPC probe is run for the first time"
     LEASE_EXPIRES = "the node's Lease expires while the kubelet is down"
     NODE_REPORTS_NOT_READY = "a starting kubelet reports the node as not ready"
     CORDON_REMOVES_TRAFFIC = "a load balancer drops a node because it is cordoned"

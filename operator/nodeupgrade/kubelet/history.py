@@ -118,6 +118,7 @@ STARTUP_PROBES = MinorChange(18, enhancement(950), "Startup probes run without a
 EXEC_PROBES_TIMED = MinorChange(
     20, pull(94115), "An exec probe that exceeds its timeout fails, unless `ExecProbeTimeout` is off."
 )
+GRPC_PROBES = MinorChange(24, enhancement(2727), "gRPC probes run, unless `GRPCContainerProbe` is off.")
 RSA_EXCHANGE_GONE = MinorChange(
     30, pull(123217), "HTTPS probes do not offer RSA key exchange: the kubelet is built with Go 1.22, and its defaults."
 )
@@ -198,8 +199,8 @@ USER_NAMESPACES_BY_DEFAULT = MinorChange(
 USER_IDS_LISTED = MinorChange(
     30,
     enhancement(127),
-    "User namespaces have the IDs that `getsubids` lists for the host's user `kubelet`; without the program and with"
-    " that user, the kubelet does not start.",
+    "User namespaces have the IDs that `getsubids` lists for the host's user `kubelet`; with that user and without the"
+    " program, or with too few IDs, the kubelet does not start.",
 )
 PODS_VALIDATED = MinorChange(
     5,

@@ -4,7 +4,6 @@ Refused while anything may still need it. What a kubelet or a pod depends on sta
 """
 
 import errno
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -16,9 +15,10 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent, StepFailed
 from nodeupgrade.node.executor.units import UNITS
 from nodeupgrade.node.facts.gather import UNIT_DIRECTORY
-from nodeupgrade.node.host.files.files import Files, FilesView
+from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, Files, FilesView
+from nodeupgrade.node.host.files.mounts import mounts, place_of
 from nodeupgrade.node.host.packages.dpkg_database import HELD, STATUS, record_of
-from nodeupgrade.node.host.processes.processes import INIT
+from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.own_directories import PROGRAM_PLACES, RUNS, STATE_DIRECTORY
@@ -136,25 +136,39 @@ def require_nobody_at_work(host: MountedHost) -> None:
     """
     if active := [unit for unit in UNITS if not host.services.status(unit).down]:
         raise StillNeededError(f"{active[0]} is active; wait until the run on this node is over")
-    mounted = (pid for pid in host.processes.pids() if _has_mounted(host, pid))
-    if any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in mounted):
+    if any(AGENT_MODULE in (host.processes.arguments(pid) or ()) for pid in _with_node(host)):
         raise StillNeededError("an agent runs on this node; delete its NodeUpgrade, or wait until the run is over")
 
 
-def _has_mounted(host: MountedHost, pid: int) -> bool:
-    """Report whether a process has the node's root directory, and no link, where it is mounted here.
+def _with_node(host: MountedHost) -> Iterator[int]:
+    """Yield the processes that have the node's root directory, and no link, where it is mounted here.
 
-    Only processes in the node's PID namespace are looked at, where agents are, and no tenant's: what a pod has mounted
-    there, such as a volume of NFS, may never answer.
+    Only their mount tables are read: what else a pod has mounted there, such as a volume of NFS, may never answer. An
+    agent is in the node's PID namespace and has a mount table of its own, about as large as the node's.
     """
-    own, init = (host.processes.root / str(each) for each in (pid, INIT))
+    processes, place = host.processes, PurePosixPath("/", host.root.name)
+    table = processes.text(INIT, "mountinfo")
+    if (node := place_of(table, PurePosixPath("/"))) is None:
+        raise StepFailed("cannot read what is mounted on the node")
+    limit, has = max(LARGEST_MOUNT_TABLE, 2 * len(table)), dict[str | None, bool]()
+    init = [_namespace(processes, INIT, kind) for kind in ("pid", "mnt")]
+    for pid in processes.pids():
+        own, mounted = (_namespace(processes, pid, kind) for kind in ("pid", "mnt"))
+        if own != init[0] or mounted == init[1]:
+            continue
+        if mounted not in has:
+            own_table = mounts(processes.text(pid, "mountinfo", limit=limit))
+            has[mounted] = any((each.point, each.source) == (place, node) for each in own_table)
+        if has[mounted]:
+            yield pid
+
+
+def _namespace(processes: ProcessTable, pid: int, kind: str) -> str | None:
+    """Return the name of a namespace of a process; ``None`` if it has ended."""
     try:
-        if (own / "ns/pid").readlink() != (init / "ns/pid").readlink():
-            return False
-        place = own / "root" / host.root.name
-        return os.path.samestat(place.lstat(), host.root.stat())
-    except OSError:  # it has nothing there, or has ended
-        return False
+        return str((processes.root / str(pid) / "ns" / kind).readlink())
+    except OSError:
+        return None
 
 
 def main() -> int:

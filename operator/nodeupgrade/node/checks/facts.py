@@ -15,6 +15,7 @@ from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.restart_policies import heeds_containers
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelet.state_files.device_checkpoint import DeviceCheckpoint, read_devices
+from nodeupgrade.kubelet.user_ids import UserIds
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.drift import Drift
 from nodeupgrade.node.checks.files import FilesFound
@@ -50,6 +51,7 @@ class HostFacts:
     # the kubelet's records of user namespaces, by UID of the pod; pods without a record are missing
     namespaces: Mapping[str, bytes] = field(default_factory=dict)
     lacks_getsubids: bool = False  # whether there is a user `kubelet`, but not the program that lists its user IDs
+    user_ids: UserIds = UserIds()  # what that program lists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +147,8 @@ class VolumeClaim:
     denied: bool = False  # whether it is unfit because the API server denies it, which may pass
     access_modes: tuple[str, ...] = ()  # of the PersistentVolume
     takes_label: bool = True  # whether its plugin can mount it with an SELinux label, as far as that is known
+    # the SELinux label with which a CSI driver has mounted it, empty if with none; None if that is not known
+    mounted_label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
 from nodeupgrade.kubelethash import KubeletVersion
 from nodeupgrade.node.checks.facts import Admission
+from nodeupgrade.node.checks.resources import DEFAULT_MAX_PODS
 from nodeupgrade.text import parse_json
 
 IDS_PER_POD = 65536
@@ -44,23 +45,28 @@ def user_namespaces_are_recorded(facts: Admission) -> Iterator[Found]:
     """Every user namespace is recorded on disk as the kubelet writes it; with a damaged record no kubelet starts.
 
     Without a record the kubelet regards the user IDs of a running pod as free, and gives them to another one. The first
-    kubelet that looks for the IDs of the host's user `kubelet` does not start without the program that lists them.
+    kubelet that looks for the IDs of the host's user `kubelet` does not start without the program that lists them, nor
+    with IDs that do not suffice for all pods or that are not those of the records.
     """
     version = next((each for each in facts.starting if _has_user_namespaces(facts, each)), None)
     if version is None:
         return
     listed = (each is not None and _lists_user_ids(facts, each) for each in (facts.current, facts.target))
-    if facts.host.lacks_getsubids and tuple(listed) == (False, True):
-        yield (
-            f"the host has a user kubelet but no program getsubids, so kubelet {facts.target} would not start "
-            f"({history.USER_IDS_LISTED.reference}); install it and give that user IDs, or remove the user"
-        )
-    holders: dict[int, Pod] = {}
+    begins = tuple(listed) == (False, True)
+    if begins:
+        yield from _unlisted(facts)
+    per_pod, holders = _ids_per_pod(facts), dict[int, Pod]()
     for pod in _with_user_namespace(facts):
         record = facts.host.namespaces.get(pod.ref.uid)
-        first = None if record is None else _first_id(record, _ids_per_pod(facts))
+        first = None if record is None else _first_id(record, per_pod)
         if first is not None and first not in holders:
             holders[first] = pod
+            if begins and not facts.host.user_ids.holds(first, per_pod):
+                detail = (
+                    f"its user namespace has user IDs from {first} on, which are not those of the user kubelet, so "
+                    f"kubelet {facts.target} would not start ({history.USER_IDS_LISTED.reference}); delete the pod"
+                )
+                yield pod, detail
         elif record is not None:
             what = "has an unknown format" if first is None else f"names the user IDs of {holders[first].ref} too"
             yield pod, f"the record of its user namespace {what}, so kubelet {version} would not start; delete the pod"
@@ -146,12 +152,38 @@ def _lists_user_ids(facts: Admission, version: KubeletVersion) -> bool:
     return history.USER_IDS_LISTED.applies_to(version) and _has_user_namespaces(facts, version)
 
 
-def _ids_per_pod(facts: Admission) -> object:
+def _unlisted(facts: Admission) -> Iterator[Found]:
+    """Say why the new kubelet, the first to look, finds no IDs that suffice."""
+    would = f"so kubelet {facts.target} would not start ({history.USER_IDS_LISTED.reference})"
+    per_pod = _ids_per_pod(facts)
+    if facts.host.lacks_getsubids:
+        yield (
+            f"the host has a user kubelet but no program getsubids, {would}; install it and give that user IDs, or "
+            "remove the user"
+        )
+    elif unfit := facts.host.user_ids.unfit(per_pod, _most_pods(facts)):
+        yield (
+            f"the host's user kubelet {unfit}, {would}; give it one range in /etc/subuid, and the same one in "
+            f"/etc/subgid, that begins at a multiple of {per_pod} and has {per_pod} IDs for each pod of maxPods, or "
+            "remove the user"
+        )
+
+
+def _most_pods(facts: Admission) -> int:
+    try:
+        return facts.settings.number("max-pods", "maxPods", DEFAULT_MAX_PODS)
+    except ValueError:
+        return 0
+
+
+def _ids_per_pod(facts: Admission) -> int:
+    """Return the setting; the default also for what no kubelet accepts."""
     section = facts.settings.document.get("userNamespaces")
-    return (section.get("idsPerPod") if isinstance(section, Mapping) else None) or IDS_PER_POD
+    given = section.get("idsPerPod") if isinstance(section, Mapping) else None
+    return given if isinstance(given, int) and given >= IDS_PER_POD else IDS_PER_POD
 
 
-def _first_id(record: bytes, length: object) -> int | None:
+def _first_id(record: bytes, length: int) -> int | None:
     """Return the first user ID of a record; ``None`` if a kubelet would not accept it."""
     try:
         document = parse_json(record)
@@ -161,7 +193,7 @@ def _first_id(record: bytes, length: object) -> int | None:
         return None
 
 
-def _first_of(mapping: Any, length: object) -> int | None:
+def _first_of(mapping: Any, length: int) -> int | None:
     first = mapping["hostId"]
-    known = isinstance(first, int) and isinstance(length, int) and mapping["containerId"] == 0
+    known = isinstance(first, int) and mapping["containerId"] == 0
     return first if known and mapping["length"] == length and first % length == 0 else None

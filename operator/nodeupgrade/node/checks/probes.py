@@ -115,6 +115,24 @@ def exec_probes_are_timed_already(facts: Traffic) -> Iterator[Found]:
         )
 
 
+@check(Reason.GRPC_PROBE_RUNS_FIRST, Hazard.GRPC_PROBE_BEGINS, history.GRPC_PROBES)
+def grpc_probes_run_already(facts: Traffic) -> Iterator[Found]:
+    """The new kubelet is not the first to run gRPC probes that kill containers, by its version or its feature gate.
+
+    A kubelet that does not run them finds no such container wrong, however long the probe would have failed.
+    """
+    target, current = facts.target, facts.current
+    if current is None or _runs_grpc(current, facts.gates_before) or not _runs_grpc(target, facts.gates):
+        return
+    killing = ("startupProbe", "livenessProbe")
+    probed = [c.label for c in _not_refused(facts) if any("grpc" in (c.spec.get(kind) or {}) for kind in killing)]
+    if probed:
+        yield (
+            f"kubelet {target} is the first to run gRPC probes, and kills containers whose probes fail; "
+            f"{counted(len(probed), 'container')} with such liveness or startup probes: {named(probed)}"
+        )
+
+
 _REFUSED = {
     history.RSA_EXCHANGE_GONE: "RSA key exchange only",
     history.TRIPLE_DES_GONE: "3DES only, or a certificate with a negative serial number",
@@ -144,6 +162,10 @@ def https_probes_keep_their_tls(facts: Traffic) -> Iterator[Found]:
 
 def _times_exec_probes(version: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     return history.EXEC_PROBES_TIMED.applies_to(version) and gates.get("ExecProbeTimeout") is not False
+
+
+def _runs_grpc(version: KubeletVersion, gates: Mapping[str, bool]) -> bool:
+    return gates.get("GRPCContainerProbe", history.GRPC_PROBES.applies_to(version))
 
 
 def _is_https(probe: Json | None) -> bool:

@@ -142,7 +142,7 @@ def _sets_up_images(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     remedy="delete the pod first, or give both kubelets the same feature gates of SELinux",
 )
 def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
-    """Under SELinux, the two kubelets mount the same volumes with the label of their pod.
+    """Under SELinux, the two kubelets mount the same volumes with the label of their pod, as they are mounted now.
 
     A kubelet unmounts a volume whose label is not the one that it would mount it with. It knows none for a pod without
     ``seLinuxOptions`` in its spec, which therefore does not change. On the way back to a kubelet that mounts none with
@@ -196,6 +196,11 @@ def _why_unmounted(
     if before is not after:
         mounting = (new if after else old).kubelet
         return (new if new.compares else old).kubelet, f"only kubelet {mounting} mounts {volume} with an SELinux label"
+    if (noted := claim.mounted_label) is not None and bool(noted) is not after and (new.compares or old.compares):
+        was, now = ("with", "without which") if noted else ("without", "with which")
+        kubelet = (new if new.compares else old).kubelet
+        changed = "its CSIDriver was changed or deleted since"
+        return kubelet, f"{volume} was mounted {was} an SELinux label, {now} kubelet {kubelet} mounts it ({changed})"
     if not old.admits(claim) and new.admits(claim) and _differ(options):
         return new.kubelet, f"its containers mount {volume} with different SELinux labels, or without a level"
     if after and any(map(_is_at_random, options)):

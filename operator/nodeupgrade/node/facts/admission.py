@@ -7,6 +7,7 @@ from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEVICE_STATE, KubeletLayout, path_of
 from nodeupgrade.kubelet.settings import cpus_in
+from nodeupgrade.kubelet.user_ids import UserIds, id_of, id_ranges, is_in_files
 from nodeupgrade.node.checks.facts import HostFacts
 from nodeupgrade.node.checks.pod_security import has_user_namespace, seccomp_profiles
 from nodeupgrade.node.host.files.files import FilesView
@@ -20,7 +21,7 @@ SEARCHED = tuple(
     for directory in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 )
 """Where systemd looks for a program without a path, whatever the unit's environment (systemd.service)."""
-USERS = PurePosixPath("/etc/passwd")
+ACCOUNTS = PurePosixPath("/etc")
 KUBELETS_OWN = "kubelet.sock"
 """The socket at which device plugins register; theirs are beside it."""
 
@@ -31,7 +32,7 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
     seccomp = PurePosixPath(layout.settings.flag("seccomp-profile-root") or root / "seccomp")
     named = {name for pod in pods for name in seccomp_profiles(pod)}
     records = {pod.ref.uid: _record(files, root, pod) for pod in pods if has_user_namespace(pod)}
-    profiles = files.read(APPARMOR_PROFILES)
+    profiles, own = files.read(APPARMOR_PROFILES), id_of(_text(files, "passwd"))
     plugins = (path.name for path in files.sockets_in(path_of(DEVICE_STATE, layout.root).parent))
     return HostFacts(
         apparmor=(files.read(APPARMOR) or b"").startswith(b"Y"),
@@ -40,9 +41,21 @@ def look_at_admission(files: FilesView, layout: KubeletLayout, pods: Iterable[Po
         numa_nodes=_count(trimmed((files.read(NUMA_NODES) or b"").decode(errors="replace"))),
         seccomp=frozenset(name for name in named if _is_there(files, seccomp / name)),
         namespaces={uid: data for uid, data in records.items() if data is not None},
-        lacks_getsubids=b"\nkubelet:" in b"\n" + (files.read(USERS) or b"")
+        lacks_getsubids=own is not None
         and not any(files.executable(directory / "getsubids") for directory in SEARCHED),
+        user_ids=UserIds() if own is None else _user_ids(files, own),
     )
+
+
+def _user_ids(files: FilesView, own: str) -> UserIds:
+    if not is_in_files(_text(files, "nsswitch.conf")):
+        return UserIds()
+    group = id_of(_text(files, "group"))
+    return UserIds(id_ranges(_text(files, "subuid"), own), id_ranges(_text(files, "subgid"), group))
+
+
+def _text(files: FilesView, name: str) -> str:
+    return (files.read(ACCOUNTS / name) or b"").decode(errors="replace")
 
 
 def _is_there(files: FilesView, named: PurePosixPath) -> bool:

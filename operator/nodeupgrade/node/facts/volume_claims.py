@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from pathlib import PurePosixPath
 from urllib.parse import quote
@@ -11,6 +11,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from nodeupgrade.node.checks.volumes import claims_of
+from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import Answer
 from nodeupgrade.text import parse_json
@@ -32,6 +33,7 @@ MIGRATED = {
 """The CSI drivers of other sources, by source."""
 
 Read = Callable[[str], Answer]
+Label = Callable[[str], str | None]
 
 
 class _Unfit(Exception):
@@ -60,12 +62,13 @@ def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[V
     read = None if server is None else cache(server.read)  # pods share claims, and claims a driver
     end = host.clock.monotonic() + LONGEST_SECONDS
     for pod, volume, name in asked:
+        label = partial(_mounted_label, host.files, facts.readiness.layout.root, pod.ref.uid) if labels else None
         claim = VolumeClaim(pod=str(pod.ref), name=name, volume=volume)
         if read is None or silence:
             yield replace(claim, unread=silence or "it has no kubeconfig")
             continue
         try:
-            yield _looked_up(read, claim, pod.ref.namespace, labels=labels)
+            yield _looked_up(read, claim, pod.ref.namespace, label)
         except Transient as error:
             silence = str(error)
             yield replace(claim, unread=silence)
@@ -73,15 +76,24 @@ def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[V
             silence = silence or "the API server answers too slowly"
 
 
-def _looked_up(read: Read, claim: VolumeClaim, namespace: str, *, labels: bool) -> VolumeClaim:
-    """Return a claim as a kubelet finds it that starts, and has nothing but the API server to learn it from."""
+def _looked_up(read: Read, claim: VolumeClaim, namespace: str, label: Label | None) -> VolumeClaim:
+    """Return a claim as a kubelet finds it that starts, and has nothing but the API server to learn it from.
+
+    Args:
+        label: tells with which label a volume was mounted; ``None`` if no label matters.
+    """
     try:
         found = _object(read, f"/api/v1/namespaces/{_word(namespace)}/persistentvolumeclaims/{_word(claim.name)}")
         claim = replace(claim, deleting=found["metadata"].get("deletionTimestamp") is not None)
         _must_be_bound(found, deleting=claim.deleting)
         spec = _volume(read, found)
         modes = tuple(map(str, spec.get("accessModes") or ()))
-        return replace(claim, access_modes=modes, takes_label=not labels or _takes_label(read, spec))
+        claim = replace(claim, access_modes=modes)
+        if label is None:
+            return claim
+        takes = _takes_label(read, spec)
+        mounted = None if takes is None else label(str(found["spec"]["volumeName"]))
+        return replace(claim, takes_label=takes is not False, mounted_label=mounted)
     except _Unfit as error:
         return replace(claim, unfit=str(error), denied=error.denied)
     except OSError as error:
@@ -111,16 +123,29 @@ def _volume(read: Read, claim: Json) -> Json:
     return spec
 
 
-def _takes_label(read: Read, spec: Json) -> bool:
-    """Report whether a PersistentVolume's plugin may mount it with a label."""
+def _takes_label(read: Read, spec: Json) -> bool | None:
+    """Report whether a PersistentVolume's plugin may mount it with a label; ``None`` if nobody says so."""
     migrated = next((driver for source, driver in MIGRATED.items() if source in spec), None)
     driver = migrated if (source := spec.get("csi")) is None else str(source["driver"])
     if driver is None:
         return not UNLABELLED & spec.keys()
     answer = read(f"/apis/storage.k8s.io/v1/csidrivers/{_word(driver)}")
     if answer.status != HTTPStatus.OK:
-        return answer.status != HTTPStatus.NOT_FOUND
+        return False if answer.status == HTTPStatus.NOT_FOUND else None
     return parse_json(answer.text)["spec"].get("seLinuxMount") is True
+
+
+def _mounted_label(files: FilesView, root: str, pod: str, volume: str) -> str | None:
+    """Return what the kubelet has noted when a CSI driver mounted a volume, as it reads it when it starts."""
+    if any(PurePosixPath(name).name != name for name in (pod, volume)):
+        return None
+    try:
+        data = files.read_state(PurePosixPath(root, "pods", pod, "volumes/kubernetes.io~csi", volume, "vol_data.json"))
+        noted = {} if data is None else {"seLinuxMountContext": "", **parse_json(data)}
+    except (StepFailed, ValueError, TypeError):
+        return None
+    label = noted.get("seLinuxMountContext")
+    return label if isinstance(label, str) else None
 
 
 def _object(read: Read, path: str) -> Json:

@@ -22,7 +22,7 @@ from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LASTING_SECONDS, LOWERS_WITHIN, hung_seconds
-from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, INSTANCES, RAISED
+from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, RAISED
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.text import trimmed
 
@@ -87,8 +87,6 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         "look_timer": TIMER,
         "script": str(SCRIPT),
         "environment": str(KUBELET_ENVIRONMENT),
-        "inotify": str(DIRECTORY / INSTANCES),
-        "enough_inotify": str(RAISED[INSTANCES]),
         "spare": SPARE,
         **_shield(plan),
         "lease_keeper": KEEPER if plan.limits.keep_lease and plan.kubeconfig else "",
@@ -107,6 +105,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
         *define_function("make_way_for_sockets", map(_way_made, sockets_beside(plan.state_files))),
+        *define_function("allow_inotify", (f"    allow {DIRECTORY / name} {least}" for name, least in RAISED.items())),
         *define_function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
         LOGIC,
     ]

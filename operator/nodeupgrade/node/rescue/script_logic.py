@@ -311,10 +311,10 @@ start_kubelet() {
     control --no-block start "$unit"
 }
 
-# No kubelet starts without, and pods that run as the superuser may have used it up.
-allow_inotify() {
-    { read -r most < "$inotify" && [ "$most" -lt "$enough_inotify" ] && echo "$enough_inotify" > "$inotify" &&
-        say "$inotify was raised from $most to $enough_inotify"; } 2> /dev/null
+# No kubelet starts without inotify, and pods that run as the superuser may have used it up.
+allow() {
+    { read -r most < "$1" && [ "$most" -lt "$2" ] && echo "$2" > "$1" && say "$1 was raised from $most to $2"; } \
+        2> /dev/null
 }
 
 finish() {

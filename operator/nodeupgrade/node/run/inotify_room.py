@@ -16,15 +16,21 @@ def save(node: Node) -> dict[str, JsonValue]:
     return {str(path): limit for path, limit in _limits(node)}
 
 
-def make_room(node: Node) -> None:
-    """Raise the limits if too little is left, ever more if it is used up again: it serves who is about to start."""
+def make_room(node: Node) -> bool:
+    """Raise the limits if too little is left, ever more if it is used up again: it serves who is about to start.
+
+    Report whether any was raised.
+    """
     if (exceeded := node.kubelet.used_up_inotify(NEEDED)) is None:
-        return
+        return False
+    raised = False
     for path, limit in _limits(node):
         wanted = max(RAISED[path.name], 2 * limit if path.name == exceeded else limit)
         with suppress(StepFailed):  # perhaps there is room once it starts
             if wanted > limit:
                 node.files.write_kernel(path, f"{wanted}\n".encode())
+                raised = True
+    return raised
 
 
 def raised_since(node: Node, saved: Mapping[str, JsonValue]) -> str | None:

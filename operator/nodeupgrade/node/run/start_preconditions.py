@@ -377,16 +377,17 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
 def restart_for_cri(node: Node, plan: RunPlan) -> None:
     """Restart a runtime that runs without its CRI, once it has for as long as a restart may take.
 
-    It is active although a plugin could not be loaded, as where inotify instances are used up, and never tries
-    again. One that does not answer at all may be busy, and is waited for.
+    It is active although a plugin could not be loaded, and never tries again; where inotify was used up until now,
+    that is why, and nothing is waited for. One that does not answer at all may be busy, and is waited for.
 
     Raises:
         StepFailed: as for require_runtime_comes_back(), or it does not restart.
     """
     unit = node.services.status(plan.runtime_unit)
-    if unit.running and unit.started and node.clock.awake() - unit.started >= plan.limits.runtime_restart:
+    if not unit.running or not unit.started:
+        return
+    if inotify_room.make_room(node) or node.clock.awake() - unit.started >= plan.limits.runtime_restart:
         require_runtime_comes_back(node, plan)
-        inotify_room.make_room(node)
         node.services.restart(plan.runtime_unit)
 
 

@@ -3,12 +3,14 @@
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import cast
 
 import pytest
 import yaml
 
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.agent import cleanup
 from nodeupgrade.node.agent.cleanup import StillNeededError, find_leftovers, remove
 from nodeupgrade.node.executor.units import UNITS
@@ -135,6 +137,18 @@ AGENT = "python\0-m\0nodeupgrade.node.agent"
 CLEANUP = "python\0-m\0nodeupgrade.node.agent.cleanup"
 
 
+NODE = "20 1 8:1 /rootfs / rw - ext4 /dev/sda1 rw\n"
+OVERLAY = "90 80 0:50 / / rw - overlay overlay rw\n"
+HAS = {
+    "the node": "91 90 8:1 /rootfs /host ro - ext4 /dev/sda1 rw\n",
+    "a directory of the node": "91 90 8:1 /rootfs/home /host ro - ext4 /dev/sda1 rw\n",
+    "a pod's": "91 90 8:1 /rootfs /host ro - ext4 /dev/sda1 rw\n",
+    "a dead server's": "91 90 0:60 / /host rw - nfs4 10.0.0.9:/ rw,addr=10.0.0.9\n",
+    "nothing": "",
+    "more than fits": "91 90 8:1 /rootfs /host ro - ext4 /dev/sda1 rw\n" * 23_000,
+}
+
+
 class Services:
     """Shows one unit as active."""
 
@@ -147,7 +161,7 @@ class Services:
 
 
 def mounted(pods: Path, processes: dict[int, str], sees: dict[int, str], active: str = "") -> MountedHost:
-    """A node at ``pods/host``; ``sees`` has what each process has at /host: the node, a link to it, or a directory.
+    """A node at ``pods/host``; ``sees`` has what each process has at /host: the node, or something else, if anything.
 
     What a pod has there is in a PID namespace of its own.
     """
@@ -156,15 +170,10 @@ def mounted(pods: Path, processes: dict[int, str], sees: dict[int, str], active:
         process = root / "proc" / str(pid)
         (process / "ns").mkdir(parents=True)
         (process / "ns/pid").symlink_to("pid:[2]" if sees.get(pid) == "a pod's" else "pid:[1]")
+        (process / "ns/mnt").symlink_to(f"mnt:[{pid}]" if pid in sees else "mnt:[1]")
         (process / "cmdline").write_text(f"{command}\0")
-        match sees.get(pid):
-            case "the node":
-                (process / "root").symlink_to(pods)
-            case "a link":
-                (process / "root").mkdir()
-                (process / "root/host").symlink_to(root)
-            case "a directory" | "a pod's":
-                (process / "root/host").mkdir(parents=True)
+        own = [NODE] if pid not in sees else [OVERLAY, HAS[sees[pid]]]
+        (process / "mountinfo").write_text("".join(own))
     return replace(host_from_pod(root), services=cast("SystemdManager", Services(active)))
 
 
@@ -177,7 +186,7 @@ def test_an_agent_on_the_node_is_noticed(tmp_path: Path) -> None:
     cleanup.require_nobody_at_work(host)
 
 
-@pytest.mark.parametrize("place", ["nothing", "a link", "a directory"])
+@pytest.mark.parametrize("place", [each for each in HAS if each != "the node"])
 def test_nobody_holds_up_the_cleanup_with_the_arguments_of_an_agent(tmp_path: Path, place: str) -> None:
     cleanup.require_nobody_at_work(mounted(tmp_path, {8: AGENT}, {8: place}))
 
@@ -185,21 +194,27 @@ def test_nobody_holds_up_the_cleanup_with_the_arguments_of_an_agent(tmp_path: Pa
 def test_nobody_holds_up_the_cleanup_with_what_a_pod_has_mounted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To look at a volume of NFS whose server never answers takes for ever."""
-    host, looked = mounted(tmp_path, {7: AGENT, 8: AGENT}, {7: "a directory", 8: "a pod's"}), list[str]()
+    """To look at a volume of NFS whose server never answers takes for ever, also in the node's PID namespace."""
+    host = mounted(tmp_path, {7: AGENT, 8: AGENT}, {7: "a dead server's", 8: "a pod's"})
+    looks = {name: getattr(os, name) for name in ("stat", "lstat", "open", "readlink", "scandir", "statvfs")}
 
-    def never(path: Path) -> os.stat_result:
-        looked.append(str(path.relative_to(host.processes.root)))
-        raise FileNotFoundError
+    def look(name: str, path: object, *args: object, **more: object) -> object:
+        if "/root/host" in str(path):
+            raise AssertionError(f"{name} never returns")
+        return looks[name](path, *args, **more)
 
-    monkeypatch.setattr(Path, "lstat", never)
+    for name in looks:
+        monkeypatch.setattr(os, name, partial(look, name))
     cleanup.require_nobody_at_work(host)
-    assert looked == ["1/root/host", "7/root/host"]
+    monkeypatch.undo()
+    (tmp_path / "host/proc/1/mountinfo").unlink()
+    with pytest.raises(StepFailed, match="cannot read what is mounted on the node"):
+        cleanup.require_nobody_at_work(host)
 
 
 def test_nobody_holds_up_the_cleanup_with_gigabytes_of_arguments(tmp_path: Path) -> None:
     """A process may point its arguments at any memory of its own (PR_SET_MM_MAP), and needs no right for that."""
-    host = mounted(tmp_path, {8: AGENT}, {8: "a directory"})
+    host = mounted(tmp_path, {8: AGENT}, {8: "a directory of the node"})
     os.truncate(tmp_path / "host/proc/8/cmdline", LARGEST_READ + 1)
     cleanup.require_nobody_at_work(host)
 

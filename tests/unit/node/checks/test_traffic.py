@@ -16,7 +16,7 @@ from nodeupgrade.node.checks.drift import Drift
 from nodeupgrade.node.checks.traffic import Risk, Traffic, namespaces, risk_of
 from tests.builders.dependants import API, ELSEWHERE, SERVICE, budget, found, hooks
 from tests.builders.sound import NEW, facts, traffic
-from tests.builders.traffic_cases import CAUTIONS, EXEC, HTTP, HTTPS, KEPT, OBJECTIONS, TCP, V, clients, pod
+from tests.builders.traffic_cases import CAUTIONS, EXEC, GRPC, HTTP, HTTPS, KEPT, OBJECTIONS, TCP, V, clients, pod
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,20 @@ SILENT: dict[str, dict[str, Any]] = {
     "exec probes get no timeout because of a gate": {
         "pods": [pod(livenessProbe=EXEC)], "current": V("v1.19.16"), "target": V("v1.20.15"),
         "gates": {"ExecProbeTimeout": False},
+    },
+    "gRPC probes ran before by a gate": {
+        "pods": [pod(livenessProbe=GRPC)], "current": V("v1.23.17"), "target": V("v1.24.17"),
+        "gates_before": {"GRPCContainerProbe": True}, "gates": {"GRPCContainerProbe": True},
+    },
+    "gRPC probes do not run because of a gate": {
+        "pods": [pod(livenessProbe=GRPC)], "current": V("v1.23.17"), "target": V("v1.24.17"),
+        "gates": {"GRPCContainerProbe": False},
+    },
+    "gRPC probes ran before": {
+        "pods": [pod(livenessProbe=GRPC)], "current": V("v1.24.17"), "target": V("v1.27.16"),
+    },
+    "gRPC probes that kill nobody": {
+        "pods": [pod(readinessProbe=GRPC)], "current": V("v1.23.17"), "target": V("v1.24.17"),
     },
     "HTTPS probes of kubelets that ask the same": {
         "pods": [pod(livenessProbe=HTTPS)], "current": V("v1.23.16"), "target": V("v1.29.14"),

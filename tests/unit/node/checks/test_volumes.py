@@ -100,6 +100,13 @@ LET_PASS: dict[str, NodeFacts] = {
     "a label without a level, of a volume that neither kubelet mounts with one": labelled(
         "v1.33.13", "v1.34.4", "ReadWriteOnce", securityContext={"seLinuxOptions": {"type": "spc_t"}}
     ),
+    "a label with which a volume was mounted": labelled(
+        "v1.33.13", "v1.34.4", SINGLE, mounted_label="system_u:object_r:c:s0:c10,c20"
+    ),
+    "a label without which a volume was mounted": labelled("v1.33.13", "v1.34.4", "ReadWriteOnce", mounted_label=""),
+    "a label of a volume that changed, and kubelets that do not look": labelled(
+        "v1.33.13", "v1.34.4", SINGLE, mounted_label="", gates={"SELinuxMountReadWriteOncePod": False}
+    ),
     "a label of a pod that opts out": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext=OPTED_OUT),
     "no label": labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext={"seLinuxOptions": {"level": ""}}),
     "a label of a pod, which its container replaces by none": labelled(

@@ -6,6 +6,7 @@ import pytest
 
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelet.layout import read_layout
+from nodeupgrade.kubelet.user_ids import UserIds
 from nodeupgrade.node.facts.admission import look_at_admission
 from nodeupgrade.node.host.files.host_files import HostFiles
 from tests.doubles.node import pod_json
@@ -53,3 +54,31 @@ def test_a_user_kubelet_needs_the_program_that_lists_its_ids(
             (tmp_path / path).chmod(0o755)
 
     assert look_at_admission(HostFiles(tmp_path), read_layout(())).lacks_getsubids is lacks
+
+
+ONE = "kubelet:65536:7208960\n"
+ACCOUNTS = {"passwd": "kubelet:x:998:997::/:/bin/false\n", "group": "kubelet:x:997:\n"}
+RANGE = ((65536, 7208960),)
+
+
+@pytest.mark.parametrize(
+    ("written", "listed"),
+    [
+        ({"subuid": ONE, "subgid": ONE}, UserIds(RANGE, RANGE)),
+        ({"subuid": f"user:1:2\n998:65536:7208960\n998:1\n{ONE}", "subgid": "998:1:2"}, UserIds(RANGE * 2, ())),
+        ({"subgid": "997:65536:7208960\n997:0:0"}, UserIds((), (*RANGE, (0, 0)))),
+        ({"subuid": "kubelet:0x10000:1", "subgid": "kubelet:0200000:1"}, UserIds(None, None)),
+        ({"nsswitch.conf": "passwd: sss\n#subid: sss\nsubid: \nSubID:\tfiles sss\n"}, UserIds((), ())),
+        ({"nsswitch.conf": "subid: sss files\n", "subuid": ONE, "subgid": ONE}, UserIds()),
+        ({"passwd": "kubelets:x:998:997::/:/\n", "subuid": ONE, "subgid": ONE}, UserIds()),
+    ],
+    ids=["by name", "by ID", "of the group", "not decimal", "of files", "of another source", "no user"],
+)
+def test_the_ids_of_a_user_kubelet_are_those_that_its_program_lists(
+    written: dict[str, str], listed: UserIds, tmp_path: Path
+) -> None:
+    (tmp_path / "etc").mkdir()
+    for name, text in (ACCOUNTS | written).items():
+        (tmp_path / "etc" / name).write_text(text)
+
+    assert look_at_admission(HostFiles(tmp_path), read_layout(())).user_ids == listed

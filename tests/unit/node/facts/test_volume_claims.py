@@ -193,3 +193,43 @@ def test_under_selinux_it_is_found_out_which_volumes_take_a_label(
 
 def test_without_selinux_no_driver_is_asked_for() -> None:
     assert DRIVERS not in " ".join(found(claim(), persistent(**CSI))[1])
+
+
+NOTED = f"/var/lib/kubelet/pods/{WEB.uid}-0/volumes/kubernetes.io~csi/pvc-1/vol_data.json"
+
+
+@pytest.mark.parametrize(
+    ("noted", "label"),
+    [
+        (
+            b'{"driverName": "ebs.csi.aws.com", "seLinuxMountContext": "system_u:object_r:c:s0:c1,c2"}',
+            "system_u:object_r:c:s0:c1,c2",
+        ),
+        (b'{"driverName": "ebs.csi.aws.com"}', ""),
+        (b'{"seLinuxMountContext": 7}', None),
+        (b"[]", None),
+        (b"{", None),
+        (None, None),
+    ],
+)
+def test_under_selinux_the_label_is_read_with_which_a_driver_has_mounted_a_volume(
+    noted: bytes | None, label: str | None
+) -> None:
+    files = SELINUX if noted is None else {**SELINUX, NOTED: noted}
+    (told,), _ = found(claim(), persistent(**CSI), ok(spec={}), files=files)
+
+    assert told.mounted_label == label
+    assert found(claim(), persistent(**CSI), files={**FILES, NOTED: noted or b""})[0][0].mounted_label is None
+
+
+def test_a_label_says_nothing_as_long_as_nobody_says_whether_the_driver_takes_any() -> None:
+    (told,), _ = found(claim(), persistent(**CSI), Answer(403, ""), files={**SELINUX, NOTED: b"{}"})
+
+    assert (told.takes_label, told.mounted_label) == (True, None)
+
+
+@pytest.mark.parametrize("volume", ["..", "a/b", "a\0b", "a" * 300])
+def test_no_name_of_a_volume_is_another_path(volume: str) -> None:
+    (told,), _ = found(claim(volume=volume), persistent(**CSI), ok(spec={}), files={**SELINUX, NOTED: b"{}"})
+
+    assert (told.unread, told.mounted_label) == ("", None)

@@ -15,6 +15,7 @@ import pytest
 
 from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT, RESERVE
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
+from nodeupgrade.node.running_kubelet.inotify_limits import RAISED
 from tests.builders.as_root import AS_ROOT
 from tests.builders.followed_links import watched_link
 from tests.builders.rescue_rig import (
@@ -111,19 +112,20 @@ def test_it_touches_nothing_while(node: Node, change: object) -> None:
     assert [call for call in node.calls if not any(word in call for word in harmless)] == []
 
 
-@pytest.mark.parametrize(
-    ("limit", "after"),
-    [("128\n", "65536\n"), ("65536\n", "65536\n"), ("1000000\n", "1000000\n"), ("many\n", "many\n"), ("", "")],
-)
-def test_no_pod_keeps_the_old_kubelet_from_its_start_by_what_it_watches(node: Node, limit: str, after: str) -> None:
-    """Its inotify instances are those of the superuser, of whom a pod may be."""
+@pytest.mark.parametrize("name", RAISED)
+@pytest.mark.parametrize("limit", ["128\n", "{enough}\n", "9999999\n", "many\n", ""])
+def test_no_pod_keeps_the_old_kubelet_from_its_start_by_what_it_watches(node: Node, name: str, limit: str) -> None:
+    """What it has of inotify is the superuser's, of whom a pod may be."""
+    limit = limit.format(enough=RAISED[name])
     if limit:
-        node.write("inotify", limit)
+        node.write(name, limit)
     node.look().looks(1)
 
+    raised = limit == "128\n"
     assert old_again(node), node.log
-    assert node.read("inotify") == after
-    assert ("was raised from 128 to 65536" in node.log) == (limit != after)
+    assert node.read(name) == (f"{RAISED[name]}\n" if raised else limit)
+    assert (f"{name} was raised from 128 to {RAISED[name]}" in node.log) == raised
+    assert "not found" not in node.log
 
 
 def test_an_executor_that_comes_back_in_time_is_left_alone(node: Node) -> None:
