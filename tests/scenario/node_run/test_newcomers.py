@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -320,6 +321,19 @@ def test_no_kubelet_finds_a_link_that_a_pod_has_put_where_it_makes_its_sockets(n
     spared = behaviour is Behaviour.WELL and name not in SOCKETS
     assert ended is (Outcome.UPGRADED if spared else Outcome.ROLLED_BACK)
     assert set(map(len, found)) == {0}
+
+
+def test_a_directory_of_sockets_that_a_pod_has_crowded_stops_the_run_before_the_kubelet() -> None:
+    it = story()
+    it.node.calls.before(
+        "services.start nodeupgrade-dead-man.timer",
+        lambda: it.node.files.crowds.add(str(PurePosixPath(DEVICES).parent)),
+    )
+
+    report = it.tell()
+
+    assert (report.outcome, report.down_seconds) == (Outcome.ROLLED_BACK, None)
+    assert "has more than 10000 entries" in report.message
 
 
 def test_what_lies_in_place_of_its_record_before_the_kubelet_is_stopped_stops_the_run() -> None:

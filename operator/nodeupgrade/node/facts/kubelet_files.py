@@ -1,6 +1,7 @@
 """Gather the kubelet's own files: program, state, credentials, manifests of static pods. Changes nothing."""
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
@@ -8,7 +9,7 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout, path_of
 from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
-from nodeupgrade.node.host.files.files import EntryKind, FilesView
+from nodeupgrade.node.host.files.files import MOST_ENTRIES, EntryKind, FilesView
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
 from nodeupgrade.node.own_directories import mount_table
 
@@ -44,6 +45,13 @@ def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterato
             yield path, f"is {entry.kind}, where a starting kubelet makes a socket, without which it exits"
 
 
+def crowded(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterator[tuple[PurePosixPath, str]]:
+    """Yield the directories of a kubelet's sockets of which a kubelet would look at too many entries, and why."""
+    for directory in sorted({path.parent for path in sockets}):
+        if files.is_crowded(directory):
+            yield directory, f"has more than {MOST_ENTRIES} entries, of which a starting kubelet looks at every one"
+
+
 def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the content of the kubelet's state files, by their path below its root directory.
 
@@ -52,7 +60,8 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """
     try:
         found = {name: files.read_state(path_of(name, layout.root)) for name in READ_AT_START}
-        problem = next(irreplaceable(files, (path_of(name, layout.root) for name in SOCKETS)), None)
+        sockets = tuple(path_of(name, layout.root) for name in SOCKETS)
+        problem = next(chain(irreplaceable(files, sockets), crowded(files, sockets)), None)
     except StepFailed as error:
         raise _out_of_place(f"{error}, where kubelets keep a state file") from error
     if problem is not None:

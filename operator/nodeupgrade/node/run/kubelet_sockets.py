@@ -1,24 +1,26 @@
 """The sockets that a starting kubelet makes where pods may write: it exits where it cannot replace what lies there."""
 
 from contextlib import suppress
+from itertools import chain
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import sockets_beside
-from nodeupgrade.node.facts.kubelet_files import irreplaceable
+from nodeupgrade.node.facts.kubelet_files import crowded, irreplaceable
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import kubelet_state
 
 
 def require_replaceable(node: Node, plan: RunPlan) -> None:
-    """Require a kubelet to be able to make its sockets.
+    """Require a kubelet to be able to make its sockets, and soon.
 
     Raises:
-        StepFailed: something else lies in the place of one.
+        StepFailed: something else lies in the place of one, or too much beside it.
     """
-    for path, why in irreplaceable(node.files, sockets_beside(plan.state_files)):
+    sockets = sockets_beside(plan.state_files)
+    for path, why in chain(irreplaceable(node.files, sockets), crowded(node.files, sockets)):
         raise StepFailed(f"{path} {why}", reason=Reason.KUBELET_WOULD_NOT_START)
 
 

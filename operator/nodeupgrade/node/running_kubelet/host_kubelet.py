@@ -32,6 +32,7 @@ from nodeupgrade.text import one_line, trimmed
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 HEALTHY = re.compile(rb"HTTP/1\.[01] 200 .*\r\n\r\nok", re.DOTALL)
 LARGEST_HEALTH = 4096
+OWNERS_SECONDS = 3.0
 """Bytes. A kubelet answers with 150."""
 ELF = b"\x7fELF"
 SECONDS = 20
@@ -93,11 +94,15 @@ class HostKubelet:
         return tuple(self._listener(each, owners.get(each.inode)) for each in found)
 
     def _owners(self, sockets: set[int], likely: Callable[[], int]) -> dict[int, int]:
-        """Return the process that has each socket, as far as one is found; to look at those of pods may take long."""
+        """Return the process that has each socket, as far as one is found; no longer than a kubelet can be down for.
+
+        Pods may have thousands of processes with tens of thousands of descriptors each.
+        """
         found: dict[int, int] = {}
+        end = time.monotonic() + OWNERS_SECONDS
         for pid in chain([likely()], self.processes.pids()) if sockets else ():
             found.update(dict.fromkeys(self.processes.sockets(pid) & (sockets - found.keys()), pid))
-            if len(found) == len(sockets):
+            if len(found) == len(sockets) or time.monotonic() >= end:
                 break
         return found
 

@@ -129,7 +129,10 @@ def _connected(
         return
     for pid in processes.pids():
         name = _container_of(processes.text(pid, "cgroup"))
-        if name in running and processes.sockets(pid) & ends.get(processes.network(pid) or "", frozenset()):
+        if name not in running:
+            continue
+        # What a process has open is read last: pods may have millions of descriptors, and connect to no daemon.
+        if (ends_there := ends.get(processes.network(pid) or "")) and processes.sockets(pid) & ends_there:
             yield ContainerId(name)
 
 

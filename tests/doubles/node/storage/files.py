@@ -30,6 +30,7 @@ class SimulatedFiles:
         self.touched: dict[str, float] = {}
         self.sockets = {PLACES.address}
         self.odd: dict[str, str] = {}
+        self.crowds = set[str]()
         self.links: dict[str, str] = {}
         self._disk = disk
         self._calls = calls
@@ -197,6 +198,11 @@ class SimulatedFiles:
         """Those of ``sockets`` that are in a directory, sorted."""
         self._calls.read(f"files.sockets_in {directory}")
         return tuple(sorted(path for path in map(PurePosixPath, self.sockets) if path.parent == directory))
+
+    def is_crowded(self, directory: PurePosixPath) -> bool:
+        """Whether it is one of ``crowds``."""
+        self._calls.read(f"files.is_crowded {directory}")
+        return str(directory) in self.crowds
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         """Whether it is no directory, since there are none that are empty."""

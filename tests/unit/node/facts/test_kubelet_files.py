@@ -31,6 +31,15 @@ def test_what_is_no_socket_where_a_kubelet_makes_one_is_refused(name: str, below
     assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
 
 
+def test_a_directory_of_which_a_kubelet_would_look_at_too_much_is_refused() -> None:
+    seen = node()
+    seen.files.crowds.add("/var/lib/kubelet/device-plugins")
+
+    with pytest.raises(Refused, match=r"/var/lib/kubelet/device-plugins has more than 10000 entries") as refused:
+        gathered(seen)
+    assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
+
+
 def test_a_kubelet_replaces_its_old_socket_and_no_link_wherever_it_leads() -> None:
     seen = node()
     paths = [PurePosixPath("/var/lib/kubelet", name) for name in SOCKETS]

@@ -15,6 +15,7 @@ import pytest
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.running_kubelet import host_kubelet
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from tests.builders.web_server import Server, sends, server
 
@@ -125,3 +126,25 @@ def test_a_process_tells_its_start_and_its_environment() -> None:
     for ask in (kubelet.environment, kubelet.started):
         with pytest.raises(Transient, match="is gone"):
             ask(2**22 + 1)
+
+
+def test_who_has_a_port_is_not_looked_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods may have thousands of processes with tens of thousands of descriptors each."""
+    now, asked, open_network = [100.0], list[int](), ProcessTable.open_network
+
+    def sockets(_: ProcessTable, pid: int) -> frozenset[int]:
+        now[0] += 0.9
+        asked.append(pid)
+        return frozenset()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        monkeypatch.setattr(ProcessTable, "open_network", lambda processes, _: open_network(processes, os.getpid()))
+        monkeypatch.setattr(ProcessTable, "pids", lambda _: tuple(range(1, 1000)))
+        monkeypatch.setattr(ProcessTable, "sockets", sockets)
+        monkeypatch.setattr(host_kubelet.time, "monotonic", lambda: now[0])
+        port = listening.getsockname()[1]
+        [found] = HostKubelet(ProcessTable()).listeners([port], lambda: 7)
+
+    assert (found.port, found.pid) == (port, None)
+    assert asked[0] == 7
+    assert len(asked) <= 5

@@ -220,6 +220,41 @@ def test_nobody_else_is_taken_for_connected(
     assert node.clients(container(ID, 30), sockets=sockets).connected == frozenset()
 
 
+def test_what_a_pod_has_open_whose_network_has_no_connection_to_the_daemon_is_not_looked_at(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have millions of descriptors, by processes that share a table."""
+    node.process(30, cgroup=f"0::/kubepods/pod1/{ID}", sockets=(300,))
+    node.process(31, cgroup=f"0::/kubepods/pod2/{OTHER}", sockets=(301,), network="net:[2]")
+    asked, sockets = list[int](), ProcessTable.sockets
+
+    def ask(processes: ProcessTable, pid: int) -> frozenset[int]:
+        asked.append(pid)
+        return sockets(processes, pid)
+
+    monkeypatch.setattr(ProcessTable, "sockets", ask)
+    networks = {30: CONNECTION, 31: {}}
+    open_network = ProcessTable.open_network
+
+    def opened(processes: ProcessTable, pid: int) -> int:
+        nonlocal here
+        here = pid
+        return open_network(processes, pid)
+
+    here = 0
+    monkeypatch.setattr(ProcessTable, "open_network", opened)
+    found = find_clients(
+        node.daemon,
+        Inventory(containers=(container(ID, 30), container(OTHER, 31))),
+        node.processes,
+        node.files,
+        lambda _: networks[here],
+    )
+
+    assert found.connected == {ID}
+    assert 31 not in asked
+
+
 def test_a_kernel_that_does_not_tell_is_reported(node: Node) -> None:
     node.process(30, mounts=FILE)
 

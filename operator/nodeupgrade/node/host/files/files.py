@@ -17,6 +17,10 @@ second, without any privilege (in a user namespace), for which the kernel takes 
 """
 
 
+MOST_ENTRIES = 10_000
+"""Of a directory where pods write: to remove as many links takes a second and a half, and a kubelet may be down."""
+
+
 class EntryKind(StrEnum):
     """The type of a FileEntry."""
 
@@ -100,7 +104,10 @@ class FilesView(Protocol):
         """Return the path of a socket without symbolic links; ``None`` if the path does not lead to a socket."""
 
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        """List the sockets in a directory, sorted; empty if there is no such directory."""
+        """List the sockets in a directory, sorted; empty if there is no such directory, or it is crowded."""
+
+    def is_crowded(self, directory: PurePosixPath) -> bool:
+        """Report whether a directory has more entries than can be looked at while a kubelet is down."""
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         """Report whether nothing at all is in a directory; true if there is no such directory."""
@@ -157,7 +164,10 @@ class Files(FilesView, Protocol):
         """
 
     def remove_links(self, directory: PurePosixPath) -> int:
-        """Remove the symbolic links in a directory, without following them; return how many there were."""
+        """Remove the symbolic links in a directory, without following them; return how many there were.
+
+        None are removed if it is crowded.
+        """
 
     def tidy(self, path: PurePosixPath) -> None:
         """Remove temporary files that an interrupted change of ``path`` left; the file itself is not touched."""

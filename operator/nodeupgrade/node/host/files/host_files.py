@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files import atomic, reading
-from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import LARGEST_READ, MOST_ENTRIES, DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
@@ -274,9 +274,16 @@ class HostFiles:
             return self.on_node(resolved) if self._is_socket(resolved) else None
 
     def sockets_in(self, directory: PurePosixPath) -> tuple[PurePosixPath, ...]:
-        return self._below(directory, self._is_socket)
+        return () if self.is_crowded(directory) else self._below(directory, self._is_socket)
+
+    def is_crowded(self, directory: PurePosixPath) -> bool:
+        with translate_errors(f"cannot list {directory}"):
+            resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
+            return atomic.exists(resolved, self.disk) and len(self.disk.listdir(resolved)) > MOST_ENTRIES
 
     def remove_links(self, directory: PurePosixPath) -> int:
+        if self.is_crowded(directory):
+            return 0
         links = self._below(directory, lambda path: self._type(path) == stat.S_IFLNK)
         with translate_errors(f"cannot remove the links in {directory}"):
             for link in links:

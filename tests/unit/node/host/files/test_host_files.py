@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files import host_files
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.names_beside import UNFINISHED
@@ -302,6 +303,27 @@ def test_a_link_to_a_directory_is_no_file_wherever_the_root_is_mounted(files: Ho
     found = [path.name for path in files.walk(PurePosixPath("/conf.d"))]
 
     assert found == ["no", "reader"]
+
+
+def test_of_a_crowded_directory_nothing_more_is_looked_at(
+    files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_files, "MOST_ENTRIES", 3)
+    (root / "plugins").mkdir()
+    monkeypatch.chdir(root / "plugins")  # since the path of a socket must not be long
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("theirs.sock")
+        for name in ("a", "b"):
+            Path(name).symlink_to("/dead")
+        at = PurePosixPath("/plugins")
+
+        assert (files.is_crowded(at), files.is_crowded(at / "none")) == (False, False)
+        assert files.sockets_in(at) == (at / "theirs.sock",)
+        Path("more").touch()
+        assert files.is_crowded(at)
+        assert (files.sockets_in(at), files.remove_links(at)) == ((), 0)
+        Path("more").unlink()
+        assert files.remove_links(at) == 2
 
 
 def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
