@@ -52,9 +52,9 @@ def volumes(current: str, target: str, *points: str, **given: Any) -> NodeFacts:
 
 def labelled(current: str, target: str, *modes: str, **given: Any) -> NodeFacts:
     """A pod with an SELinux level, and a claim of these access modes."""
-    default = {"takes_label": True, "unread": "", "mounted_label": None}
-    seen = {"volume": "data"} | {name: given.pop(name, usual) for name, usual in default.items()}
-    claim = VolumeClaim(pod="default/web", name="data", access_modes=modes, **seen)
+    default = {"takes_label": True, "unread": "", "mounted_label": None, "unfit": "", "passes": False}
+    seen = {name: given.pop(name, usual) for name, usual in default.items()}
+    claim = VolumeClaim(pod="default/web", name="data", volume="data", access_modes=modes, **seen)
     spec = {"containers": [MOUNTING], "securityContext": {"seLinuxOptions": LEVEL}, "claims": (claim,), "selinux": True}
     return volumes(current, target, **{**spec, **given})
 
@@ -116,8 +116,14 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
         volumes("v1.30.11", "v1.30.12", claims=(VolumeClaim(pod="default/web", name="data", deleting=True),)),
     ),
     "a claim that cannot be read": (
-        Reason.KUBELET_DEFECT, "default/web", "HTTP 500",
-        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 500"),)),
+        Reason.KUBELET_DEFECT, "default/web", "no credentials",
+        volumes("v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="no credentials"),)),
+    ),
+    "a claim that cannot be read now": (
+        Reason.POD_IN_TRANSITION, "default/web", "HTTP 500",
+        volumes(
+            "v1.31.9", "v1.32.3", claims=(VolumeClaim(pod="default/web", name="data", unread="HTTP 500", passes=True),)
+        ),
     ),
     "a claim that no kubelet takes for bound": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "its claim data is Lost, not Bound, so every kubelet that starts",
@@ -132,7 +138,7 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
             "v1.33.13", "v1.36.3",
             claims=(
                 VolumeClaim(
-                    pod="default/web", name="data", unfit="cannot be read by the kubelet (HTTP 403)", denied=True
+                    pod="default/web", name="data", unfit="cannot be read by the kubelet (HTTP 403)", passes=True
                 ),
             ),
         ),
@@ -160,8 +166,16 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
         labelled("v1.28.15", "v1.27.16", SINGLE),
     ),
     "a label of a volume of which nothing is known, crossing 1.37": (
-        Reason.VOLUME_NOT_SUPPORTED, "default/web", "enhancements #1710",
-        labelled("v1.36.3", "v1.37.0", unread="nobody answers"),
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "(no credentials), and kubelet v1.37.0 may unmount its volume data",
+        labelled("v1.36.3", "v1.37.0", unread="no credentials"),
+    ),
+    "a label of a volume of which nothing is known now, crossing 1.37": (
+        Reason.POD_IN_TRANSITION, "default/web", "enhancements #1710",
+        labelled("v1.36.3", "v1.37.0", unread="nobody answers", passes=True),
+    ),
+    "a label of a volume whose claim the API server denies, crossing 1.37": (
+        Reason.POD_IN_TRANSITION, "default/web", "so every kubelet that starts",
+        labelled("v1.36.3", "v1.37.0", unfit="cannot be read by the kubelet (HTTP 403)", passes=True),
     ),
     "a label of any volume, crossing 1.37": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "so kubelet v1.37.0 would unmount it under the running pod",

@@ -144,7 +144,7 @@ class VolumeClaim:
     deleting: bool = False  # whether it is being deleted
     unread: str = ""  # why one of the two could not be read now; empty if both were, or if the claim is unfit
     unfit: str = ""  # why any kubelet that starts unmounts the volume; empty if none does for that
-    denied: bool = False  # whether it is unfit because the API server denies it, which may pass
+    passes: bool = False  # whether that may pass, because the API server denied it or did not answer now
     access_modes: tuple[str, ...] = ()  # of the PersistentVolume
     takes_label: bool = True  # whether its plugin can mount it with an SELinux label, as far as that is known
     # the SELinux label with which a CSI driver has mounted it, empty if with none; None if that is not known

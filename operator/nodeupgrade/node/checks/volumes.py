@@ -135,6 +135,7 @@ def _sets_up_images(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
 
 @check(
     Reason.VOLUME_NOT_SUPPORTED,
+    Reason.POD_IN_TRANSITION,
     Hazard.VOLUME_RELABELLED,
     history.SELINUX_MOUNTED,
     history.SELINUX_MOUNTED_RWOP,
@@ -153,15 +154,20 @@ def volumes_keep_their_label(facts: NodeFacts) -> Iterator[Found]:
         return
     kubelets = _Labelling(facts.current, facts.gates_before), _Labelling(facts.target, facts.gates)
     for claim in facts.around.claims:
-        if (pod := pods.get(claim.pod)) is None or not (options := _options_of_users(pod, claim)):
+        pod = None if claim.unfit else pods.get(claim.pod)  # of an unfit one, claims_are_kept tells
+        if pod is None or not (options := _options_of_users(pod, claim)):
             continue
         if (found := _why_unmounted(*kubelets, pod, claim, options)) is not None:
             kubelet, why = found
             detail = (
-                f"{why}, so kubelet {kubelet} would unmount it under the running pod when it starts "
-                f"({history.SELINUX_MOUNTED_RWOP.reference})"
+                f"its claim {claim.name} cannot be read with the kubelet's credentials ({claim.unread}), and kubelet "
+                f"{kubelet} may unmount its volume {claim.volume} when it starts, depending on SELinux labels"
+                if claim.unread
+                else f"{why}, so kubelet {kubelet} would unmount it under the running pod when it starts"
             )
-            yield pod, detail
+            detail = f"{detail} ({history.SELINUX_MOUNTED_RWOP.reference})"
+            reason = Reason.POD_IN_TRANSITION if claim.passes else Reason.VOLUME_NOT_SUPPORTED
+            yield Finding(reason=reason, subject=claim.pod, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,7 +299,7 @@ def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
     for claim in facts.around.claims:
         if claim.unfit:
             why = f"{claim.unfit}, so every kubelet that starts unmounts its volume under the running pod"
-            reason = Reason.POD_IN_TRANSITION if claim.denied else Reason.VOLUME_NOT_SUPPORTED
+            reason = Reason.POD_IN_TRANSITION if claim.passes else Reason.VOLUME_NOT_SUPPORTED
             detail = f"its claim {claim.name} {why} (kubernetes #120150)"
             yield Finding(reason=reason, subject=claim.pod, detail=detail)
         elif harmful and (claim.deleting or claim.unread):
@@ -305,7 +311,8 @@ def claims_are_kept(facts: NodeFacts) -> Iterator[Found]:
                 "unmounts volumes whose claim it cannot read when it starts"
             )
             detail = f"its claim {claim.name} {why}"
-            yield Finding(reason=Reason.KUBELET_DEFECT, subject=claim.pod, detail=detail, remedy=LATER)
+            reason = Reason.POD_IN_TRANSITION if claim.passes else Reason.KUBELET_DEFECT
+            yield Finding(reason=reason, subject=claim.pod, detail=detail, remedy=LATER)
 
 
 @check(Reason.POD_IN_TRANSITION, Hazard.VOLUME_IN_TRANSITION, warns=True)

@@ -39,9 +39,9 @@ Label = Callable[[str], str | None]
 class _Unfit(Exception):
     """What keeps a kubelet that starts from taking a claim for bound: a clause without its subject."""
 
-    def __init__(self, clause: str, *, denied: bool = False) -> None:
+    def __init__(self, clause: str, *, passes: bool = False) -> None:
         super().__init__(clause)
-        self.denied = denied
+        self.passes = passes
 
 
 def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[VolumeClaim]:
@@ -52,28 +52,28 @@ def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[V
         facts: its pods, and its kubelet.
         labels: whether to find out which volumes may be mounted with a label.
     """
-    kubeconfig, silence = facts.readiness.layout.kubeconfig, ""
+    kubeconfig, silence, passes = facts.readiness.layout.kubeconfig, "", False
     asked = [(pod, volume, name) for pod in facts.running_pods() for volume, name in claims_of(pod)]
     try:
         path = None if kubeconfig is None else PurePosixPath(kubeconfig)
         server = None if not asked or path is None else host.as_kubelet(path, facts.kubelet.unit.main_pid)
     except (StepFailed, Transient) as error:
-        server, silence = None, str(error)
+        server, silence, passes = None, str(error), isinstance(error, Transient)
     read = None if server is None else cache(server.read)  # pods share claims, and claims a driver
     end = host.clock.monotonic() + LONGEST_SECONDS
     for pod, volume, name in asked:
         label = partial(_mounted_label, host.files, facts.readiness.layout.root, pod.ref.uid) if labels else None
         claim = VolumeClaim(pod=str(pod.ref), name=name, volume=volume)
         if read is None or silence:
-            yield replace(claim, unread=silence or "it has no kubeconfig")
+            yield replace(claim, unread=silence or "it has no kubeconfig", passes=passes)
             continue
         try:
             yield _looked_up(read, claim, pod.ref.namespace, label)
         except Transient as error:
-            silence = str(error)
-            yield replace(claim, unread=silence)
+            silence, passes = str(error), True
+            yield replace(claim, unread=silence, passes=passes)
         if host.clock.monotonic() > end:
-            silence = silence or "the API server answers too slowly"
+            silence = silence or "the API server answers too slowly"  # another look would take as long
 
 
 def _looked_up(read: Read, claim: VolumeClaim, namespace: str, label: Label | None) -> VolumeClaim:
@@ -95,11 +95,11 @@ def _looked_up(read: Read, claim: VolumeClaim, namespace: str, label: Label | No
         mounted = None if takes is None else label(str(found["spec"]["volumeName"]))
         return replace(claim, takes_label=takes is not False, mounted_label=mounted)
     except _Unfit as error:
-        return replace(claim, unfit=str(error), denied=error.denied)
+        return replace(claim, unfit=str(error), passes=error.passes)
     except OSError as error:
-        return replace(claim, unread=str(error))
+        return replace(claim, unread=str(error), passes=True)
     except (ValueError, KeyError, TypeError, AttributeError):
-        return replace(claim, unread="the answer is not understood")
+        return replace(claim, unread="the answer is not understood", passes=True)
 
 
 def _must_be_bound(found: Json, *, deleting: bool) -> None:
@@ -117,7 +117,7 @@ def _volume(read: Read, claim: Json) -> Json:
     try:
         spec: Json = _object(read, f"/api/v1/persistentvolumes/{_word(name)}")["spec"]
     except _Unfit as error:
-        raise _Unfit(f"names the PersistentVolume {name}, which {error}", denied=error.denied) from error
+        raise _Unfit(f"names the PersistentVolume {name}, which {error}", passes=error.passes) from error
     if (spec.get("claimRef") or {}).get("uid") != uid:
         raise _Unfit(f"names the PersistentVolume {name}, which is not bound to it")
     return spec
@@ -153,7 +153,7 @@ def _object(read: Read, path: str) -> Json:
     if answer.status in {HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}:
         # A node may read only what is bound to its pods, so it is not told which of the two it is. An API server that
         # has just started denies it, too, for a minute where there are many pods (kubernetes #92506).
-        raise _Unfit(f"cannot be read by the kubelet (HTTP {answer.status})", denied=True)
+        raise _Unfit(f"cannot be read by the kubelet (HTTP {answer.status})", passes=True)
     if answer.status != HTTPStatus.OK:
         raise OSError(f"HTTP {answer.status}")
     found: Json = parse_json(answer.text)

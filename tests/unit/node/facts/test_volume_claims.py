@@ -100,7 +100,7 @@ def test_a_claim_that_no_kubelet_takes_for_bound(answers: list[Answer], unfit: s
 
     assert unfit in told.unfit
     assert bool(unfit) is bool(told.unfit)
-    assert told.denied is ("cannot be read" in unfit)
+    assert told.passes is ("cannot be read" in unfit)
     assert told.deleting is ("finalizer" in unfit or not unfit)
     assert told.unread == ""
 
@@ -120,7 +120,7 @@ def test_a_claim_that_no_kubelet_takes_for_bound(answers: list[Answer], unfit: s
 def test_a_claim_that_cannot_be_read_is_told(answers: list[Answer], layout: Any, unread: str, asked: int) -> None:
     (told,), paths = found(*answers, layout=layout)
 
-    assert (told.unread, told.unfit) == (unread, "")
+    assert (told.unread, told.unfit, told.passes) == (unread, "", layout is None)
     assert len([path for path in paths if "scratch" not in path]) == asked
 
 
@@ -128,7 +128,7 @@ def test_the_first_without_an_answer_is_the_last_that_is_asked_for() -> None:
     server = Server()
 
     claims = look_at_surroundings(Host(server), claiming()).claims
-    assert [each.unread for each in claims] == ["nobody answers"] * 2
+    assert [(each.unread, each.passes) for each in claims] == [("nobody answers", True)] * 2
     assert len(server.asked) == 1
 
 
@@ -146,11 +146,13 @@ def test_a_server_that_takes_too_long_is_left_alone() -> None:
     server.clock = host.clock
 
     first, second = look_at_surroundings(host, claiming()).claims
-    assert (first.unread, second.unread) == ("", "the API server answers too slowly")
+    assert (first.unread, second.unread, second.passes) == ("", "the API server answers too slowly", False)
 
 
 def test_without_credentials_nobody_is_asked() -> None:
-    assert [each.unread for each in look_at_surroundings(Host(None), claiming()).claims] == ["no credentials"] * 2
+    claims = look_at_surroundings(Host(None), claiming()).claims
+
+    assert [(each.unread, each.passes) for each in claims] == [("no credentials", False)] * 2
 
 
 def test_a_claim_that_pods_share_is_read_once() -> None:
