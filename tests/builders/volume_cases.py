@@ -147,6 +147,10 @@ REFUSED: dict[str, tuple[Reason, str, str, NodeFacts]] = {
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "different SELinux labels, or without a level, so kubelet v1.37.0",
         labelled("v1.36.3", "v1.37.0", "ReadWriteMany", takes_label=False, containers=[MOUNTING, SUPER]),
     ),
+    "two labels of a volume for a single pod whose plugin takes none, crossing 1.32": (
+        Reason.VOLUME_NOT_SUPPORTED, "default/web", "different SELinux labels, or without a level, so kubelet v1.32.13",
+        labelled("v1.31.14", "v1.32.13", SINGLE, takes_label=False, containers=[MOUNTING, SUPER]),
+    ),
     "two labels of a pod that opts out, crossing 1.37": (
         Reason.VOLUME_NOT_SUPPORTED, "default/web", "different SELinux labels, or without a level, so kubelet v1.37.0",
         labelled("v1.36.3", "v1.37.0", "ReadWriteOnce", securityContext=OPTED_OUT, containers=[MOUNTING, SUPER]),

@@ -350,6 +350,11 @@ SELINUX_MOUNTED = MinorChange(
 SELINUX_MOUNTED_RWOP = MinorChange(
     28, enhancement(1710), "Under SELinux, volumes of ReadWriteOncePod are mounted with the label of their pod."
 )
+SELINUX_COMPARED = MinorChange(
+    32,
+    enhancement(1710),
+    "A volume of ReadWriteOncePod that containers of a pod label differently is not mounted, whatever its plugin.",
+)
 SELINUX_CHANGE_POLICY = MinorChange(
     33, enhancement(1710), "Volumes of pods with `seLinuxChangePolicy: Recursive` are mounted without a label."
 )

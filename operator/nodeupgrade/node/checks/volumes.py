@@ -139,6 +139,7 @@ def _sets_up_images(kubelet: KubeletVersion, gates: Mapping[str, bool]) -> bool:
     Hazard.VOLUME_RELABELLED,
     history.SELINUX_MOUNTED,
     history.SELINUX_MOUNTED_RWOP,
+    history.SELINUX_COMPARED,
     history.SELINUX_CHANGE_POLICY,
     remedy="delete the pod first, or give both kubelets the same feature gates of SELinux",
 )
@@ -186,6 +187,10 @@ class _Labelling:
         every = self.gates.get("SELinuxMount", history.SELINUX_MOUNTED.applies_to(self.kubelet))
         return self.compares and (every or claim.access_modes == ("ReadWriteOncePod",))
 
+    def refuses_several(self, claim: VolumeClaim) -> bool:
+        """Report whether it mounts no volume for which the containers of a pod have several labels."""
+        return self.admits(claim) and (claim.takes_label or history.SELINUX_COMPARED.applies_to(self.kubelet))
+
     def mounts(self, pod: Pod, claim: VolumeClaim) -> bool:
         heeds_policy = self.gates.get("SELinuxChangePolicy", history.SELINUX_CHANGE_POLICY.applies_to(self.kubelet))
         recursive = (pod.spec.get("securityContext") or {}).get("seLinuxChangePolicy") == "Recursive"
@@ -207,7 +212,7 @@ def _why_unmounted(
         kubelet = (new if new.compares else old).kubelet
         changed = "its CSIDriver was changed or deleted since"
         return kubelet, f"{volume} was mounted {was} an SELinux label, {now} kubelet {kubelet} mounts it ({changed})"
-    if not old.admits(claim) and new.admits(claim) and _differ(options):
+    if not old.refuses_several(claim) and new.refuses_several(claim) and _differ(options):
         return new.kubelet, f"its containers mount {volume} with different SELinux labels, or without a level"
     if after and any(map(_is_at_random, options)):
         return new.kubelet, f"{volume} is mounted with an SELinux label whose level every kubelet draws anew"
@@ -222,7 +227,7 @@ def _options_of_users(pod: Pod, claim: VolumeClaim) -> tuple[Json, ...]:
 
 
 def _differ(options: tuple[Json, ...]) -> bool:
-    """Report whether files would have several labels: kubelets refuse that, whatever the plugin and the policy.
+    """Report whether files would have several labels: kubelets refuse that, whatever the policy.
 
     The label of files has neither the role nor the type of the options.
     """
