@@ -167,7 +167,11 @@ class Shielded:
             for pod in self.plan.completing
             if listed
             and is_over(pod, listed)
-            and not any(lives(c) for c in self.containers.values() if c.pod.uid == pod.pod and c.name in pod.regular)
+            and not any(
+                lives(c)
+                for c in self.containers.values()
+                if c.pod.uid == pod.pod and c.name in {*pod.regular, *pod.initial}
+            )
         )
 
     def _same_container(self, call: RuntimeCall, lives: "_Lives") -> Protected | None:

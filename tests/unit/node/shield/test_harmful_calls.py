@@ -10,6 +10,7 @@ from nodeupgrade.api.task.status import OwnerChange
 from nodeupgrade.api.values import ContainerId, Digest, PodRef, PodUid, SandboxId
 from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence, Planned
 from nodeupgrade.node.host.processes.process import Process
+from nodeupgrade.node.plan.plan import CompletingPod
 from nodeupgrade.node.runtimes.inventory import ContainerState, Inventory
 from nodeupgrade.node.shield.harmful_calls import Method, Protected, RuntimeCall, Shielded
 from tests.builders.shielded import (
@@ -29,6 +30,7 @@ from tests.builders.shielded import (
 USED = 100
 OF_CONTAINERS = (Method.STOP_CONTAINER, Method.REMOVE_CONTAINER, Method.UPDATE_CONTAINER_RESOURCES, Method.EXEC_SYNC)
 PIDS = {WEB: (10, 20), JOB: (11, 21), AGENT: (12, 22)}
+FAILED_AT_FIRST = CompletingPod(pod=JOB.uid, regular=("main",), initial=("c",))
 
 
 def call_to(method: Method, pod: PodRef) -> RuntimeCall:
@@ -87,6 +89,17 @@ def test_a_pod_without_a_process_of_its_own_is_protected_with_its_containers(met
         found = shielded.harmed_by(call_to(method, pod), lives, used)
         over = pod is JOB and not container_runs
         assert (found is not None) == (pod is not AGENT and not over), (pod, container_runs)
+
+
+@pytest.mark.parametrize("pod", [CompletingPod(pod=JOB.uid, regular=("c",)), FAILED_AT_FIRST], ids=["main", "init"])
+@pytest.mark.parametrize("method", [Method.STOP_POD_SANDBOX, Method.STOP_CONTAINER])
+def test_a_pod_is_over_by_the_runtime_s_record_and_by_the_kernel_s(method: Method, pod: CompletingPod) -> None:
+    """A runtime that was restarted may have lost track of a container that runs."""
+    shielded = Shielded.of(replace(shielded_plan(), completing=(pod,)))
+    lost = replace(container(JOB, 11, ContainerState.EXITED), exit_code=255)
+
+    assert shielded.harmed_by(call_to(method, JOB), alive(11, 21), used, [lost]) is not None
+    assert shielded.harmed_by(call_to(method, JOB), alive(21), used, [lost]) is None
 
 
 @pytest.mark.parametrize("method", Method)
