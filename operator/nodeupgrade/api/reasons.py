@@ -258,8 +258,9 @@ class Reason(StrEnum):
         "kubelets from 1.20 on enforce the timeout of exec probes",
         "make sure that the probes named in the message are quick enough, or raise their timeoutSeconds", Severity.WARN)
     HTTPS_PROBE_MAY_FAIL = ("HTTPSProbeMayFail",
-        "kubelets from 1.23.16 on require TLS 1.2 in HTTPS probes; those from 1.30 on do not offer RSA key exchange",
-        "make sure that what the probes named in the message ask offers TLS 1.2 with ECDHE, or later", Severity.WARN)
+        "kubelets from 1.23.16 on require TLS 1.2 in HTTPS probes; later ones refuse old ciphers, keys and signatures",
+        "let what the named probes ask offer TLS 1.2 with ECDHE and SHA-256, or later, and no RSA key under 1024 bits",
+        Severity.WARN)
     GRPC_PROBE_RUNS_FIRST = ("GRPCProbeRunsFirst",
         "kubelets from 1.24 on run gRPC probes, which older ones ignore",
         "make sure that the probes named in the message succeed as long as their containers run", Severity.WARN)
