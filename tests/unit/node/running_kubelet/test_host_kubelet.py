@@ -15,7 +15,6 @@ import pytest
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.running_kubelet import host_kubelet
 from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from tests.builders.web_server import Server, sends, server
 
@@ -141,7 +140,7 @@ def test_who_has_a_port_is_not_looked_for_without_end(monkeypatch: pytest.Monkey
         monkeypatch.setattr(ProcessTable, "open_network", lambda processes, _: open_network(processes, os.getpid()))
         monkeypatch.setattr(ProcessTable, "pids", lambda _: tuple(range(1, 1000)))
         monkeypatch.setattr(ProcessTable, "sockets", sockets)
-        monkeypatch.setattr(host_kubelet.time, "monotonic", lambda: now[0])
+        monkeypatch.setattr(time, "monotonic", lambda: now[0])
         port = listening.getsockname()[1]
         [found] = HostKubelet(ProcessTable()).listeners([port], lambda: 7)
 

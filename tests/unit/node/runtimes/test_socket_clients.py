@@ -226,29 +226,27 @@ def test_what_a_pod_has_open_whose_network_has_no_connection_to_the_daemon_is_no
     """It may have millions of descriptors, by processes that share a table."""
     node.process(30, cgroup=f"0::/kubepods/pod1/{ID}", sockets=(300,))
     node.process(31, cgroup=f"0::/kubepods/pod2/{OTHER}", sockets=(301,), network="net:[2]")
-    asked, sockets = list[int](), ProcessTable.sockets
+    asked, looked, sockets = list[int](), list[int](), ProcessTable.sockets
 
     def ask(processes: ProcessTable, pid: int) -> frozenset[int]:
         asked.append(pid)
         return sockets(processes, pid)
 
     monkeypatch.setattr(ProcessTable, "sockets", ask)
-    networks = {30: CONNECTION, 31: {}}
+    networks: dict[int, dict[int, UnixSocket]] = {30: CONNECTION, 31: {}}
     open_network = ProcessTable.open_network
 
     def opened(processes: ProcessTable, pid: int) -> int:
-        nonlocal here
-        here = pid
+        looked.append(pid)
         return open_network(processes, pid)
 
-    here = 0
     monkeypatch.setattr(ProcessTable, "open_network", opened)
     found = find_clients(
         node.daemon,
         Inventory(containers=(container(ID, 30), container(OTHER, 31))),
         node.processes,
         node.files,
-        lambda _: networks[here],
+        lambda _: networks[looked[-1]],
     )
 
     assert found.connected == {ID}

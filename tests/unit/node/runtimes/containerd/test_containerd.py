@@ -260,7 +260,7 @@ def test_the_cri_says_where_containers_log(tmp_path: Path, monkeypatch: pytest.M
     files = HostFiles(tmp_path)
     runtime = ContainerdRuntime(Path("unused"), processes=ProcessTable(), files=files, services=SystemdManager())
     runs, silent = instance("1"), instance("2", name="other")
-    logs = {runs.id: "/logs/0.log", silent.id: ""}
+    logs: dict[str, str] = {runs.id: "/logs/0.log", silent.id: ""}
 
     def statuses(_: CriClient, ids: Iterable[str]) -> dict[str, cri.ContainerStatusResponse]:
         return {each: cri.ContainerStatusResponse(status=cri.ContainerStatus(log_path=logs[each])) for each in ids}
