@@ -15,6 +15,9 @@ DEFAULT_CERTIFICATES = "/var/lib/kubelet/pki"
 DEFAULT_ENDPOINT = "/run/containerd/containerd.sock"
 DEFAULT_CGROUP_DRIVER = "cgroupfs"
 
+POD_LOGS = PurePosixPath("/var/log/pods")
+"""By default; kubelets from 1.30 on may have another place."""
+
 CPU_STATE = "cpu_manager_state"
 MEMORY_STATE = "memory_manager_state"
 CLAIM_STATE = "dra_manager_state"

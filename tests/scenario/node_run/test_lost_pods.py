@@ -369,3 +369,21 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
     assert report.reason is Reason.RUNTIME_DID_NOT_ANSWER
     assert True not in waited, "nobody has tried anything"
     assert it.node.calls.effects.count(RESTART) <= 3, "and not again and again"
+
+
+@pytest.mark.parametrize("when", ["services.stop kubelet.service", RESTART])
+def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(when: str) -> None:
+    """A runtime that starts opens it, and waits for a reader without end, or until it is restarted without."""
+    it = story()
+    web = next(it.plan.baseline.running())
+    log = f"/var/log/pods/{web.pod.namespace}_{web.pod.name}_{web.pod.uid}/{web.name}/{web.attempt}.log"
+
+    def restarted() -> None:
+        it.node.runtime.troubles.hangs = log in it.node.files.odd
+        it.node.calls.before(RESTART, lambda: it.node.timeline.after(0.1, restarted))
+
+    it.node.calls.before(when, lambda: it.node.files.odd.update({log: "it is a FIFO"}))
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = restarted
+
+    assert well_again(it, it.tell())
+    assert "in the place of logs was moved aside" in "".join(str(record.error) for record in held(it))

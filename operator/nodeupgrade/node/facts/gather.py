@@ -13,7 +13,7 @@ from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import Refused, StepFailed, Transient
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments, adapt
-from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
+from nodeupgrade.kubelet.layout import POD_LOGS, KubeletLayout, config_directory, read_layout, require_absolute_paths
 from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
@@ -51,7 +51,6 @@ from nodeupgrade.node.runtimes.description import RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
-POD_LOGS = PurePosixPath("/var/log/pods")
 
 LARGEST_METADATA = 64 * 1024 * 1024
 """Bytes, of all containers: usually 10 to 50 KB each. To journal them takes seven times as much memory, and a second

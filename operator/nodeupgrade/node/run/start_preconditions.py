@@ -27,7 +27,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import inotify_room
+from nodeupgrade.node.run import inotify_room, log_files
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.text import lines
 
@@ -360,18 +360,22 @@ def stranger(node: Node, plan: RunPlan) -> str | None:
 
 
 def start_runtime(node: Node, plan: RunPlan) -> None:
-    """Start a runtime that does not run, and that systemd does not start again.
+    """Start a runtime that does not run, and that systemd does not start again; or one that waits for a log.
 
     The adapter of one that is stopped for its hashes does that itself.
 
     Raises:
-        StepFailed: as for require_runtime_comes_back(), or it does not start.
+        StepFailed: as for require_runtime_comes_back(), or it does not start; or it was restarted for a log.
     """
     if node.runtime.kind.stops_for_rewriting:
         require_startable(node, plan)
     elif node.services.status(plan.runtime_unit).down:
         require_runtime_comes_back(node, plan)
         node.services.start(plan.runtime_unit)
+    elif (moved := log_files.put_away(node, plan)) is not None:
+        require_runtime_comes_back(node, plan)
+        node.services.restart(plan.runtime_unit)
+        raise StepFailed(f"{moved}, and {plan.runtime_unit} restarted", reason=Reason.RUNTIME_DID_NOT_ANSWER)
 
 
 def restart_for_cri(node: Node, plan: RunPlan) -> None:

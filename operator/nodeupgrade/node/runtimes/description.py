@@ -34,6 +34,7 @@ class RuntimeKind:
     proven: tuple[str, ...] | None = None  # minor versions proven on real nodes; None if no version is held back
     # whether a pod does not survive a restart of it if a container runs under another monitor than the sandbox
     one_monitor_per_pod: bool = False
+    opens_logs: bool = False  # whether it opens the log of every container that runs when it starts
     stops_for_rewriting: bool = False  # whether it is stopped to write hashes, and starts only when it is next needed
 
     def unproven(self, version: str) -> str:

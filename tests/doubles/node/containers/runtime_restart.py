@@ -35,6 +35,7 @@ KIND = RuntimeKind(
     tuning=(PurePosixPath(TUNED_CONFIG), PurePosixPath(TUNING_DROP_IN)),
     exchangeable_socket=True,
     one_monitor_per_pod=True,
+    opens_logs=True,
 )
 
 STOPPING = replace(KIND, stops_for_rewriting=True, exchangeable_socket=False, one_monitor_per_pod=False)

@@ -118,7 +118,11 @@ class SimulatedFiles:
             self._disk.pop(str(path), None)
 
     def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Move a directory; there is nothing else but files."""
+        """Move a directory, or what is ``odd``."""
+        if str(path) in self.odd:
+            with self._calls.effect(f"files.set_aside {path}"):
+                self.odd[str(path.with_name(f".{path.name}.nodeupgrade-aside"))] = self.odd.pop(str(path))
+            return path.with_name(f".{path.name}.nodeupgrade-aside")
         if not self._is_directory(path):
             return None
         aside = free_aside(path, self._is_directory)

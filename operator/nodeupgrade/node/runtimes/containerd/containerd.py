@@ -38,6 +38,7 @@ CONTAINERD = RuntimeKind(
     tuning=(TUNED_CONFIG, DROP_IN),
     exchangeable_socket=True,
     one_monitor_per_pod=True,
+    opens_logs=True,
 )
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
 LIST_PIDS = UnaryMethod("/containerd.services.tasks.v1.Tasks/ListPids", pb.ListPidsResponse)
