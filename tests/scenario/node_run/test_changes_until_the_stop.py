@@ -15,7 +15,6 @@ from nodeupgrade.api.run_settings import RejectedPod, SocketMountPolicy
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
-from nodeupgrade.cluster.owner_changes import Evidence
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
 from nodeupgrade.errors import Refused
 from nodeupgrade.kubelethash import HashValue
@@ -595,26 +594,6 @@ def test_a_container_with_devices_that_ends_turns_the_run_back_unless_its_pod_is
 
     assert (report.outcome is Outcome.UPGRADED) is over, report.message
     assert over or (untouched(it, report) and "default/late/train, which has devices, ended" in report.message)
-
-
-@pytest.mark.parametrize("seconds", [0.0, 1.0, 5.0])
-@pytest.mark.parametrize("names", [("train", "guest"), ("train",)], ids=["beside another", "alone"])
-def test_a_pod_with_devices_that_its_owner_deletes_turns_no_run_back(names: tuple[str, ...], seconds: float) -> None:
-    """Its containers may take their grace period; the agent is asked as soon as one has ended, and answers later."""
-    pod = with_devices(*names)
-    it = story("v1.35.4", new="v1.36.0", more=(pod,), disk={CHECKPOINT: recorded_devices(pod)})
-    told = set[PodUid]()
-
-    def deleted() -> None:
-        it.node.runtime.end(running(it)["train"], 0)
-        it.node.timeline.after(seconds, lambda: told.add(pod.ref.uid))
-
-    it.node.ports = replace(it.node.ports, owner_changes=lambda: Evidence(deleted=tuple(told)))
-    it.node.calls.before("services.mask kubelet.service", deleted)
-
-    report = it.tell()
-
-    assert (report.outcome is Outcome.UPGRADED) == (seconds <= 1.0), report.message
 
 
 def test_what_no_device_plugin_provides_is_no_device() -> None:

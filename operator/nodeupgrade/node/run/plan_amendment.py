@@ -107,7 +107,7 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
         for container in resized(plan, node.owner_changes()):
             raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
     changes = changes_since(plan, now)
-    _require_devices_used(node, plan, changes, now)
+    _require_devices_used(plan, changes, now)
     _require_small(node, changes.came)
     again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
     unknown = tuple(c for c in changes.came if c.id not in again)
@@ -125,11 +125,8 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
     return (*again.values(), *answer.containers), answer
 
 
-def _require_devices_used(node: Node, plan: RunPlan, changes: Changes, now: Inventory) -> None:
-    """Require no container with devices to have ended in a pod that is watched on; see devices_are_kept().
-
-    One that its owner deletes ends anyway. The agent tells so a moment after it was asked.
-    """
+def _require_devices_used(plan: RunPlan, changes: Changes, now: Inventory) -> None:
+    """Require no container with devices to have ended in a pod that is watched on; see devices_are_kept()."""
     defect, versions = DEVICES_ALLOCATED_ANEW, map(KubeletVersion.parse, (plan.from_version, plan.to_version))
     if not any(map(defect.affects, versions)):
         return
@@ -137,20 +134,14 @@ def _require_devices_used(node: Node, plan: RunPlan, changes: Changes, now: Inve
     pods, ran = {uid for uid, _ in running}, {c.id for c in plan.baseline.running()}
     ready = {s.pod.uid for s in now.sandboxes if s.ready}
     retried = {(pod.pod, name) for pod in plan.completing for name in pod.retried}  # unless they exit with code 0
-
-    def stays(c: PlannedContainer) -> bool:
+    for c in changes.ended:
         over = c.may_complete and (c.pod.uid, c.name) not in retried
-        return c.pod.uid in pods or (c.pod.uid in ready and not over)
-
-    gone = [c for c in changes.ended if c.has_devices and c.id in ran and (c.pod.uid, c.name) not in running]
-    deadline, ended = node.clock.awake() + ANSWER_SECONDS, [*filter(stays, gone)]
-    while left := [c for c in ended if c.pod.uid not in node.owner_changes().deleted]:
-        if node.clock.awake() >= deadline:
+        stays = c.pod.uid in pods or (c.pod.uid in ready and not over)
+        if c.has_devices and c.id in ran and stays and (c.pod.uid, c.name) not in running:
             raise _changed(
-                f"{left[0].label}, which has devices, ended since the run was planned, and a starting kubelet would "
-                f"reject its pod ({defect.reference})"
+                f"{c.label}, which has devices, ended since the run was planned, and a starting kubelet would reject "
+                f"its pod ({defect.reference})"
             )
-        node.clock.sleep(LOOK_SECONDS)
 
 
 def _require_small(node: Node, came: Iterable[ContainerInstance]) -> None:
