@@ -12,6 +12,7 @@ from typing import TypeAlias
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
 from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.api.wording import counted
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
@@ -34,6 +35,8 @@ _OVERRIDABLE = frozenset({
 })  # fmt: skip
 """Obstacles that a person may decide to ignore. The last two: what the runtime shows could not be read."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
+_REPEATED = frozenset({Mark.UNDOING, Mark.UNDO_FAILED, Mark.HELD})
+"""What the journal ends with when an undo is about to be repeated; the first: the executor ended during it."""
 _STEPS = tuple(Step)
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
 """Steps that the rescue script does not undo: the fence, and those that matter to no kubelet."""
@@ -57,7 +60,7 @@ class Observation:
     rescue: Rescue = Rescue.NONE
     obstacle: Obstacle | None = None  # forbids the next undo; only determined where one of the needs_… says so
     go_on: bool = False  # whether a person requested to ignore an obstacle
-    end: bool = False  # whether a person requested the end of a run whose rollback fails, or is held
+    end: bool = False  # whether a person requested the end of a run whose rollback fails, hangs or is held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +213,9 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
     failures = journal.count(step, Mark.UNDO_FAILED)
     in_vain = _failing_seconds(journal, step, seen.boot, seen.monotonic) >= IN_VAIN_SECONDS
     fails, last = failures >= limits.undo_attempts, journal.records[-1]
-    if (seen.end and (fails or last.mark is Mark.HELD)) or (fails and in_vain and step not in _NEVER_GIVEN_UP):
-        held = f"undoing {step} was held because {last.error}"
-        why = f"{_failures(journal, step) if fails else held}; rolling back because {cause.why}"
+    is_repeated = (last.step, last.mark in _REPEATED) == (step, True)
+    if (seen.end and (fails or is_repeated)) or (fails and in_vain and step not in _NEVER_GIVEN_UP):
+        why = f"{_setback(journal, step, limits)}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
         later = LAST_UNDO_RETRY_SECONDS if in_vain else LATER_UNDO_RETRY_SECONDS
@@ -250,9 +253,17 @@ def _failing_seconds(journal: Journal, step: Step, boot: BootIdentity, monotonic
     return monotonic - next((r.monotonic for r in journal.records if (r.step, r.mark, r.boot) == failed), monotonic)
 
 
+def _setback(journal: Journal, step: Step, limits: Limits) -> str:
+    """Return why the run ends although a step is not undone."""
+    failures, last = journal.count(step, Mark.UNDO_FAILED), journal.records[-1]
+    if last.mark is Mark.HELD and failures < limits.undo_attempts:
+        return f"undoing {step} was held because {last.error}"
+    return _failures(journal, step) if failures else f"undoing {step} was interrupted"
+
+
 def _failures(journal: Journal, step: Step) -> str:
-    times = journal.count(step, Mark.UNDO_FAILED)
-    return f"undoing {step} failed {times} times{_last_failure(journal, step)}"
+    times = counted(journal.count(step, Mark.UNDO_FAILED), "time")
+    return f"undoing {step} failed {times}{_last_failure(journal, step)}"
 
 
 def _last_failure(journal: Journal, step: Step) -> str:

@@ -214,6 +214,35 @@ def test_an_undo_is_given_up_after_minutes_where_a_kubelet_runs_or_when_a_person
     assert said(decide(journal, replace(still, end=True), LIMITS)) == "finish Degraded RollbackFailed"
 
 
+@pytest.mark.parametrize("step", ["arm-dead-man", "stop-kubelet", "rewrite-hashes"])
+@pytest.mark.parametrize(
+    ("again", "why"),
+    [
+        ("{0}:undoing", "undoing {0} was interrupted; "),
+        ("{0}:undoing {0}:undo-failed", "undoing {0} failed 1 time; "),
+        ("{0}:undoing {0}:undo-failed {0}:undoing", "undoing {0} failed 1 time; "),
+    ],
+)
+def test_a_person_may_end_a_run_whenever_an_undo_is_repeated(step: str, again: str, why: str) -> None:
+    """Also one during which the executor ends each time, which is never recorded as a failure."""
+    journal = told(f"..{step} {step}:failed {again.format(step)}")
+    seen = Observation(monotonic=journal.records[-1].monotonic + 60.0, boot=FIRST)
+
+    assert said(decide(journal, seen, LIMITS)) == f"undo {step}"
+    ended = decide(journal, replace(seen, end=True), LIMITS)
+    assert said(ended) == "finish Degraded RollbackFailed"
+    assert isinstance(ended, Finish)
+    assert ended.why.startswith(why.format(step))
+
+
+@pytest.mark.parametrize("story", ["..stop-kubelet", "..verify verify:failed", "..verify verify:failed verify:undone"])
+def test_nobody_ends_a_run_that_goes_on(story: str) -> None:
+    """The wish may be from earlier; what it was about has passed."""
+    seen = Observation(monotonic=15.0, boot=FIRST, end=True)
+
+    assert not said(decide(told(story), seen, LIMITS)).startswith("finish")
+
+
 @pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
 @pytest.mark.parametrize("failures", [0, 1, 2])
 def test_whoever_overrules_a_hold_gets_the_old_kubelet_whatever_failed_before(step: Step, failures: int) -> None:
