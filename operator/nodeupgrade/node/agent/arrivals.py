@@ -1,6 +1,7 @@
 """Plans what comes to the node until its kubelet is stopped, when the executor asks."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import structlog
@@ -17,12 +18,15 @@ from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.examination.planning import Examination
 from nodeupgrade.node.facts.gather import since_examined
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
+from nodeupgrade.node.facts.volume_claims import claims_that_came
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.amendment import AMENDMENT_SCHEMA, Arrivals, PlannedArrivals
 
 PATIENCE_SECONDS = 1.0
 """How long to try again what may pass by itself. The executor waits three times as long, without a kubelet."""
+CLAIMS_SECONDS = 0.5
+"""How long to read the claims of what came, which no run depends on."""
 
 log = structlog.get_logger()
 
@@ -79,6 +83,9 @@ class ArrivalPlanner:
         plan = self.prepared.plan
         node = self.host.node(plan.runtime_endpoint, plan.runtime_name)
         facts = await asyncio.to_thread(since_examined, node, examination.facts, asked.inventory, pods)
+        with suppress(TimeoutError, NodeUpgradeError):
+            reading = asyncio.to_thread(claims_that_came, self.host, facts, asked.inventory, pods)
+            facts = await asyncio.wait_for(reading, CLAIMS_SECONDS)
         return plan_arrivals(replace(examination, facts=facts), pods, manifests, asked)
 
 
