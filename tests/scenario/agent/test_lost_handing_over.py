@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
@@ -94,6 +95,29 @@ async def test_an_agent_that_comes_later_begins_no_outdated_plan(
 
         assert (status.phase, world.stops) == (TaskPhase.REFUSED, 0), (where, status.reason, status.message)
         assert untouched(world), (where, sorted(world.left_behind()))
+
+
+async def test_an_executor_that_something_else_starts_later_begins_no_outdated_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet's unit wants it: whoever restarts the kubelet starts it, hours later, and nobody expects a run."""
+    async for world, where in each(tmp_path, monkeypatch, plain):
+        world.node.timeline.advance(3600)
+        world.node.services.active.add(units.EXECUTOR)
+        world.tick()
+        world.tick()
+
+        assert world.stops == 0, where
+        [run] = world.runs.begun_runs()
+        ended = world.runs.read_journal(run).finished
+        assert ended is not None
+        assert ended.reason == Reason.INVENTORY_CHANGED
+
+        status = await world.serve()
+
+        assert status.phase is TaskPhase.SUCCEEDED, (where, status.message)
+        assert upgraded(world), (where, sorted(world.left_behind()))
+        assert world.stops == 1, where
 
 
 async def test_of_a_run_that_is_called_off_nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

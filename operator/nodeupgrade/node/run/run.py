@@ -92,6 +92,7 @@ class NodeRun:
             boot=clock.boot(),
             abort=self.node.abort(),
             planned_boot=self.plan.boot,
+            planned_at=self.plan.examined,
             rescue=self.node.rescue(),
             go_on=self.node.go_on(),
             end=self.node.end(),

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 from nodeupgrade.api.wording import counted
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.journal.run_store import Rescue
@@ -27,6 +27,10 @@ IN_VAIN_SECONDS = 300.0
 LAST_UNDO_RETRY_SECONDS = 60.0
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
+PLAN_LASTS_SECONDS = 900.0
+"""How long a plan may be begun. An agent hands it over within three minutes; the kubelet's unit wants the executor as
+well, so that whoever restarts the kubelet of a node whose agent was lost starts it, hours later.
+"""
 UNREADABLE_SECONDS, READ_AGAIN_SECONDS = 30.0, 1.0
 """How long a run that is committed waits until it can be read whether the rescue script has begun."""
 _OVERRIDABLE = frozenset({
@@ -56,6 +60,7 @@ class Observation:
     boot: BootIdentity  # the present boot
     abort: bool = False  # whether a rollback was requested
     planned_boot: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
+    planned_at: MonotonicSeconds | None = None  # likewise when, in seconds since that boot
     # how far the rescue script has come with the run; it starts if the executor does not run for a while
     rescue: Rescue = Rescue.NONE
     obstacle: Obstacle | None = None  # forbids the next undo; only determined where one of the needs_… says so
@@ -181,6 +186,9 @@ def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> Rollb
     if not journal.records and seen.planned_boot not in {None, seen.boot}:
         why = "the plan was made for another boot, or another node, so its containers do not run here"
         return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)
+    if not journal.records and seen.planned_at is not None and seen.monotonic - seen.planned_at > PLAN_LASTS_SECONDS:
+        why = f"the plan was made {(seen.monotonic - seen.planned_at) / 60:.0f} minutes ago, and nobody has begun it"
+        return RollbackCause(reason=Reason.INVENTORY_CHANGED, why=why)
     if journal.records and journal.records[-1].boot != seen.boot:
         why = "the node was rebooted during the run, which ended every container"
         return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)

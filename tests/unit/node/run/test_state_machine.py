@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
@@ -158,6 +158,18 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("", Observation(monotonic=0, boot=SECOND, planned_boot=FIRST), "finish RolledBack NodeRebooted"),
         ("", Observation(monotonic=0, boot=FIRST, planned_boot=FIRST), "do confirm-binaries"),
         ("..arm-dead-man", Observation(monotonic=9, boot=FIRST, planned_boot=SECOND), "do stop-kubelet"),
+        # Likewise one that was made too long ago: nobody knows what changed since, such as the Node's labels.
+        ("", Observation(monotonic=999, boot=FIRST, planned_at=MonotonicSeconds(100.0)), "do confirm-binaries"),
+        (
+            "",
+            Observation(monotonic=1001, boot=FIRST, planned_at=MonotonicSeconds(100.0)),
+            "finish RolledBack InventoryChanged",
+        ),
+        (
+            "..arm-dead-man",
+            Observation(monotonic=1001, boot=FIRST, planned_at=MonotonicSeconds(0.0)),
+            "do stop-kubelet",
+        ),
         # The rescue script has begun: back, over everything. It is through: only the kubelet has to be started.
         ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.BEGUN), "undo read-back"),
         ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
