@@ -15,6 +15,7 @@ from nodeupgrade.api.run_settings import RejectedPod, SocketMountPolicy
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
+from nodeupgrade.cluster.owner_changes import ContainerSpec, Evidence
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR, Pod, parse_pod
 from nodeupgrade.errors import Refused
 from nodeupgrade.kubelethash import HashValue
@@ -594,6 +595,67 @@ def test_a_container_with_devices_that_ends_turns_the_run_back_unless_its_pod_is
 
     assert (report.outcome is Outcome.UPGRADED) is over, report.message
     assert over or (untouched(it, report) and "default/late/train, which has devices, ended" in report.message)
+
+
+def that_is_deleted(when: str, *, known: float = 0.0, ends: bool = True) -> Story:
+    """A pod with devices whose owner deletes it, so that one of its containers ends, and soon the pod."""
+    pod = with_devices("train", "guest")
+    pod = parse_pod({**pod.raw, "spec": {**pod.spec, "restartPolicy": "Never"}})
+    it = story("v1.35.4", new="v1.36.0", more=(pod,), disk={CHECKPOINT: recorded_devices(pod)})
+    evidence = [Evidence()]
+    it.node.ports = replace(it.node.ports, owner_changes=lambda: evidence[0])
+
+    def is_deleted() -> None:
+        it.node.runtime.end(running(it)["train"], 143)
+        it.node.timeline.after(known, lambda: evidence.insert(0, Evidence(deleted=(PodUid(pod.ref.uid),))))
+        if ends:
+            it.node.kubelet.pods = [each for each in it.node.kubelet.pods if each.ref != pod.ref]
+
+    it.node.calls.before(when, is_deleted)
+    return it
+
+
+BEFORE_THE_STOP, AT_THE_STOP = "services.start nodeupgrade-dead-man.timer", "services.mask kubelet.service"
+
+
+@pytest.mark.parametrize(("when", "known"), [(BEFORE_THE_STOP, 0.0), (AT_THE_STOP, 0.0), (AT_THE_STOP, 0.3)])
+def test_a_pod_with_devices_that_its_owner_deletes_before_the_stop_costs_no_attempt(when: str, known: float) -> None:
+    """It ends as long as a kubelet runs; once none does, to go back would only start another."""
+    it = that_is_deleted(when, known=known)
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.UPGRADED, 0), report.message
+
+
+def test_a_pod_with_devices_that_takes_its_time_to_end_is_left_to_the_kubelet_that_runs() -> None:
+    """Any kubelet that starts would reject it, and end it at once."""
+    it = that_is_deleted(BEFORE_THE_STOP, ends=False)
+
+    report = it.tell()
+
+    assert untouched(it, report)
+    assert STOP not in it.node.calls.effects
+
+
+def test_a_container_with_devices_that_is_started_again_before_the_stop_turns_nothing_back() -> None:
+    pod = with_devices("train", "guest")
+    it = story("v1.35.4", new="v1.36.0", more=(pod,), disk={CHECKPOINT: recorded_devices(pod)})
+    it.node.calls.before(BEFORE_THE_STOP, lambda: it.node.runtime.end(running(it)["train"], 1))
+
+    report = it.tell()
+
+    assert "which has devices, ended" not in report.message
+
+
+def test_an_owner_who_changes_something_else_of_a_pod_with_devices_is_no_excuse() -> None:
+    pod = with_devices("train", "guest")
+    it = story("v1.35.4", new="v1.36.0", more=(pod,), disk={CHECKPOINT: recorded_devices(pod)})
+    changed = ContainerSpec(pod=PodUid(pod.ref.uid), name="train", image="other", resources="")
+    it.node.ports = replace(it.node.ports, owner_changes=lambda: Evidence(specs=(changed,)))
+    it.node.calls.before("services.mask kubelet.service", lambda: it.node.runtime.end(running(it)["train"], 0))
+
+    assert untouched(it, it.tell())
 
 
 def test_what_no_device_plugin_provides_is_no_device() -> None:

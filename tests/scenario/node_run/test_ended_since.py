@@ -12,9 +12,9 @@ from nodeupgrade.node.agent.ended_since import with_ended_since
 from nodeupgrade.node.journal.journal import parse
 from nodeupgrade.node.node import Host
 from nodeupgrade.node.task_status.run_status import run_status
-from tests.doubles.node import manifest, pod_json
+from tests.doubles.node import manifest, plan_for, pod_json
 from tests.doubles.node.containers.pods import MANIFESTS
-from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 from tests.scenario.node_run.test_settling import while_settling
 
 
@@ -22,10 +22,11 @@ from tests.scenario.node_run.test_settling import while_settling
 @pytest.mark.parametrize("again", [False, True], ids=["same kubelet", "runtime and kubelet started again"])
 def test_a_later_kubelets_runtime_has_no_log_of_what_the_former_one_asked_for(again: bool, suspended: int) -> None:
     """Nor where the node was suspended: systemd's clock stands still meanwhile, and the journal's does not."""
-    it = story()
-    it.node.timeline.suspend(suspended)
+    node = story().node
+    node.timeline.suspend(suspended)
+    it = Story(node, plan_for(node, "v1.33.13", limits=LIMITS))
     it.tell()
-    journal, node = parse(it.node.journal.data)[0], it.node
+    journal = parse(node.journal.data)[0]
     status = run_status(it.plan.run_id, it.plan, journal)
     assert (status.phase, status.containers.ended_list) == (TaskPhase.SUCCEEDED, ())
     node.runtime.end(it.container("nginx"), 143)

@@ -7,10 +7,10 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.facts import runtime
 from nodeupgrade.node.journal.journal import Mark, Outcome
 from nodeupgrade.node.plan.plan import Limits
-from tests.doubles.node import Behaviour
+from tests.doubles.node import Behaviour, plan_for
 from tests.doubles.node.containers.runtime_restart import RUNTIME_UNIT
 from tests.doubles.node.kubelet import SICKENS_SECONDS
-from tests.scenario.node_run.test_node_run import Story, story
+from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 from tests.scenario.node_run.test_shield import journal_of, old_kubelet_is_not_quiet
 
 HOUR = 3600.0
@@ -18,9 +18,9 @@ HOUR = 3600.0
 
 def suspended() -> Story:
     """A node that was suspended for an hour after its kubelet and runtime were started, and the plan of its run."""
-    it = story()
-    it.node.timeline.suspend(HOUR)
-    return it
+    node = story().node
+    node.timeline.suspend(HOUR)
+    return Story(node, plan_for(node, "v1.33.13", limits=LIMITS))
 
 
 def test_the_shield_stays_up_for_an_old_kubelet_that_is_not_quiet() -> None:

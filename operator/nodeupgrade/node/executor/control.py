@@ -146,11 +146,14 @@ class ExecutorService:
     def handed_over(self, plan: RunPlan) -> bool:
         """Report whether an earlier agent has handed the plan over, so that an executor may begin at any moment.
 
+        One that was lost before it started the executor, such as while systemd read the units, has not: its examination
+        may be from long ago.
+
         Raises:
             NodeUpgradeError: systemd does not answer.
         """
         begun = self.run_store.handing_over(plan.run_id)
-        return begun and self.host.services.status(units.EXECUTOR).load_state != "not-found"
+        return begun and not self.host.services.status(units.EXECUTOR).down
 
     def runs(self) -> bool:
         """Report whether an executor runs; true if systemd does not answer, false while it waits for a restart."""

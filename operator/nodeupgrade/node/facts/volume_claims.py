@@ -1,6 +1,6 @@
 """Read PersistentVolumeClaims from the API server with the kubelet's own credentials. Changes nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from http import HTTPStatus
@@ -8,12 +8,14 @@ from pathlib import PurePosixPath
 from urllib.parse import quote
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.checks.facts import NodeFacts, VolumeClaim
 from nodeupgrade.node.checks.volumes import claims_of
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.node import HostView
 from nodeupgrade.node.running_kubelet.kubelet import Answer
+from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import parse_json
 
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -42,6 +44,20 @@ class _Unfit(Exception):
     def __init__(self, clause: str, *, passes: bool = False) -> None:
         super().__init__(clause)
         self.passes = passes
+
+
+def claims_that_came(host: HostView, facts: NodeFacts, came: Inventory, pods: Sequence[Pod]) -> NodeFacts:
+    """Return the facts of an examination with the claims of pods that came since, as long as the kubelet runs.
+
+    A stopped kubelet's credentials may not be at hand, and nobody waits for it. What cannot be read is left out: the
+    kubelet has read it a moment ago, to set up the pods.
+    """
+    unit = host.services.status(facts.kubelet.unit.name)
+    if unit.down:
+        return facts
+    about = replace(facts, pods=tuple(pods), inventory=came, kubelet=replace(facts.kubelet, unit=unit))
+    claims = tuple(claim for claim in read_claims(host, about, labels=facts.around.selinux) if not claim.unread)
+    return replace(facts, around=replace(facts.around, claims=claims))
 
 
 def read_claims(host: HostView, facts: NodeFacts, *, labels: bool) -> Iterator[VolumeClaim]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from nodeupgrade.api.reasons import Severity
 from nodeupgrade.api.run_settings import VerifySettings
-from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, NodeName, PodRef, PodUid, RunId
+from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, MonotonicSeconds, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.cluster.owner_changes import Planned
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.layout import DEVICE_STATE, state_name, state_place
@@ -238,6 +238,7 @@ class RunPlan:
     ports: tuple[ServedPort, ...] = ()
     old_ports: tuple[ServedPort, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
+    examined: MonotonicSeconds | None = None  # likewise in seconds since that boot, which no clock that is set changes
 
     @property
     def runtime_name(self) -> str:

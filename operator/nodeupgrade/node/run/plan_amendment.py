@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import OwnerChange
-from nodeupgrade.cluster.owner_changes import Evidence, owner_changes
+from nodeupgrade.cluster.owner_changes import Evidence, owner_change, owner_changes
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.known_defects import DEVICES_ALLOCATED_ANEW
 from nodeupgrade.kubelethash import KubeletVersion
@@ -19,7 +19,6 @@ from nodeupgrade.node.plan.amendment import (
     AMENDMENT_SCHEMA,
     Amendment,
     Arrivals,
-    Changes,
     PlannedArrivals,
     amended,
     amendment_of,
@@ -29,6 +28,7 @@ from nodeupgrade.node.plan.amendment import (
 )
 from nodeupgrade.node.plan.manifest_uid import NotEditableError, pin
 from nodeupgrade.node.plan.plan import PlannedContainer, RunPlan, StaticPodPin
+from nodeupgrade.node.run.container_watch import owner_evidence
 from nodeupgrade.node.run.shown_containers import require_shown
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory
 from nodeupgrade.node.verification.hidden_containers import find_hidden
@@ -36,7 +36,10 @@ from nodeupgrade.node.verification.hidden_containers import find_hidden
 ANSWER_SECONDS = 3.0
 """How long to wait for the agent, which answers within a second, and for what is being started or is ending."""
 PENDING_SECONDS = 0.5
-"""How long to wait for what is being started or is ending when no kubelet runs: its call may have been under way."""
+"""How long to wait for what is being started or is ending when no kubelet runs: its call may have been under way.
+
+Likewise for the agent to report that an owner has deleted a pod.
+"""
 LOOK_SECONDS = 0.05
 LARGEST_ARRIVALS = 8 * 1024**2
 """Bytes that the runtime stores about all that came, usually 10 to 50 KB for each: to journal more would take a second
@@ -56,6 +59,7 @@ def record_of(node: Node, plan: RunPlan) -> dict[str, JsonValue]:
             break
         node.clock.sleep(LOOK_SECONDS)
     with _naming_what_ended(plan, now):
+        _require_devices_used(node, plan, now)
         came, answer = _planned(node, plan, now)
         if came:
             now = node.runtime.inventory(of={c.pod.uid for c in came})
@@ -85,9 +89,16 @@ def resized(plan: RunPlan, evidence: Evidence) -> Iterator[PlannedContainer]:
 
 
 def require_plannable(node: Node, plan: RunPlan) -> None:
-    """Look at what runs while the kubelet does, and have planned what came; raises as record_of()."""
-    now = node.runtime.inventory()
+    """Look at what runs while the kubelet does, and have planned what came; raises as record_of().
+
+    It is given a moment to bring a container with devices back, or to end its pod, which no kubelet that starts does.
+    """
+    end = node.clock.awake() + ANSWER_SECONDS
+    while any(_unused_devices(plan, now := node.runtime.inventory())) and node.clock.awake() < end:
+        node.clock.sleep(LOOK_SECONDS)
     with _naming_what_ended(plan, now):
+        for container in _unused_devices(plan, now):
+            raise _devices_lost(container)
         _planned(node, plan, now)
 
 
@@ -107,7 +118,6 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
         for container in resized(plan, node.owner_changes()):
             raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
     changes = changes_since(plan, now)
-    _require_devices_used(plan, changes, now)
     _require_small(node, changes.came)
     again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
     unknown = tuple(c for c in changes.came if c.id not in again)
@@ -125,23 +135,32 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
     return (*again.values(), *answer.containers), answer
 
 
-def _require_devices_used(plan: RunPlan, changes: Changes, now: Inventory) -> None:
-    """Require no container with devices to have ended in a pod that is watched on; see devices_are_kept()."""
-    defect, versions = DEVICES_ALLOCATED_ANEW, map(KubeletVersion.parse, (plan.from_version, plan.to_version))
-    if not any(map(defect.affects, versions)):
+def _require_devices_used(node: Node, plan: RunPlan, now: Inventory) -> None:
+    """Require no container with devices to have ended in a pod that is watched on; see devices_are_kept().
+
+    Except in one that its owner deletes: it is over anyway, and to go back would start a kubelet as well. The agent
+    reports a deletion unasked, within a moment.
+    """
+    unused, end = tuple(_unused_devices(plan, now)), node.clock.awake() + PENDING_SECONDS
+    while left := [c for c in unused if owner_change(plan.owned, owner_evidence(node, plan), c.pod.uid) is None]:
+        if node.clock.awake() >= end:
+            raise _devices_lost(left[0])
+        node.clock.sleep(LOOK_SECONDS)
+
+
+def _unused_devices(plan: RunPlan, now: Inventory) -> Iterator[PlannedContainer]:
+    """Yield the containers with devices that ended in a pod that goes on, where a kubelet that starts minds that."""
+    if not any(map(DEVICES_ALLOCATED_ANEW.affects, map(KubeletVersion.parse, (plan.from_version, plan.to_version)))):
         return
     running = {(c.pod.uid, c.name) for c in now.running()}
     pods, ran = {uid for uid, _ in running}, {c.id for c in plan.baseline.running()}
     ready = {s.pod.uid for s in now.sandboxes if s.ready}
     retried = {(pod.pod, name) for pod in plan.completing for name in pod.retried}  # unless they exit with code 0
-    for c in changes.ended:
+    for c in changes_since(plan, now).ended:
         over = c.may_complete and (c.pod.uid, c.name) not in retried
         stays = c.pod.uid in pods or (c.pod.uid in ready and not over)
         if c.has_devices and c.id in ran and stays and (c.pod.uid, c.name) not in running:
-            raise _changed(
-                f"{c.label}, which has devices, ended since the run was planned, and a starting kubelet would reject "
-                f"its pod ({defect.reference})"
-            )
+            yield c
 
 
 def _require_small(node: Node, came: Iterable[ContainerInstance]) -> None:
@@ -201,6 +220,13 @@ def _asking(plan: RunPlan, now: Inventory, unknown: tuple[ContainerInstance, ...
         run_id=plan.run_id,
         inventory=Inventory(containers=unknown, sandboxes=tuple(s for s in now.sandboxes if s.pod.uid in pods)),
         others=tuple(c for c in now.containers if c.pod.uid in pods and c.id not in ids),
+    )
+
+
+def _devices_lost(container: PlannedContainer) -> StepFailed:
+    return _changed(
+        f"{container.label}, which has devices, ended since the run was planned, and a starting kubelet would reject "
+        f"its pod ({DEVICES_ALLOCATED_ANEW.reference})"
     )
 
 

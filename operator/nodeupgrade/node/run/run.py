@@ -92,6 +92,7 @@ class NodeRun:
             boot=clock.boot(),
             abort=self.node.abort(),
             planned_boot=self.plan.boot,
+            planned_at=self.plan.examined,
             rescue=self.node.rescue(),
             go_on=self.node.go_on(),
             end=self.node.end(),
@@ -160,6 +161,8 @@ class NodeRun:
         payload = journal.payload(step)
         if payload is None:  # it failed in ``prepare``, before it could have any effect
             return self._record(journal, Mark.UNDONE, step, error=undo.why, reason=undo.reason)
+        if hung := self._hung(journal, step):
+            return self._record(journal, Mark.UNDO_FAILED, step, error=hung, reason=Reason.STEP_FAILED)
         try:
             self.node.failpoint(at(step, When.UNDOING))
             unreversed = STEPS[step].undo(replace(self.node, recorded=journal.payload), self._plan(journal), payload)
@@ -167,6 +170,19 @@ class NodeRun:
         except Exception as error:  # noqa: BLE001 - retried and reported; a crash loop would be neither
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
         return self._record(journal, Mark.UNDONE, step, error=unreversed)
+
+    def _hung(self, journal: Journal, step: Step) -> str:
+        """Return how long an undo lasted when the executor was killed for that; empty if it was not.
+
+        A failure that nobody recorded: without this one, what hangs is repeated without end, and nobody learns of it.
+        """
+        last, clock = journal.records[-1], self.node.clock
+        if (last.step, last.mark, last.boot) != (step, Mark.UNDOING, clock.boot()):
+            return ""
+        seconds = clock.monotonic() - last.monotonic
+        if seconds < progress_deadline.longest_silence(self.plan.limits):
+            return ""
+        return f"it was not over after {seconds:.0f} s, when the executor was started again"
 
     def _announce(self, journal: Journal, undo: Undo) -> Journal:
         """Record why a step is being undone, unless that is recorded or there is nothing to undo."""

@@ -11,7 +11,8 @@ from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
+from nodeupgrade.api.wording import counted
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
@@ -26,6 +27,10 @@ IN_VAIN_SECONDS = 300.0
 LAST_UNDO_RETRY_SECONDS = 60.0
 HOLD_SECONDS = 5.0
 """Seconds until a runtime that is not fit, or a kubelet that is not quiet, is examined again."""
+PLAN_LASTS_SECONDS = 900.0
+"""How long a plan may be begun. An agent hands it over within three minutes; the kubelet's unit wants the executor as
+well, so that whoever restarts the kubelet of a node whose agent was lost starts it, hours later.
+"""
 UNREADABLE_SECONDS, READ_AGAIN_SECONDS = 30.0, 1.0
 """How long a run that is committed waits until it can be read whether the rescue script has begun."""
 _OVERRIDABLE = frozenset({
@@ -34,6 +39,8 @@ _OVERRIDABLE = frozenset({
 })  # fmt: skip
 """Obstacles that a person may decide to ignore. The last two: what the runtime shows could not be read."""
 _TURNED_BACK = frozenset({Mark.UNDOING, Mark.UNDONE, Mark.UNDO_FAILED})
+_REPEATED = frozenset({Mark.UNDOING, Mark.UNDO_FAILED, Mark.HELD})
+"""What the journal ends with when an undo is about to be repeated; the first: the executor ended during it."""
 _STEPS = tuple(Step)
 _LEFT_BY_RESCUE = frozenset({Step.CONFIRM_BINARIES, Step.HOLD_PACKAGE, Step.ARM_DEAD_MAN, Step.STOP_KUBELET})
 """Steps that the rescue script does not undo: the fence, and those that matter to no kubelet."""
@@ -53,11 +60,12 @@ class Observation:
     boot: BootIdentity  # the present boot
     abort: bool = False  # whether a rollback was requested
     planned_boot: BootIdentity | None = None  # the boot that the plan was made in, if the plan records it
+    planned_at: MonotonicSeconds | None = None  # likewise when, in seconds since that boot
     # how far the rescue script has come with the run; it starts if the executor does not run for a while
     rescue: Rescue = Rescue.NONE
     obstacle: Obstacle | None = None  # forbids the next undo; only determined where one of the needs_… says so
     go_on: bool = False  # whether a person requested to ignore an obstacle
-    end: bool = False  # whether a person requested the end of a run whose rollback fails, or is held
+    end: bool = False  # whether a person requested the end of a run whose rollback fails, hangs or is held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +186,9 @@ def rollback_cause(journal: Journal, seen: Observation, limits: Limits) -> Rollb
     if not journal.records and seen.planned_boot not in {None, seen.boot}:
         why = "the plan was made for another boot, or another node, so its containers do not run here"
         return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)
+    if not journal.records and seen.planned_at is not None and seen.monotonic - seen.planned_at > PLAN_LASTS_SECONDS:
+        why = f"the plan was made {(seen.monotonic - seen.planned_at) / 60:.0f} minutes ago, and nobody has begun it"
+        return RollbackCause(reason=Reason.INVENTORY_CHANGED, why=why)
     if journal.records and journal.records[-1].boot != seen.boot:
         why = "the node was rebooted during the run, which ended every container"
         return RollbackCause(reason=Reason.NODE_REBOOTED, why=why)
@@ -210,9 +221,9 @@ def _roll_back(journal: Journal, seen: Observation, limits: Limits, cause: Rollb
     failures = journal.count(step, Mark.UNDO_FAILED)
     in_vain = _failing_seconds(journal, step, seen.boot, seen.monotonic) >= IN_VAIN_SECONDS
     fails, last = failures >= limits.undo_attempts, journal.records[-1]
-    if (seen.end and (fails or last.mark is Mark.HELD)) or (fails and in_vain and step not in _NEVER_GIVEN_UP):
-        held = f"undoing {step} was held because {last.error}"
-        why = f"{_failures(journal, step) if fails else held}; rolling back because {cause.why}"
+    is_repeated = (last.step, last.mark in _REPEATED) == (step, True)
+    if (seen.end and (fails or is_repeated)) or (fails and in_vain and step not in _NEVER_GIVEN_UP):
+        why = f"{_setback(journal, step, limits)}; rolling back because {cause.why}"
         return Finish(outcome=Outcome.DEGRADED, reason=Reason.ROLLBACK_FAILED, why=why)
     if last.mark is Mark.UNDO_FAILED and last.boot == seen.boot:
         later = LAST_UNDO_RETRY_SECONDS if in_vain else LATER_UNDO_RETRY_SECONDS
@@ -250,9 +261,17 @@ def _failing_seconds(journal: Journal, step: Step, boot: BootIdentity, monotonic
     return monotonic - next((r.monotonic for r in journal.records if (r.step, r.mark, r.boot) == failed), monotonic)
 
 
+def _setback(journal: Journal, step: Step, limits: Limits) -> str:
+    """Return why the run ends although a step is not undone."""
+    failures, last = journal.count(step, Mark.UNDO_FAILED), journal.records[-1]
+    if last.mark is Mark.HELD and failures < limits.undo_attempts:
+        return f"undoing {step} was held because {last.error}"
+    return _failures(journal, step) if failures else f"undoing {step} was interrupted"
+
+
 def _failures(journal: Journal, step: Step) -> str:
-    times = journal.count(step, Mark.UNDO_FAILED)
-    return f"undoing {step} failed {times} times{_last_failure(journal, step)}"
+    times = counted(journal.count(step, Mark.UNDO_FAILED), "time")
+    return f"undoing {step} failed {times}{_last_failure(journal, step)}"
 
 
 def _last_failure(journal: Journal, step: Step) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.api.values import BootIdentity
+from nodeupgrade.api.values import BootIdentity, MonotonicSeconds
 from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.plan.plan import Limits
@@ -158,6 +158,18 @@ def test_what_comes_next(story: str, next_: str) -> None:
         ("", Observation(monotonic=0, boot=SECOND, planned_boot=FIRST), "finish RolledBack NodeRebooted"),
         ("", Observation(monotonic=0, boot=FIRST, planned_boot=FIRST), "do confirm-binaries"),
         ("..arm-dead-man", Observation(monotonic=9, boot=FIRST, planned_boot=SECOND), "do stop-kubelet"),
+        # Likewise one that was made too long ago: nobody knows what changed since, such as the Node's labels.
+        ("", Observation(monotonic=999, boot=FIRST, planned_at=MonotonicSeconds(100.0)), "do confirm-binaries"),
+        (
+            "",
+            Observation(monotonic=1001, boot=FIRST, planned_at=MonotonicSeconds(100.0)),
+            "finish RolledBack InventoryChanged",
+        ),
+        (
+            "..arm-dead-man",
+            Observation(monotonic=1001, boot=FIRST, planned_at=MonotonicSeconds(0.0)),
+            "do stop-kubelet",
+        ),
         # The rescue script has begun: back, over everything. It is through: only the kubelet has to be started.
         ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.BEGUN), "undo read-back"),
         ("..read-back", Observation(monotonic=20, boot=FIRST, rescue=Rescue.DONE), "undo stop-kubelet"),
@@ -212,6 +224,35 @@ def test_an_undo_is_given_up_after_minutes_where_a_kubelet_runs_or_when_a_person
     assert said(decide(journal, replace(over, boot=SECOND), LIMITS)) == f"undo {step}"
     assert said(decide(journal, over, LIMITS)).startswith(later)
     assert said(decide(journal, replace(still, end=True), LIMITS)) == "finish Degraded RollbackFailed"
+
+
+@pytest.mark.parametrize("step", ["arm-dead-man", "stop-kubelet", "rewrite-hashes"])
+@pytest.mark.parametrize(
+    ("again", "why"),
+    [
+        ("{0}:undoing", "undoing {0} was interrupted; "),
+        ("{0}:undoing {0}:undo-failed", "undoing {0} failed 1 time; "),
+        ("{0}:undoing {0}:undo-failed {0}:undoing", "undoing {0} failed 1 time; "),
+    ],
+)
+def test_a_person_may_end_a_run_whenever_an_undo_is_repeated(step: str, again: str, why: str) -> None:
+    """Also one during which the executor ends each time, which is never recorded as a failure."""
+    journal = told(f"..{step} {step}:failed {again.format(step)}")
+    seen = Observation(monotonic=journal.records[-1].monotonic + 60.0, boot=FIRST)
+
+    assert said(decide(journal, seen, LIMITS)) == f"undo {step}"
+    ended = decide(journal, replace(seen, end=True), LIMITS)
+    assert said(ended) == "finish Degraded RollbackFailed"
+    assert isinstance(ended, Finish)
+    assert ended.why.startswith(why.format(step))
+
+
+@pytest.mark.parametrize("story", ["..stop-kubelet", "..verify verify:failed", "..verify verify:failed verify:undone"])
+def test_nobody_ends_a_run_that_goes_on(story: str) -> None:
+    """The wish may be from earlier; what it was about has passed."""
+    seen = Observation(monotonic=15.0, boot=FIRST, end=True)
+
+    assert not said(decide(told(story), seen, LIMITS)).startswith("finish")
 
 
 @pytest.mark.parametrize("step", [Step.REWRITE_HASHES, Step.STOP_KUBELET])
