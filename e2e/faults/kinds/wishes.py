@@ -268,7 +268,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("wish/image", wished(image, "ImageChanged"), UP),
     Fault("wish/image-control", control(image, f"{WISH}/other"), BACK, needs=is_containerd, spec=PATIENT),
     Fault("wish/resize-control", control(resize, f"{WISH}/other"), BACK, needs=is_containerd, spec=PATIENT),
-    Fault("wish/resize", wished(resize, "Resized"), UP),
+    # With CRI-O 1.34, the API server takes the new kubelet for one that cannot resize, and refuses it.
+    Fault("wish/resize", wished(resize, "Resized"), UP, needs=is_containerd),
     Fault("wish/manifest-edited", wished_static(edit, "ManifestChanged", BEFORE_START), UP),
     Fault("wish/manifest-removed", wished_static(remove, "ManifestRemoved", BEFORE_PIN), UP),
     Fault("wish/manifest-edited-before", wished_static(edit, "ManifestChanged", BEFORE_PIN), UP),
