@@ -98,9 +98,10 @@ def swap(of: DrawnNode, number: int) -> DrawnSwap:
     fault = rng.choice(faults) if faults and rng.randrange(FAULT_IN) == 0 else None
     calm = ("quiet",) if fault and fault.reboots else CALM
     settings = random.Random(f"{of.seed}/{number}/settings")  # noqa: S311
-    busy = [shape for shape in BUSY if of.pair.runtime != "docker" or shape != "images patched in place"]
     # A NodeUpgrade names an image by its digest, and no lab has a registry that such a runtime could ask for it.
-    sources = [each for each in SOURCES if runtime_named(of.pair.runtime).keeps_digests or each != "image"]
+    with_images = runtime_named(of.pair.runtime).keeps_digests
+    busy = [shape for shape in BUSY if with_images or shape != "images patched in place"]
+    sources = [each for each in SOURCES if with_images or each != "image"]
     return DrawnSwap(
         number=number,
         shape=rng.choice(calm if fault else busy),

@@ -105,6 +105,13 @@ def after_an_error() -> Storage:
     return storage
 
 
+def test_what_has_ended_since_somebody_looked_is_rightly_taken_for_ended() -> None:
+    storage = after_an_error()
+
+    assert set(EndedRecords(storage.store, lambda _process: True).taken_for_ended(storage.images)) == {*storage.images}
+    assert EndedRecords(storage.store, lambda _process: False).taken_for_ended(storage.images) == ()
+
+
 CHANGES = pytest.mark.parametrize(
     ("make", "change"),
     [(fresh, rewritten), (after_rewriting, restored), (after_an_error, reinstated)],

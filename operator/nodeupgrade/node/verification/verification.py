@@ -219,10 +219,10 @@ def _sandbox(before: SandboxInstance, after: SandboxInstance | None) -> Iterator
     if not after.ready:
         yield different(DifferenceKind.STOPPED, f"{before.id[:12]} is not ready")
         return
-    if before.monitor is not None and before.monitor != after.monitor:
-        yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
-    if before.process is not None and after.process is None:
+    if before.process is not None and after.process is None:  # by which its monitor is known
         yield different(DifferenceKind.ENDING, f"process {before.process} is gone")
+    elif before.monitor is not None and before.monitor != after.monitor:
+        yield different(DifferenceKind.MONITOR_LOST, f"{before.monitor} became {after.monitor}")
     yield from (different(DifferenceKind.CHANGED, detail) for detail in _changed(before, after, _SANDBOX))
 
 

@@ -91,6 +91,10 @@ def test_a_monitor_of_its_own_is_one_that_a_container_can_lose() -> None:
         (replace(SANDBOX, ip="10.0.0.2"), "ns/web (sandbox) changed: address was 10.0.0.1, is 10.0.0.2"),
         (replace(SANDBOX, process=None), "ns/web (sandbox) ending: process Process(pid=10, started=100) is gone"),
         (
+            replace(SANDBOX, process=None, monitor=None),
+            "ns/web (sandbox) ending: process Process(pid=10, started=100) is gone",
+        ),
+        (
             replace(SANDBOX, monitor=None),
             "ns/web (sandbox) monitor lost: Process(pid=9, started=99) became None",
         ),

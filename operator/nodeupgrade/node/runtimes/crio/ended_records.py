@@ -56,6 +56,8 @@ class EndedRecords:
     def _is_wrong(self, before: StoredContainer) -> tuple[bool, bool]:
         """Report whether CRI-O wrongly considers a container ended, and whether its pod, whose process lives."""
         container, pod = not before.ended and self._says_ended(before), before.sandbox
+        # Asked after the record was read: it may have ended since somebody looked whether it runs.
+        container = container and (before.process is None or self.lives(before.process))
         if pod is None or pod.process is None or not self.lives(pod.process):
             return container, False
         return container, self.store.files.read(pod.path(STOPPED)) is not None or self._says_ended(pod)
