@@ -14,10 +14,11 @@ from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED, RUNTIME_REST
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.steps.runtime import STARTS
 from nodeupgrade.node.runtimes.description import RuntimeKind
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 from nodeupgrade.node.task_status.run_status import run_status
-from tests.doubles.node import Crash, Moment, plan_for
+from tests.doubles.node import Crash, Moment, plan_for, pod_json
 from tests.doubles.node.containers.runtime_restart import REMEMBERING, STOPPING
 from tests.scenario.node_run.test_node_run import LIMITS, START, Story, story
 
@@ -277,6 +278,46 @@ def test_it_gets_a_moment_to_tell_that_one_completed_which_was_not_connected(tol
     report = it.tell()
 
     assert report.outcome is (Outcome.UPGRADED if told_after < EXCUSE_SECONDS else Outcome.ROLLED_BACK)
+
+
+@pytest.mark.parametrize("missed", [1, 2, 3])
+def test_a_runtime_that_misses_what_ends_while_it_starts_is_started_again(missed: int) -> None:
+    """It would show the pod as running for ever."""
+    it = story(more=tuple(pod_json(f"job-{number}", f"work-{number}", restart_policy="Never") for number in range(4)))
+    it.node.runtime.kind = REMEMBERING
+    it.node.runtime.troubles.hears_late = 1e6
+    left = [it.container(f"work-{number}") for number in range(missed)]
+
+    def end_one() -> None:
+        if left:
+            it.node.runtime.end(left.pop(), 0)
+            it.node.calls.failpoints[RUNTIME_RESTARTED] = end_one
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = end_one
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.UPGRADED if missed < STARTS else Outcome.ROLLED_BACK), report.message
+    assert report.restarted == 0
+    assert [c.label for c in it.node.inventory().running() if c.process is None] == []
+
+
+def test_what_ends_while_a_runtime_starts_on_the_way_back_is_not_missed_either() -> None:
+    it = story(more=(pod_json("batch", "last", restart_policy="Never"),))
+    it.node.runtime.kind = REMEMBERING
+    it.node.runtime.troubles.hears_late = 1e6
+    restart, last = "services.restart containerd.service", it.container("last")
+
+    def turned_back() -> None:
+        it.node.calls.before(restart, lambda: it.node.timeline.after(0.1, lambda: it.node.runtime.end(last, 0)))
+        _fail()
+
+    it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = turned_back
+
+    report = it.tell()
+
+    assert (report.outcome, report.restarted) == (Outcome.ROLLED_BACK, 0), report.message
+    assert [c.label for c in it.node.inventory().running() if c.process is None] == []
 
 
 @pytest.mark.parametrize("kind", [STOPPING, REMEMBERING], ids=["stopped for rewriting", "remembers ends"])

@@ -25,6 +25,8 @@ from nodeupgrade.node.verification.verification import Difference, DifferenceKin
 
 PENDING_LOOK_SECONDS = 0.05
 """How often to look again while a process is gone and the runtime has yet to report how its container ended."""
+MISSED_SECONDS = 1.5
+"""How long a runtime that has started may take to report the end of a container, before it counts as missed."""
 ENDED = "ended"
 
 
@@ -79,6 +81,22 @@ def compare_without_kubelet(node: Node, plan: RunPlan, *, addresses: bool = Fals
         return now, Departures(damage=found)
     asked = node.runtime.asked_to_stop(read_log(node, plan.runtime_unit))
     return now, divide_without_kubelet(plan, now, found, asked, moment)
+
+
+def misses_an_end(node: Node, plan: RunPlan) -> bool:
+    """Report whether a runtime that was just started shows a container as running whose process is gone for good.
+
+    CRI-O looks at its containers first, and listens for their ends a second later (server.go, StartExitMonitor): what
+    ends in between is shown as running until CRI-O is started again, and its pod never completes.
+    """
+    if not node.runtime.kind.remembers_ends:
+        return False
+    deadline = node.clock.awake() + MISSED_SECONDS
+    while any(each.kind is DifferenceKind.ENDING for each in compare(node, plan)[1]):
+        if node.clock.awake() >= deadline:
+            return True
+        node.clock.sleep(PENDING_LOOK_SECONDS)
+    return False
 
 
 def ended_with_runtime(node: Node, plan: RunPlan) -> dict[str, JsonValue]:

@@ -27,8 +27,8 @@ class RuntimeKind:
     tuning: tuple[PurePosixPath, ...] = ()
     exchangeable_socket: bool = False  # whether another socket may take the path of its socket while it runs
     needs_free_path: bool = False  # whether it starts only if no process accepts connections at that path
-    # whether it records that a container ended and never checks again, so that an error during its start would last
-    # (see ContainerRuntime.reinstate)
+    # whether it looks only when it starts whether containers run, and records that they ended: an error during its
+    # start would last (see ContainerRuntime.reinstate), and what ends then may be shown as running until its next start
     remembers_ends: bool = False
     why_no_shield: str = ""  # why no shield can take the place of its socket, if that is known
     proven: tuple[str, ...] | None = None  # minor versions proven on real nodes; None if no version is held back

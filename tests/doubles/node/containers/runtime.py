@@ -1,6 +1,6 @@
 """A container runtime: metadata on disk, a copy in memory that it serves, and processes that outlive its restart."""
 
-from collections.abc import Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from dataclasses import replace
 from hashlib import sha256
 
@@ -79,6 +79,7 @@ class SimulatedRuntime:
         self._program: Digest | None = None
         self.started = timeline.monotonic
         self.asked: set[str] = set()
+        self._unheard = list[Callable[[], None]]()
         self._answers_from = 0.0
         self.numbered = 100
 
@@ -234,6 +235,9 @@ class SimulatedRuntime:
             self._lose_split_pods()
         slow = self.troubles.slow_monitors
         patience = TUNED_SECONDS if runtime_restart.is_tuned(words) else MONITORS_GET_SECONDS
+        for notice in self._unheard:
+            notice()
+        self._unheard.clear()
         for container_id, stored in self.containers.items():
             stored.instance = replace(stored.instance, hashes=stored.hashes)
             self._remember(stored)
@@ -326,6 +330,7 @@ class SimulatedRuntime:
             stored.instance = replace(stored.instance, state=ContainerState.EXITED, exit_code=exit_code)
 
         if self.troubles.hears_late:
+            self._unheard.append(notice)
             self._timeline.after(self.troubles.hears_late, notice)
         else:
             notice()
