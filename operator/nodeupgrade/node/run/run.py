@@ -108,7 +108,7 @@ class NodeRun:
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
-                return self._undo(self._announce(journal, undo), step, undo)
+                return self._undo(self._announce_again(self._announce(journal, undo), undo), step, undo)
             case HoldRollback() as hold:
                 return self._hold(self._announce(journal, hold.undo), hold)
             case Wait(seconds=seconds):
@@ -189,6 +189,13 @@ class NodeRun:
         if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+
+    def _announce_again(self, journal: Journal, undo: Undo) -> Journal:
+        """Record when an undo begins that was held, so that it is known how long it lasts; no undo depends on it."""
+        if journal.mark(undo.step) is Mark.HELD:
+            with suppress(StepFailed):
+                return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+        return journal
 
     def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
         """Wait for runtime or kubelet. Record the obstacle at once, and another one at most once a minute."""
