@@ -371,12 +371,14 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
     assert it.node.calls.effects.count(RESTART) <= 3, "and not again and again"
 
 
+@pytest.mark.parametrize("logs", ["/var/log/pods", "/data/logs"])
 @pytest.mark.parametrize("when", ["services.stop kubelet.service", RESTART])
-def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(when: str) -> None:
+def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(when: str, logs: str) -> None:
     """A runtime that starts opens it, and waits for a reader without end, or until it is restarted without."""
     it = story()
+    it.plan = replace(it.plan, logs=logs)
     web = next(it.plan.baseline.running())
-    log = f"/var/log/pods/{web.pod.namespace}_{web.pod.name}_{web.pod.uid}/{web.name}/{web.attempt}.log"
+    log = f"{logs}/{web.pod.namespace}_{web.pod.name}_{web.pod.uid}/{web.name}/{web.attempt}.log"
 
     def restarted() -> None:
         it.node.runtime.troubles.hangs = log in it.node.files.odd
