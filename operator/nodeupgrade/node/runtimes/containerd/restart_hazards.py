@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.files.files import EntryKind, FilesView
 from nodeupgrade.node.runtimes.cri.restart_hazards import unit_hazards, version_numbers
@@ -144,6 +145,13 @@ def _logs_can_be_opened(files: FilesView, inventory: Inventory, logs: Mapping[st
 
 
 def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
+    try:
+        return _in_the_way(files, log)
+    except StepFailed as error:  # links that lead nowhere but to each other, for example
+        return one_line(str(error))
+
+
+def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
     if (entry := files.entry(log)) is not None:
         return None if entry.kind is EntryKind.FILE else f"that is {entry.kind}"
     for directory in log.parents:  # containerd creates what is missing
