@@ -88,6 +88,16 @@ def test_it_is_told_as_well_where_the_undo_was_held_before(step: Step) -> None:
     assert it.nothing_restarted()
 
 
+def test_it_is_told_as_well_where_the_look_before_it_took_long() -> None:
+    """The executor is killed so long after it began to look at the runtime, which is before the undo is recorded."""
+    it, killed = hanging(Step.STOP_KUBELET, times=2, seconds=HUNG - 20)
+
+    assert it.tell().outcome is Outcome.ROLLED_BACK
+
+    records = journal_of(it).records
+    assert [r.step for r in records if r.mark is Mark.UNDO_FAILED] == [Step.STOP_KUBELET] * len(killed)
+
+
 def test_an_executor_that_is_killed_in_between_is_no_failure() -> None:
     it, killed = hanging(Step.SWAP_BINARY, times=3, seconds=20.0)
 

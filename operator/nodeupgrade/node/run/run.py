@@ -175,12 +175,13 @@ class NodeRun:
         """Return how long an undo lasted when the executor was killed for that; empty if it was not.
 
         A failure that nobody recorded: without this one, what hangs is repeated without end, and nobody learns of it.
+        The last sign of progress is from before the runtime was looked at, and so from before the record.
         """
         last, clock = journal.records[-1], self.node.clock
         if (last.step, last.mark, last.boot) != (step, Mark.UNDOING, clock.boot()):
             return ""
         seconds = clock.monotonic() - last.monotonic
-        if seconds < progress_deadline.longest_silence(self.plan.limits):
+        if seconds < progress_deadline.longest_silence(self.plan.limits) - progress_deadline.CALLS_SECONDS:
             return ""
         return f"it was not over after {seconds:.0f} s, when the executor was started again"
 
