@@ -16,7 +16,7 @@ def put_away(node: Node, plan: RunPlan) -> str | None:
 
 
 def _moved(node: Node, plan: RunPlan) -> Iterator[PurePosixPath]:
-    for container in plan.watched().running():
+    for container in plan.baseline.running():  # those of pods that need not survive as well
         pod = container.pod
         directory = PurePosixPath(plan.logs) / f"{pod.namespace}_{pod.name}_{pod.uid}" / container.name
         with suppress(StepFailed):  # perhaps it can be opened

@@ -134,7 +134,7 @@ def test_a_log_that_a_starting_containerd_cannot_open_is_named(there: dict[str, 
         info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
     )
 
-    found = find_hazards(files, seen, logs={RUNNING.id: PurePosixPath(LOG), "ended": PurePosixPath("/tmp")}).pods
+    found = find_hazards(files, seen, logs={RUNNING.label: PurePosixPath(LOG)}).pods
 
     assert [finding.subject for finding in found] == ([RUNNING.label] if told else [])
     assert told is None or told in found[0].detail
@@ -149,7 +149,7 @@ def test_a_log_whose_path_leads_nowhere_is_that_of_one_container(tmp_path: Path)
         info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
     )
 
-    [found] = find_hazards(HostFiles(tmp_path), seen, logs={RUNNING.id: PurePosixPath(LOG)}).pods
+    [found] = find_hazards(HostFiles(tmp_path), seen, logs={RUNNING.label: PurePosixPath(LOG)}).pods
 
     assert (found.reason, found.subject) == (Reason.RUNTIME_RESTART_WOULD_KILL_POD, RUNNING.label)
     assert "Too many levels of symbolic links" in found.message
