@@ -358,8 +358,8 @@ class ModelDisk:
     @contextmanager
     def scandir(self, path: PurePath, /) -> Iterator[Iterator["Listed"]]:
         """Names in a directory, and which of them are links."""
-        names = self._inodes[self._required(path)].names
-        yield iter([Listed(name, stat.S_ISLNK(self._inodes[number].mode)) for name, number in names.items()])
+        names = self.listdir(path)
+        yield iter([Listed(name, stat.S_ISLNK(self.lstat(path / name).st_mode)) for name in names])
 
     def statvfs(self, _path: PurePath, /) -> Room:
         """Always plenty."""

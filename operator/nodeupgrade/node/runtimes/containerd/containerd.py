@@ -104,7 +104,7 @@ class ContainerdRuntime(CriRuntime):
 
     def _logs(self) -> Mapping[str, PurePosixPath]:
         """Return where containers log, those of pods that need not survive as well: a restart waits for any FIFO."""
-        labels = {c.id: c.label for c in self.inventory().running()}
+        labels = {str(c.id): c.label for c in self.inventory().running()}
         paths = ((labels[id_], seen.status.log_path) for id_, seen in self.cri.container_statuses(labels).items())
         return {label: PurePosixPath(path) for label, path in paths if path}
 
