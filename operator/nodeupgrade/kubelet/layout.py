@@ -76,6 +76,7 @@ class KubeletLayout:
     kubeconfig: str | None = None  # path of the kubelet's kubeconfig, if it has one
     settings: Configured = Configured()  # the complete configuration
     root: str = DEFAULT_ROOT  # the kubelet's directory of state and pods
+    logs: str = str(POD_LOGS)  # where the runtime writes the logs of its pods
     built_in: bool = False  # whether it talks to Docker itself, by its dockershim; the endpoint is then Docker's
     runtime: str = ""  # name of what its runtime is reached through; empty if it was not asked for
 
@@ -139,6 +140,7 @@ def read_layout(words: tuple[str, ...], *configs: bytes, runtime: str = "") -> K
         endpoint = settings.text("container-runtime-endpoint", "containerRuntimeEndpoint", DEFAULT_ENDPOINT)
     return KubeletLayout(
         root=root,
+        logs=str(settings.document.get("podLogsDir") or POD_LOGS),
         settings=settings,
         endpoint=_socket(endpoint),
         built_in=built_in,

@@ -96,12 +96,19 @@ def _kinds(call: Callable[[Disk], Callable[[PurePath], Any]]) -> Callable[[Disk,
     return lambda disk, path: stat.S_IFMT(call(disk)(path).st_mode)
 
 
+def _entries(disk: Disk, path: PurePath) -> object:
+    with disk.scandir(path) as found:
+        return sorted((each.name, each.is_symlink()) for each in found)
+
+
 CALLS: dict[str, Callable[[Disk, PurePath], object]] = {
     "lstat": _kinds(lambda disk: disk.lstat),
     "stat": _kinds(lambda disk: disk.stat),
     "stat below": lambda disk, path: disk.stat(path / "below"),
     "readlink": lambda disk, path: disk.readlink(path),
     "listdir": lambda disk, path: sorted(disk.listdir(path))[:1],
+    "scandir": _entries,
+    "scandir beside": lambda disk, path: _entries(disk, path.parent),
     "look": _opened(os.O_PATH | os.O_NOFOLLOW),
     "look behind": _opened(os.O_PATH),
     "open": _opened(os.O_RDONLY),

@@ -371,12 +371,19 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
     assert it.node.calls.effects.count(RESTART) <= 3, "and not again and again"
 
 
+@pytest.mark.parametrize(
+    ("logs", "expendable"), [("/var/log/pods", False), ("/data/logs", False), ("/data/logs", True)]
+)
 @pytest.mark.parametrize("when", ["services.stop kubelet.service", RESTART])
-def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(when: str) -> None:
-    """A runtime that starts opens it, and waits for a reader without end, or until it is restarted without."""
+def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(
+    when: str, logs: str, *, expendable: bool
+) -> None:
+    """A runtime that starts opens it, whosever it is, and waits for a reader without end, or until it is restarted."""
     it = story()
     web = next(it.plan.baseline.running())
-    log = f"/var/log/pods/{web.pod.namespace}_{web.pod.name}_{web.pod.uid}/{web.name}/{web.attempt}.log"
+    planned = (replace(c, expendable=expendable and c.pod == web.pod) for c in it.plan.containers)
+    it.plan = replace(it.plan, logs=logs, containers=tuple(planned))
+    log = f"{logs}/{web.pod.namespace}_{web.pod.name}_{web.pod.uid}/{web.name}/{web.attempt}.log"
 
     def restarted() -> None:
         it.node.runtime.troubles.hangs = log in it.node.files.odd
@@ -385,5 +392,7 @@ def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(when: str)
     it.node.calls.before(when, lambda: it.node.files.odd.update({log: "it is a FIFO"}))
     it.node.calls.failpoints[RUNTIME_RESTARTED] = restarted
 
-    assert well_again(it, it.tell())
+    report = it.tell()
+
+    assert well_again(it, report)
     assert "in the place of logs was moved aside" in "".join(str(record.error) for record in held(it))

@@ -44,6 +44,11 @@ def test_the_file_is_read() -> None:
     )  # fmt: skip
 
 
+def test_logs_are_where_the_file_says() -> None:
+    assert layout().logs == "/var/log/pods"
+    assert layout("", CONFIG, b"podLogsDir: /data/logs").logs == "/data/logs"
+
+
 def test_flags_win_over_the_file() -> None:
     found = layout(
         "--container-runtime-endpoint=unix:///run/flag.sock --healthz_bind_address ::1 --healthz-port=99 "

@@ -13,7 +13,7 @@ from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import Refused, StepFailed, Transient
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.kubelet.flags import Arguments, adapt
-from nodeupgrade.kubelet.layout import POD_LOGS, KubeletLayout, config_directory, read_layout, require_absolute_paths
+from nodeupgrade.kubelet.layout import KubeletLayout, config_directory, read_layout, require_absolute_paths
 from nodeupgrade.kubelet.served_ports import served_ports
 from nodeupgrade.kubelet.settings import Configured
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet
@@ -177,7 +177,7 @@ def gather(
             cgroup_driver=cgroup_driver(node.files, inventory),
             cgroup_v2=node.files.read(CGROUP_V2_MARK) is not None,
             state=kubelet_files.state(node.files, layout),
-            read_only=kubelet_files.read_only(node.files, *map(node.files.follow, _written_to(running))),
+            read_only=kubelet_files.read_only(node.files, *map(node.files.follow, _written_to(running, layout))),
             unfit_for_programs=own_directories.unfit_for_programs(node.files),
             volatile=_volatile(node.files, running),
             host=host.look_at_host(node, then.files, space, layout, runtime, node_object=node_object),
@@ -272,10 +272,10 @@ def _tried(
     return dry_run(node, request.replacement.program, then, pid=running.unit.main_pid)
 
 
-def _written_to(running: RunningKubelet) -> tuple[PurePosixPath, ...]:
+def _written_to(running: RunningKubelet, layout: KubeletLayout) -> tuple[PurePosixPath, ...]:
     """Return what a run, or a runtime that starts, writes to: the latter loses containers whose logs it cannot open."""
     programs = () if running.program is None else (running.program.parent,)
-    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY, POD_LOGS)
+    return (*programs, UNIT_DIRECTORY, STATE_DIRECTORY, PurePosixPath(layout.logs))
 
 
 def _volatile(files: FilesView, running: RunningKubelet) -> tuple[str, ...]:

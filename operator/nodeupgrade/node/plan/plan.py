@@ -12,7 +12,7 @@ from nodeupgrade.api.run_settings import VerifySettings
 from nodeupgrade.api.values import BootIdentity, ContainerId, Digest, MonotonicSeconds, NodeName, PodRef, PodUid, RunId
 from nodeupgrade.cluster.owner_changes import Planned
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.kubelet.layout import DEVICE_STATE, state_name, state_place
+from nodeupgrade.kubelet.layout import DEVICE_STATE, POD_LOGS, state_name, state_place
 from nodeupgrade.kubelet.served_ports import ServedPort
 from nodeupgrade.kubelet.state_files.formats import breaks
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
@@ -238,6 +238,7 @@ class RunPlan:
     ports: tuple[ServedPort, ...] = ()
     old_ports: tuple[ServedPort, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
+    logs: str = str(POD_LOGS)  # where the runtime writes the logs of pods
     examined: MonotonicSeconds | None = None  # likewise in seconds since that boot, which no clock that is set changes
 
     @property

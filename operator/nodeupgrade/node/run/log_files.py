@@ -5,7 +5,6 @@ from contextlib import suppress
 from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.layout import POD_LOGS
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 
@@ -17,9 +16,9 @@ def put_away(node: Node, plan: RunPlan) -> str | None:
 
 
 def _moved(node: Node, plan: RunPlan) -> Iterator[PurePosixPath]:
-    for container in plan.watched().running():
+    for container in plan.baseline.running():  # those of pods that need not survive as well
         pod = container.pod
-        directory = POD_LOGS / f"{pod.namespace}_{pod.name}_{pod.uid}" / container.name
+        directory = PurePosixPath(plan.logs) / f"{pod.namespace}_{pod.name}_{pod.uid}" / container.name
         with suppress(StepFailed):  # perhaps it can be opened
             if (aside := node.files.set_aside(directory / f"{container.attempt}.log")) is not None:
                 yield aside

@@ -108,7 +108,7 @@ class NodeRun:
             case Do(step=step, seconds=seconds):
                 return self._do(journal, step, seconds)
             case Undo(step=step) as undo:
-                return self._undo(self._announce(journal, undo), step, undo)
+                return self._undo(self._announce_again(self._announce(journal, undo), undo), step, undo)
             case HoldRollback() as hold:
                 return self._hold(self._announce(journal, hold.undo), hold)
             case Wait(seconds=seconds):
@@ -175,12 +175,13 @@ class NodeRun:
         """Return how long an undo lasted when the executor was killed for that; empty if it was not.
 
         A failure that nobody recorded: without this one, what hangs is repeated without end, and nobody learns of it.
+        The last sign of progress is from before the runtime was looked at, and so from before the record.
         """
         last, clock = journal.records[-1], self.node.clock
         if (last.step, last.mark, last.boot) != (step, Mark.UNDOING, clock.boot()):
             return ""
         seconds = clock.monotonic() - last.monotonic
-        if seconds < progress_deadline.longest_silence(self.plan.limits):
+        if seconds < progress_deadline.longest_silence(self.plan.limits) - progress_deadline.CALLS_SECONDS:
             return ""
         return f"it was not over after {seconds:.0f} s, when the executor was started again"
 
@@ -189,6 +190,13 @@ class NodeRun:
         if journal.payload(undo.step) is None or journal.mark(undo.step) in {Mark.UNDOING, Mark.HELD}:
             return journal
         return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+
+    def _announce_again(self, journal: Journal, undo: Undo) -> Journal:
+        """Record when an undo begins that was held, so that it is known how long it lasts; no undo depends on it."""
+        if journal.mark(undo.step) is Mark.HELD:
+            with suppress(StepFailed):
+                return self._record(journal, Mark.UNDOING, undo.step, error=undo.why, reason=undo.reason)
+        return journal
 
     def _hold(self, journal: Journal, hold: HoldRollback) -> Journal:
         """Wait for runtime or kubelet. Record the obstacle at once, and another one at most once a minute."""

@@ -32,8 +32,9 @@ from nodeupgrade.text import one_line, trimmed
 HEALTHZ = "http://127.0.0.1:10248/healthz"
 HEALTHY = re.compile(rb"HTTP/1\.[01] 200 .*\r\n\r\nok", re.DOTALL)
 LARGEST_HEALTH = 4096
-OWNERS_SECONDS = 3.0
 """Bytes. A kubelet answers with 150."""
+OWNERS_SECONDS = 3.0
+"""How long to look for who has a port, of which only a message depends."""
 ELF = b"\x7fELF"
 SECONDS = 20
 """How long a kubelet in a dry run may take; it takes less than one."""

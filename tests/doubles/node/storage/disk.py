@@ -20,6 +20,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
@@ -39,6 +40,18 @@ Image: TypeAlias = tuple[tuple[str, bytes, int], ...]
 """A disk at rest: path, content and mode of every file, sorted."""
 Change: TypeAlias = dict[str, "int | None"]
 """One change of a directory: names added (with the file's number) and removed (``None``), all at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An entry of a directory."""
+
+    name: str
+    link: bool
+
+    def is_symlink(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.link
 
 
 @dataclass(slots=True)
@@ -341,6 +354,12 @@ class ModelDisk:
         if not stat.S_ISDIR(inode.mode):
             raise _error(errno.ENOTDIR, path)
         return list(inode.names)
+
+    @contextmanager
+    def scandir(self, path: PurePath, /) -> Iterator[Iterator["Listed"]]:
+        """Names in a directory, and which of them are links."""
+        names = self.listdir(path)
+        yield iter([Listed(name, stat.S_ISLNK(self.lstat(path / name).st_mode)) for name in names])
 
     def statvfs(self, _path: PurePath, /) -> Room:
         """Always plenty."""

@@ -18,7 +18,9 @@ second, without any privilege (in a user namespace), for which the kernel takes 
 
 
 MOST_ENTRIES = 10_000
-"""Of a directory where pods write: to remove as many links takes a second and a half, and a kubelet may be down."""
+"""Of a directory where pods write, of which a starting kubelet looks at every one."""
+MOST_LINKS = 100_000
+"""That are removed at once, which takes a second or two; whoever makes more of them is not done any sooner."""
 
 
 class EntryKind(StrEnum):
@@ -164,9 +166,9 @@ class Files(FilesView, Protocol):
         """
 
     def remove_links(self, directory: PurePosixPath) -> int:
-        """Remove the symbolic links in a directory, without following them; return how many there were.
+        """Remove the symbolic links in a directory, without following them; return how many were removed.
 
-        None are removed if it is crowded.
+        Also where it is crowded: a single one may keep a kubelet waiting without end.
         """
 
     def tidy(self, path: PurePosixPath) -> None:

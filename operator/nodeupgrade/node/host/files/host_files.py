@@ -8,12 +8,13 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files import atomic, reading
-from nodeupgrade.node.host.files.files import LARGEST_READ, MOST_ENTRIES, DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import LARGEST_READ, MOST_ENTRIES, MOST_LINKS, DiskUsage, EntryKind, FileEntry
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
@@ -279,18 +280,23 @@ class HostFiles:
     def is_crowded(self, directory: PurePosixPath) -> bool:
         with translate_errors(f"cannot list {directory}"):
             resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
-            return atomic.exists(resolved, self.disk) and len(self.disk.listdir(resolved)) > MOST_ENTRIES
+            if not atomic.exists(resolved, self.disk):
+                return False
+            with self.disk.scandir(resolved) as found:
+                return sum(1 for _ in islice(found, MOST_ENTRIES + 1)) > MOST_ENTRIES
 
     def remove_links(self, directory: PurePosixPath) -> int:
-        if self.is_crowded(directory):
-            return 0
-        links = self._below(directory, lambda path: self._type(path) == stat.S_IFLNK)
         with translate_errors(f"cannot remove the links in {directory}"):
-            for link in links:
+            resolved = resolve(self.root, directory, follow_last=True, disk=self.disk)
+            if not atomic.exists(resolved, self.disk):
+                return 0
+            with self.disk.scandir(resolved) as found:
+                links = [entry.name for entry in islice((each for each in found if each.is_symlink()), MOST_LINKS)]
+            for name in links:
                 with contextlib.suppress(FileNotFoundError):
-                    self.disk.unlink(self._unfollowed(link))
+                    self.disk.unlink(resolved / name)
             if links:
-                atomic.sync_directory(self.seen(directory), self.disk)
+                atomic.sync_directory(resolved, self.disk)
         return len(links)
 
     def is_empty(self, directory: PurePosixPath) -> bool:

@@ -96,15 +96,17 @@ class ContainerdRuntime(CriRuntime):
         tasks = self._tasks() if unlisted else {}
         unlisted = [each for each in unlisted if tasks.get(each, pb.STOPPED) != pb.STOPPED]
         seen = replace(seen, info=replace(seen.info, places=places))
-        return find_hazards(self.files, seen, paused, frozenset(unlisted), self._logs(seen.inventory))
+        return find_hazards(self.files, seen, paused, frozenset(unlisted), self._logs())
 
     def _tasks(self) -> Mapping[str, pb.TaskStatus]:
         listed = self.connection.ask(LIST_TASKS, pb.ListTasksRequest()).tasks
         return {task.id or task.container_id: task.status for task in listed}
 
-    def _logs(self, inventory: Inventory) -> Mapping[str, PurePosixPath]:
-        statuses = self.cri.container_statuses(c.id for c in inventory.running())
-        return {id_: PurePosixPath(found.status.log_path) for id_, found in statuses.items() if found.status.log_path}
+    def _logs(self) -> Mapping[str, PurePosixPath]:
+        """Return where containers log, those of pods that need not survive as well: a restart waits for any FIFO."""
+        labels = {str(c.id): c.label for c in self.inventory().running()}
+        paths = ((labels[id_], seen.status.log_path) for id_, seen in self.cri.container_statuses(labels).items())
+        return {label: PurePosixPath(path) for label, path in paths if path}
 
     def _lists_no_pids(self, id_: str, *, forgiving: bool) -> bool:
         """Report whether a containerd that starts would count a shim as left over; those in Rust do not know the call.

@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.files.files import EntryKind, FilesView
 from nodeupgrade.node.runtimes.cri.restart_hazards import unit_hazards, version_numbers
@@ -47,7 +48,7 @@ def find_hazards(
         seen: what must survive it.
         paused: ids of containers and sandboxes whose task is paused.
         unlisted: ids of those with_pids_asked() of which no processes can be listed.
-        logs: the files to which containers log, by id.
+        logs: the files to which all containers log that run, by their label.
     """
     return RestartHazards(
         unit=unit_hazards(seen.unit),
@@ -56,7 +57,7 @@ def find_hazards(
             *_shims_are_installed(files, seen),
             *_nothing_is_paused(seen.inventory, paused),
             *_processes_are_listed(seen, unlisted),
-            *_logs_can_be_opened(files, seen.inventory, logs),
+            *_logs_can_be_opened(files, logs),
         ),
         runtime=(*_version_survives_restarts(seen), *_shims_answer(seen)),
     )
@@ -126,24 +127,30 @@ def _processes_are_listed(seen: RuntimeAtWork, unlisted: frozenset[str]) -> Iter
         )
 
 
-def _logs_can_be_opened(files: FilesView, inventory: Inventory, logs: Mapping[str, PurePosixPath]) -> Iterator[Finding]:
+def _logs_can_be_opened(files: FilesView, logs: Mapping[str, PurePosixPath]) -> Iterator[Finding]:
     """The log of every container is a regular file, or can be made anew. Pods that collect logs may write there.
 
     A starting containerd opens whatever it is: it waits without end for the reader of a FIFO, and shows a container
     whose log it cannot open as unknown, which kubelets replace (internal/cri/server/restart.go).
     """
-    for container in inventory.running():
-        log = logs.get(container.id)
-        if log is not None and (obstacle := _obstacle(files, log)) is not None:
+    for label, log in logs.items():
+        if (obstacle := _obstacle(files, log)) is not None:
             yield Finding(
                 reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD,
-                subject=container.label,
+                subject=label,
                 detail=f"it logs to {one_line(str(log))}, and {obstacle}: a runtime that starts would lose it",
                 remedy="find out what has put that there, and remove it, or delete the pod",
             )
 
 
 def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
+    try:
+        return _in_the_way(files, log)
+    except StepFailed as error:  # links that lead nowhere but to each other, for example
+        return one_line(str(error))
+
+
+def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
     if (entry := files.entry(log)) is not None:
         return None if entry.kind is EntryKind.FILE else f"that is {entry.kind}"
     for directory in log.parents:  # containerd creates what is missing

@@ -6,6 +6,7 @@ import socket
 import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -17,6 +18,7 @@ from nodeupgrade.node.host.files import host_files
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.names_beside import UNFINISHED
+from tests.doubles.node.storage.disk import Listed
 
 FILE = PurePosixPath("/etc/file")
 ATTRIBUTE = "user.label"
@@ -305,7 +307,7 @@ def test_a_link_to_a_directory_is_no_file_wherever_the_root_is_mounted(files: Ho
     assert found == ["no", "reader"]
 
 
-def test_of_a_crowded_directory_nothing_more_is_looked_at(
+def test_of_a_crowded_directory_no_socket_is_looked_for(
     files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host_files, "MOST_ENTRIES", 3)
@@ -321,9 +323,50 @@ def test_of_a_crowded_directory_nothing_more_is_looked_at(
         assert files.sockets_in(at) == (at / "theirs.sock",)
         Path("more").touch()
         assert files.is_crowded(at)
-        assert (files.sockets_in(at), files.remove_links(at)) == ((), 0)
-        Path("more").unlink()
-        assert files.remove_links(at) == 2
+        assert files.sockets_in(at) == ()
+
+
+def test_no_crowd_hides_a_link_that_a_starting_kubelet_would_follow(
+    files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way back has to start a kubelet whatever has come meanwhile."""
+    monkeypatch.setattr(host_files, "MOST_ENTRIES", 3)
+    at, plugins = PurePosixPath("/plugins"), root / "plugins"
+    plugins.mkdir()
+    for name in "abcd":
+        (plugins / name).touch()
+    (plugins / "dead").symlink_to("/dead")
+    (plugins / "directory").mkdir()
+
+    assert files.is_crowded(at)
+    assert (files.remove_links(at), files.remove_links(at), files.remove_links(at / "none")) == (1, 0, 0)
+    assert sorted(path.name for path in plugins.iterdir()) == ["a", "b", "c", "d", "directory"]
+
+
+def test_what_others_put_into_a_directory_fills_no_memory(
+    files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hard links, millions of names cost nothing but the directory."""
+    monkeypatch.setattr(host_files, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(host_files, "MOST_LINKS", 2)
+    seen = list[Listed]()
+
+    def links() -> Iterator[Listed]:
+        while True:
+            seen.append(Listed(str(len(seen)), link=True))
+            yield seen[-1]
+
+    @contextmanager
+    def scandir(_: Path) -> Iterator[Iterator[Listed]]:
+        yield links()
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    monkeypatch.setattr(os, "listdir", None)
+    (root / "plugins").mkdir()
+
+    assert files.is_crowded(PurePosixPath("/plugins"))
+    assert files.remove_links(PurePosixPath("/plugins")) == 2
+    assert len(seen) == 4 + 2
 
 
 def test_a_socket_is_found_where_it_really_is(files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

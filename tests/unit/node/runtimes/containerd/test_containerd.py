@@ -21,6 +21,7 @@ from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
 from nodeupgrade.node.runtimes.cri.connection import NotFound
 from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
+from nodeupgrade.node.runtimes.inventory import Inventory
 from tests.builders.sound import instance, inventory, unit
 
 asked_to_stop = ContainerdRuntime(
@@ -157,6 +158,7 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     monkeypatch.setattr(runtime.connection, "ask", lambda *_: tasks)
     monkeypatch.setattr(runtime, "_places", lambda: None)
     monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
+    monkeypatch.setattr(runtime, "inventory", Inventory)
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",)),
         unit=unit("containerd.service"),
@@ -206,6 +208,7 @@ def test_a_restart_loses_what_no_processes_can_be_listed_of(
     monkeypatch.setattr(runtime.connection, "ask", ask)
     monkeypatch.setattr(runtime, "_places", lambda: None)
     monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
+    monkeypatch.setattr(runtime, "inventory", Inventory)
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version=version, cri_versions=("v1",)),
         unit=unit("containerd.service"),
@@ -242,6 +245,7 @@ def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, m
     monkeypatch.setattr(runtime.connection, "ask", lambda *_: pb.ListTasksResponse())
     monkeypatch.setattr(CriClient, "status_info", lambda _: {"config": json.dumps(TOLD)})
     monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
+    monkeypatch.setattr(runtime, "inventory", Inventory)
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=()),
         unit=unit("containerd.service"),
@@ -255,6 +259,7 @@ def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, m
 
 
 def test_the_cri_says_where_containers_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of pods that need not survive, such as the agent's: a restart waits for the reader of any FIFO."""
     (tmp_path / "logs").mkdir()
     os.mkfifo(tmp_path / "logs/0.log")
     files = HostFiles(tmp_path)
@@ -268,10 +273,11 @@ def test_the_cri_says_where_containers_log(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(runtime.connection, "ask", lambda *_: pb.ListTasksResponse())
     monkeypatch.setattr(runtime, "_places", lambda: None)
     monkeypatch.setattr(CriClient, "container_statuses", statuses)
+    monkeypatch.setattr(runtime, "inventory", lambda: inventory(runs, silent))
     seen = RuntimeAtWork(
         info=RuntimeInfo(name="containerd", version="1.6.39", cri_versions=()),
         unit=unit("containerd.service"),
-        inventory=inventory(runs, silent),
+        inventory=inventory(silent),
         listing_seconds=0.1,
     )
 

@@ -1,13 +1,14 @@
 """What a restart of containerd is known to cost, each found once, and what does no harm."""
 
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import ContainerId
+from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.processes.process import Process
 from nodeupgrade.node.runtimes.containerd.restart_hazards import find_hazards
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork, RuntimeInfo, RuntimePlaces
@@ -133,10 +134,25 @@ def test_a_log_that_a_starting_containerd_cannot_open_is_named(there: dict[str, 
         info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
     )
 
-    found = find_hazards(files, seen, logs={RUNNING.id: PurePosixPath(LOG), "ended": PurePosixPath("/tmp")}).pods
+    found = find_hazards(files, seen, logs={RUNNING.label: PurePosixPath(LOG)}).pods
 
     assert [finding.subject for finding in found] == ([RUNNING.label] if told else [])
     assert told is None or told in found[0].detail
+
+
+def test_a_log_whose_path_leads_nowhere_is_that_of_one_container(tmp_path: Path) -> None:
+    """Who writes where logs are may make links that nobody can follow; the rest of the node is examined still."""
+    at = tmp_path / LOG.lstrip("/")
+    at.parent.parent.parent.mkdir(parents=True)
+    at.parent.parent.symlink_to(at.parent.parent.name)
+    seen = RuntimeAtWork(
+        info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
+    )
+
+    [found] = find_hazards(HostFiles(tmp_path), seen, logs={RUNNING.label: PurePosixPath(LOG)}).pods
+
+    assert (found.reason, found.subject) == (Reason.RUNTIME_RESTART_WOULD_KILL_POD, RUNNING.label)
+    assert "Too many levels of symbolic links" in found.message
 
 
 @pytest.mark.parametrize(
