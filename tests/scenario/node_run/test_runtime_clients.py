@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -302,14 +303,20 @@ def test_a_runtime_that_misses_what_ends_while_it_starts_is_started_again(missed
     assert [c.label for c in it.node.inventory().running() if c.process is None] == []
 
 
-def test_what_ends_while_a_runtime_starts_on_the_way_back_is_not_missed_either() -> None:
-    it = story(more=(pod_json("batch", "last", restart_policy="Never"),))
+@pytest.mark.parametrize("missed", [1, 2])
+def test_what_ends_while_a_runtime_starts_on_the_way_back_is_not_missed_either(missed: int) -> None:
+    it = story(more=tuple(pod_json(f"batch-{each}", f"last-{each}", restart_policy="Never") for each in range(missed)))
     it.node.runtime.kind = REMEMBERING
     it.node.runtime.troubles.hears_late = 1e6
-    restart, last = "services.restart containerd.service", it.container("last")
+    restart, left = "services.restart containerd.service", [it.container(f"last-{each}") for each in range(missed)]
+
+    def end_one() -> None:
+        it.node.timeline.after(0.1, partial(it.node.runtime.end, left.pop(), 0))
+        if left:
+            it.node.calls.before(restart, end_one)
 
     def turned_back() -> None:
-        it.node.calls.before(restart, lambda: it.node.timeline.after(0.1, lambda: it.node.runtime.end(last, 0)))
+        it.node.calls.before(restart, end_one)
         _fail()
 
     it.node.calls.failpoints[at(Step.VERIFY, When.ANNOUNCED)] = turned_back

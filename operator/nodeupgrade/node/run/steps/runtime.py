@@ -1,6 +1,6 @@
 """Steps of the runtime: its containers are confirmed, their hashes rewritten, and it serves them after a restart."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from nodeupgrade.api.json import JsonValue, to_json
@@ -108,12 +108,7 @@ class RewriteHashes(StepActions):
         hashes = {key: value for key, value in _hashes(plan, restored).items() if key not in known}
         if _serves_another_era(node, hashes):
             restart_tuning.restore_tuning(node, plan, look)
-            start_preconditions.require_runtime_comes_back(node, plan)
-            node.services.restart(plan.runtime_unit)
-            node.runtime.wait_until_answering(plan.limits.runtime_restart)
-            if inventory_comparison.misses_an_end(node, plan):
-                node.services.restart(plan.runtime_unit)
-                node.runtime.wait_until_answering(plan.limits.runtime_restart)
+            _restart_until_heard(node, plan, _restart_back)
             if remaining := [container.label for container, _ in _with_new_hash(node, hashes)]:
                 raise StepFailed(
                     f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
@@ -124,6 +119,20 @@ class RewriteHashes(StepActions):
         """Report whether every stored hash is the planned one."""
         images = node.runtime.before_images(c.id for c in plan.rewrites())
         return all(c.id in images and images[c.id].hashes == c.after for c in plan.rewrites())
+
+
+def _restart_until_heard(node: Node, plan: RunPlan, restart: Callable[[Node, RunPlan], None]) -> None:
+    """Restart the runtime, and again as long as it misses how a container ends meanwhile."""
+    for _ in range(STARTS):
+        restart(node, plan)
+        if not inventory_comparison.misses_an_end(node, plan):
+            break
+
+
+def _restart_back(node: Node, plan: RunPlan) -> None:
+    start_preconditions.require_runtime_comes_back(node, plan)
+    node.services.restart(plan.runtime_unit)
+    node.runtime.wait_until_answering(plan.limits.runtime_restart)
 
 
 def _start_again(node: Node, plan: RunPlan) -> None:
@@ -189,10 +198,7 @@ class RestartRuntime(StepActions):
         """
         if not plan.rewrites():
             return
-        for _ in range(STARTS):
-            self._restart(node, plan)
-            if not inventory_comparison.misses_an_end(node, plan):
-                break
+        _restart_until_heard(node, plan, self._restart)
 
     def _restart(self, node: Node, plan: RunPlan) -> None:
         start_preconditions.require_runtime_as_planned(node, plan)
