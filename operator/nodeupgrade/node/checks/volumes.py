@@ -203,15 +203,14 @@ def _why_unmounted(
     """Return the kubelet that would unmount a volume because of its label, and why; ``None`` if neither would."""
     labelled = claim.takes_label and any(any(each.values()) for each in options)
     before, after = (labelled and each.mounts(pod, claim) for each in (old, new))
-    volume = f"its volume {claim.volume}"
+    volume, unmounting = f"its volume {claim.volume}", (new if new.compares else old).kubelet
     if before is not after:
         mounting = (new if after else old).kubelet
-        return (new if new.compares else old).kubelet, f"only kubelet {mounting} mounts {volume} with an SELinux label"
+        return unmounting, f"only kubelet {mounting} mounts {volume} with an SELinux label"
     if (noted := claim.mounted_label) is not None and bool(noted) is not after and (new.compares or old.compares):
         was, now = ("with", "without which") if noted else ("without", "with which")
-        kubelet = (new if new.compares else old).kubelet
-        changed = "its CSIDriver was changed or deleted since"
-        return kubelet, f"{volume} was mounted {was} an SELinux label, {now} kubelet {kubelet} mounts it ({changed})"
+        why = f"{volume} was mounted {was} an SELinux label, {now} kubelet {unmounting} mounts it"
+        return unmounting, f"{why} (its CSIDriver was changed or deleted since)"
     if not old.refuses_several(claim) and new.refuses_several(claim) and _differ(options):
         return new.kubelet, f"its containers mount {volume} with different SELinux labels, or without a level"
     if after and any(map(_is_at_random, options)):

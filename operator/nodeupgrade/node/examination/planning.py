@@ -253,8 +253,8 @@ def _plan(examination: Examination) -> RunPlan | None:
         ports=served_ports(facts.readiness.layout.settings),
         old_ports=served_ports(layout.settings),
         examined_at=timestamp(facts.now),
-        logs=layout.logs,
         examined=facts.at,
+        logs=layout.logs,
     )
 
 

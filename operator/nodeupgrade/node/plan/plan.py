@@ -238,8 +238,8 @@ class RunPlan:
     ports: tuple[ServedPort, ...] = ()
     old_ports: tuple[ServedPort, ...] = ()
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
-    logs: str = str(POD_LOGS)  # where the runtime writes the logs of pods
     examined: MonotonicSeconds | None = None  # likewise in seconds since that boot, which no clock that is set changes
+    logs: str = str(POD_LOGS)  # where the runtime writes the logs of pods
 
     @property
     def runtime_name(self) -> str:

@@ -48,14 +48,20 @@ def compare(
         asked |= differing
 
 
-def _settled(node: Node, plan: RunPlan, *, addresses: bool = False) -> tuple[Inventory, tuple[Difference, ...]]:
+def _settled(
+    node: Node, plan: RunPlan, *, addresses: bool = False, seconds: float = EXCUSE_SECONDS
+) -> tuple[Inventory, tuple[Difference, ...]]:
     """Compare, and give the runtime a moment to report how what has no process any more has ended."""
-    deadline = node.clock.awake() + min(EXCUSE_SECONDS, node.seconds)
+    deadline = node.clock.awake() + min(seconds, node.seconds)
     now, found = compare(node, plan, addresses=addresses)
-    while any(each.kind is DifferenceKind.ENDING for each in found) and node.clock.awake() < deadline:
+    while _is_pending(found) and node.clock.awake() < deadline:
         node.clock.sleep(PENDING_LOOK_SECONDS)
         now, found = compare(node, plan, addresses=addresses)
     return now, found
+
+
+def _is_pending(found: tuple[Difference, ...]) -> bool:
+    return any(each.kind is DifferenceKind.ENDING for each in found)
 
 
 def require_planned(node: Node, plan: RunPlan) -> None:
@@ -89,14 +95,7 @@ def misses_an_end(node: Node, plan: RunPlan) -> bool:
     CRI-O looks at its containers first, and listens for their ends a second later (server.go, StartExitMonitor): what
     ends in between is shown as running until CRI-O is started again, and its pod never completes.
     """
-    if not node.runtime.kind.remembers_ends:
-        return False
-    deadline = node.clock.awake() + MISSED_SECONDS
-    while any(each.kind is DifferenceKind.ENDING for each in compare(node, plan)[1]):
-        if node.clock.awake() >= deadline:
-            return True
-        node.clock.sleep(PENDING_LOOK_SECONDS)
-    return False
+    return node.runtime.kind.remembers_ends and _is_pending(_settled(node, plan, seconds=MISSED_SECONDS)[1])
 
 
 def ended_with_runtime(node: Node, plan: RunPlan) -> dict[str, JsonValue]:

@@ -119,14 +119,12 @@ class SimulatedFiles:
 
     def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
         """Move a directory, or what is ``odd``."""
-        if str(path) in self.odd:
-            with self._calls.effect(f"files.set_aside {path}"):
-                self.odd[str(path.with_name(f".{path.name}.nodeupgrade-aside"))] = self.odd.pop(str(path))
-            return path.with_name(f".{path.name}.nodeupgrade-aside")
-        if not self._is_directory(path):
+        if str(path) not in self.odd and not self._is_directory(path):
             return None
-        aside = free_aside(path, self._is_directory)
+        aside = free_aside(path, lambda each: str(each) in self.odd or self._is_directory(each))
         with self._calls.effect(f"files.set_aside {path}"):
+            if str(path) in self.odd:
+                self.odd[str(aside)] = self.odd.pop(str(path))
             for name in [name for name in self._disk if name.startswith(f"{path}/")]:
                 self._disk[f"{aside}{name.removeprefix(str(path))}"] = self._disk.pop(name)
         return aside

@@ -21,7 +21,7 @@ from nodeupgrade.node.runtimes.cri.client import CriClient, CriVersion
 from nodeupgrade.node.runtimes.cri.connection import NotFound
 from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo, RuntimePlaces
-from nodeupgrade.node.runtimes.inventory import Inventory
+from nodeupgrade.node.runtimes.inventory import ContainerInstance, Inventory
 from tests.builders.sound import instance, inventory, unit
 
 asked_to_stop = ContainerdRuntime(
@@ -148,6 +148,15 @@ def test_places_are_told_completely_or_not_at_all(info: dict[str, str], places: 
     assert containerd.reported_places(info) == places
 
 
+def at_work(*runs: ContainerInstance, version: str) -> RuntimeAtWork:
+    return RuntimeAtWork(
+        info=RuntimeInfo(name="containerd", version=version, cri_versions=()),
+        unit=unit("containerd.service"),
+        inventory=inventory(*runs),
+        listing_seconds=0.1,
+    )
+
+
 @pytest.mark.parametrize(("status", "lost"), [(pb.RUNNING, 0), (pb.PAUSED, 1), (pb.PAUSING, 1)])
 def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked(
     status: pb.TaskStatus, lost: int, monkeypatch: pytest.MonkeyPatch
@@ -159,12 +168,7 @@ def test_the_cri_does_not_show_that_a_container_is_paused_so_containerd_is_asked
     monkeypatch.setattr(runtime, "_places", lambda: None)
     monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
     monkeypatch.setattr(runtime, "inventory", Inventory)
-    seen = RuntimeAtWork(
-        info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=("v1",)),
-        unit=unit("containerd.service"),
-        inventory=inventory(runs),
-        listing_seconds=0.1,
-    )
+    seen = at_work(runs, version="1.7.2")
 
     assert len(runtime.restart_hazards(seen).pods) == lost
 
@@ -209,12 +213,7 @@ def test_a_restart_loses_what_no_processes_can_be_listed_of(
     monkeypatch.setattr(runtime, "_places", lambda: None)
     monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
     monkeypatch.setattr(runtime, "inventory", Inventory)
-    seen = RuntimeAtWork(
-        info=RuntimeInfo(name="containerd", version=version, cri_versions=("v1",)),
-        unit=unit("containerd.service"),
-        inventory=inventory(runs, other),
-        listing_seconds=0.1,
-    )
+    seen = at_work(runs, other, version=version)
 
     found = [finding.subject for finding in runtime.restart_hazards(seen).pods]
 
@@ -224,12 +223,7 @@ def test_a_restart_loses_what_no_processes_can_be_listed_of(
 
 @pytest.mark.parametrize(("version", "asked"), [("1.7.34", True), ("2.0.0", False)])
 def test_what_sandboxes_run_is_known_from_2_0_on(version: str, asked: bool) -> None:
-    seen = RuntimeAtWork(
-        info=RuntimeInfo(name="containerd", version=version, cri_versions=()),
-        unit=unit("containerd.service"),
-        inventory=inventory(instance("1")),
-        listing_seconds=0.1,
-    )
+    seen = at_work(instance("1"), version=version)
     [sandbox] = seen.inventory.sandboxes
 
     assert (sandbox.id in set(with_pids_asked(seen))) is asked
@@ -246,12 +240,7 @@ def test_where_shims_are_looked_for_is_asked_if_it_is_not_said(tmp_path: Path, m
     monkeypatch.setattr(CriClient, "status_info", lambda _: {"config": json.dumps(TOLD)})
     monkeypatch.setattr(CriClient, "container_statuses", lambda *_: {})
     monkeypatch.setattr(runtime, "inventory", Inventory)
-    seen = RuntimeAtWork(
-        info=RuntimeInfo(name="containerd", version="1.7.2", cri_versions=()),
-        unit=unit("containerd.service"),
-        inventory=inventory(runs),
-        listing_seconds=0.1,
-    )
+    seen = at_work(runs, version="1.7.2")
 
     [finding] = runtime.restart_hazards(seen).pods
 
@@ -274,12 +263,7 @@ def test_the_cri_says_where_containers_log(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(runtime, "_places", lambda: None)
     monkeypatch.setattr(CriClient, "container_statuses", statuses)
     monkeypatch.setattr(runtime, "inventory", lambda: inventory(runs, silent))
-    seen = RuntimeAtWork(
-        info=RuntimeInfo(name="containerd", version="1.6.39", cri_versions=()),
-        unit=unit("containerd.service"),
-        inventory=inventory(silent),
-        listing_seconds=0.1,
-    )
+    seen = at_work(silent, version="1.6.39")
 
     [finding] = runtime.restart_hazards(seen).pods
 
