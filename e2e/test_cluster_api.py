@@ -5,7 +5,6 @@ tests/contract/capi tells the same story with simulated nodes.
 """
 
 import asyncio
-import functools
 import json
 import os
 from collections.abc import Sequence
@@ -196,7 +195,10 @@ def own_rights(lab: Lab, file: Path) -> Path:
 
 async def told(fleet: Fleet, directory: Path) -> None:
     lab = fleet.lab
-    kubectl = functools.partial(lab.kubectl, timeout=240)
+
+    def kubectl(*argv: str) -> str:
+        return lab.kubectl(*argv, timeout=240).stdout
+
     place = Place(lab.kubeconfig, naming.CONTROL_PLANE_ADDRESS, naming.API_PORT, kubectl)
     rollouts: Json = {
         "artifacts": {NEW: fleet.pre_staged(NEW.removeprefix("v"))}, "spec": {"verify": {**BUDGET, "settle": SETTLE}},

@@ -26,6 +26,7 @@ from rich.table import Table
 from e2e.bench_fleet.filling import WORKLOAD, fill, node_name
 from e2e.bench_fleet.ideal import ends
 from e2e.bench_fleet.watching import AUDIT_POLICY, Timeline, slowest_pass, spent, writes
+from e2e.lab.cluster.definitions import OURS, wait_until_established
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import PODS, UPGRADES
 from nodeupgrade.fleet.guard.requirement import STATUS_REPORT
@@ -198,8 +199,7 @@ async def run(setting: Setting) -> dict[str, str]:
     """Measure one setting on an API server of its own."""
     with api_server() as server:
         server.kubectl("apply", "-k", str(ROOT / "manifests"))
-        waiting = "--for=condition=Established", "--timeout=60s"
-        server.kubectl("wait", *waiting, "crd/nodeupgrades.nodeupgrade.dev", "crd/nodeupgradetasks.nodeupgrade.dev")
+        wait_until_established(server.kubectl, *OURS)
         async with KubeClient.open(server.kubeconfig()) as admin:
             took = await fill(admin, server, setting.nodes, setting.pods)
         print(f"{setting.nodes} Nodes with {setting.pods} pods each made in {took:.0f} s", file=sys.stderr)

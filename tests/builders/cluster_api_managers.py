@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from e2e.lab import paths
+from e2e.lab.cluster.definitions import wait_until_established
 from e2e.lab.process import PATIENCE
 from nodeupgrade.api.json import Json
 from nodeupgrade.capi.machines import MACHINES
@@ -116,7 +117,7 @@ class Place:
     kubeconfig: Path
     host: str
     port: int
-    kubectl: Callable[..., object]
+    kubectl: Callable[..., str]
 
 
 class Nodes(Protocol):
@@ -351,9 +352,10 @@ async def managed(
     for name in names:
         manager(name)
     file = directory / "definitions.json"
-    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions()}))
+    kinds = definitions()
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": kinds}))
     place.kubectl("create", "--filename", str(file))
-    place.kubectl("wait", "--for=condition=Established", "--timeout=120s", "--filename", str(file))
+    wait_until_established(place.kubectl, *(each["metadata"]["name"] for each in kinds))
     async with AsyncExitStack() as stack:
         for name in names:
             await stack.enter_async_context(running(name, place, directory))

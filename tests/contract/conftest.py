@@ -1,5 +1,6 @@
 """The real API server of the contract suites, with our CRDs and our RBAC: one for all of them."""
 
+import contextlib
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from e2e.lab.cluster.definitions import OURS, wait_until_established
 from e2e.lab.errors import LabError
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.kube_api import UPGRADES
@@ -25,16 +27,16 @@ def api_server() -> Iterator[ApiServer]:
 @contextmanager
 def serving(manifests: Path) -> Iterator[ApiServer]:
     """A real API server with what we install; the test is skipped where there is none, unless one is required."""
-    try:
-        with running() as server:
-            server.kubectl("apply", "-k", str(manifests))
-            waiting = "--for=condition=Established", "--timeout=180s"
-            server.kubectl("wait", *waiting, "crd/nodeupgrades.nodeupgrade.dev", "crd/nodeupgradetasks.nodeupgrade.dev")
-            yield server
-    except (LabError, FileNotFoundError) as error:
-        if os.environ.get("NODEUPGRADE_E2E") == "required":
-            raise
-        pytest.skip(f"no kube-apiserver: {error}")
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(running())
+        except (LabError, FileNotFoundError) as error:
+            if os.environ.get("NODEUPGRADE_E2E") == "required":
+                raise
+            pytest.skip(f"no kube-apiserver: {error}")
+        server.kubectl("apply", "-k", str(manifests))
+        wait_until_established(server.kubectl, *OURS)
+        yield server
 
 
 @pytest.fixture

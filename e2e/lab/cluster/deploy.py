@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from e2e.lab import naming
-from e2e.lab.cluster import images, oldtokens
+from e2e.lab.cluster import definitions, images, oldtokens
 from e2e.lab.errors import LabError
 from e2e.lab.lab import Lab
 from e2e.lab.nodes import kubeadmfiles, nodefiles
@@ -22,7 +22,6 @@ DEPLOYMENT = "nodeupgrade-operator"
 FAILPOINTS = "/var/lib/failpoints"
 """Directory on the nodes where tests leave orders for executors and agents; usually there is none."""
 
-_CRDS = ("nodeupgrades.nodeupgrade.dev", "nodeupgradetasks.nodeupgrade.dev")
 HOOKS = "set-flag", "unset-flag"
 """CronJobs that hooks may be made from, where a test creates them."""
 
@@ -58,7 +57,7 @@ def deploy_operator(lab: Lab, progress: Progress | None = None) -> images.Image:
             str(_manifests(Path(directory), image, by_digest=by_digest)),
             timeout=_READY_SECONDS,
         )
-    lab.kubectl("wait", "--for=condition=Established", *(f"crd/{name}" for name in _CRDS), timeout=_READY_SECONDS)
+    definitions.wait_until_established(lambda *argv: lab.kubectl(*argv).stdout, *definitions.OURS)
     wait_available(lab)
     progress.say(f"lab {lab.name}: the operator is available")
     return image

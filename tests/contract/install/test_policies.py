@@ -11,6 +11,7 @@ import yaml
 
 from e2e import pages
 from e2e.lab.binaries import programs
+from e2e.lab.cluster.definitions import wait_until_established
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import ArtifactKind, TaskArtifact
@@ -53,7 +54,7 @@ def test_a_rule_is_valid_for_its_engine(api_server: ApiServer, file: str, module
     crd = have(lambda: str(programs.module_file(module, path)))
     api_server.kubectl("apply", "--server-side", "--filename", crd)
     name = yaml.safe_load(Path(crd).read_text(encoding="utf-8"))["metadata"]["name"]
-    api_server.kubectl("wait", "--for=condition=Established", "--timeout=180s", f"crd/{name}")
+    wait_until_established(api_server.kubectl, name)
     rule = yaml.safe_load(pages.file(file))
     namespace = rule["metadata"]["namespace"]
     api_server.kubectl_as("", "create", "namespace", namespace)

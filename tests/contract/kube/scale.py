@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from e2e.lab.cluster.definitions import OURS, wait_until_established
 from nodeupgrade.api.json import Json, to_json
 from nodeupgrade.api.task.spec import TaskAction, UpgradeRef
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
@@ -147,8 +148,7 @@ async def measure(kubeconfig: Path) -> None:
 async def orchestrate(count: int) -> None:
     with running() as server:
         server.kubectl("apply", "-k", str(ROOT / "manifests"))
-        waiting = "--for=condition=Established", "--timeout=60s"
-        server.kubectl("wait", *waiting, "crd/nodeupgrades.nodeupgrade.dev", "crd/nodeupgradetasks.nodeupgrade.dev")
+        wait_until_established(server.kubectl, *OURS)
         async with KubeClient.open(server.kubeconfig()) as admin:
             began = time.monotonic()
             await fill(admin, count)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from e2e.lab.cluster.definitions import OURS, wait_until_established
 from nodeupgrade.api.json import Json
 from nodeupgrade.cli.main import main
 from nodeupgrade.cluster.connect import LIBRARY
@@ -32,7 +33,7 @@ def servers(api_server: ApiServer) -> Iterator[dict[str, ApiServer]]:
         more = [stack.enter_context(running()) for _ in range(2)]
         for each in more:
             each.kubectl("apply", "--server-side", "-k", str(crds))
-            each.kubectl("wait", "--for=condition=Established", "--timeout=180s", "crd/nodeupgrades.nodeupgrade.dev")
+            wait_until_established(each.kubectl, OURS[0])
         yield {"prod-fra": api_server, "prod-lon": more[0], "staging": more[1]}
 
 
