@@ -178,6 +178,21 @@ def test_a_directory_is_set_aside_with_what_is_in_it_and_a_file_is_not(files_wor
     assert (files.entry(path), files.read(aside / "theirs")) == (None, b"theirs")
 
 
+def test_where_a_directory_belongs_a_file_is_set_aside_and_a_directory_is_not(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "a"
+    assert files.set_aside(path, but=EntryKind.DIRECTORY) is None
+    files.write(path / "theirs", b"theirs")
+    assert files.set_aside(path, but=EntryKind.DIRECTORY) is None
+    files.remove(path / "theirs")
+    files.set_aside(path)
+    files.write(path, b"a file")
+
+    aside = files.set_aside(path, but=EntryKind.DIRECTORY)
+
+    assert aside is not None
+    assert (files.entry(path), files.read(aside)) == (None, b"a file")
+
+
 def test_what_is_set_aside_twice_is_in_two_places(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "a"
     asides = list[PurePosixPath | None]()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 import pytest
 
@@ -390,6 +391,27 @@ def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(
         it.node.calls.before(RESTART, lambda: it.node.timeline.after(0.1, restarted))
 
     it.node.calls.before(when, lambda: it.node.files.odd.update({log: "it is a FIFO"}))
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = restarted
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert "in the place of logs was moved aside" in "".join(str(record.error) for record in held(it))
+
+
+@pytest.mark.parametrize("up", [0, 1, 2], ids=["the log", "its directory", "that of the pod"])
+def test_a_log_that_cannot_be_opened_holds_no_way_back(up: int) -> None:
+    """A runtime that starts answers then, but does not show the container as running."""
+    it = story()
+    web = next(it.plan.baseline.running())
+    log = PurePosixPath(it.plan.logs) / f"{web.pod.namespace}_{web.pod.name}_{web.pod.uid}" / web.name / "0.log"
+    path = str((log, *log.parents)[up])
+    it.node.calls.before(RESTART, lambda: it.node.files.odd.update({path: "it is something else"}))
+
+    def restarted() -> None:
+        it.node.runtime.troubles.overlooks = {web.id} if path in it.node.files.odd else set()
+        it.node.calls.before(RESTART, lambda: it.node.timeline.after(0.1, restarted))
+
     it.node.calls.failpoints[RUNTIME_RESTARTED] = restarted
 
     report = it.tell()

@@ -43,6 +43,8 @@ STOP_SECONDS = 5
 """Until SIGKILL: systemd before 240 knows no WatchdogSignal, and no other signal ends a process that is frozen."""
 SHIELD_SECONDS_MORE = 15.0
 """Time to lower the shield and to end streams, beyond the calls that it serves to their end."""
+SHIELD_DESCRIPTORS = 65536
+"""Four for each connection of a client of the runtime; the usual limit of a service is 1,024."""
 LEASE_KEEPER_SECONDS_MORE = 5.0
 """Generous allowance for the time from the keeper's start to the kubelet's stop."""
 TRIAL = "nodeupgrade-trial.service"
@@ -163,6 +165,7 @@ RuntimeDirectory={SHIELD.removesuffix(".service")}
 RuntimeDirectoryMode=0700
 TimeoutStartSec=30
 TimeoutStopSec={shield.serves_on + SHIELD_SECONDS_MORE:.0f}
+LimitNOFILE={SHIELD_DESCRIPTORS}
 OOMScoreAdjust=-999
 Nice=-5
 """

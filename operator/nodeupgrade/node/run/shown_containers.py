@@ -24,6 +24,8 @@ def find_obstacle(node: Node, plan: RunPlan, *, rebooted: bool) -> Obstacle | No
             return None
         now = _inventory(node, plan)
         hidden = () if rebooted else find_hidden(plan, now, node.runtime.alive)
+        if hidden:
+            start_preconditions.restart_for_logs(node, plan)
     except Transient:
         why = f"the runtime does not answer{runtime_ports.who_has_one(node, plan)}"
         return Obstacle(reason=Reason.RUNTIME_DID_NOT_ANSWER, why=why)

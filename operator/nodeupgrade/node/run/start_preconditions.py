@@ -372,10 +372,22 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
     elif node.services.status(plan.runtime_unit).down:
         require_runtime_comes_back(node, plan)
         node.services.start(plan.runtime_unit)
-    elif (moved := log_files.put_away(node, plan)) is not None:
+    else:
+        restart_for_logs(node, plan)
+
+
+def restart_for_logs(node: Node, plan: RunPlan) -> None:
+    """Restart a runtime that could not open the logs of containers, if anything lies in their place, without that.
+
+    Raises:
+        StepFailed: as for require_runtime_comes_back(); or it was restarted.
+    """
+    if in_the_way := log_files.in_the_way(node, plan):
         require_runtime_comes_back(node, plan)
-        node.services.restart(plan.runtime_unit)
-        raise StepFailed(f"{moved}, and {plan.runtime_unit} restarted", reason=Reason.RUNTIME_DID_NOT_ANSWER)
+        if (moved := log_files.put_away(node, in_the_way)) is not None:
+            node.services.restart(plan.runtime_unit)
+            why = f"what lay in the place of logs was moved aside, first to {moved}, and {plan.runtime_unit} restarted"
+            raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER)
 
 
 def restart_for_cri(node: Node, plan: RunPlan) -> None:

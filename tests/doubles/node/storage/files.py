@@ -14,6 +14,7 @@ from tests.doubles.node.kubelet import stamp_of
 
 FREE_BYTES = 10 * 1024**3
 LONG_AGO = 1e9
+_MODES = {EntryKind.LINK: 0o777, EntryKind.SOCKET: 0o755, EntryKind.DIRECTORY: 0o755}
 
 
 class SimulatedFiles:
@@ -117,12 +118,16 @@ class SimulatedFiles:
             self._content(path)
             self._disk.pop(str(path), None)
 
-    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Move a directory, or what is ``odd``."""
-        if str(path) not in self.odd and not self._is_directory(path):
+    def set_aside(self, path: PurePosixPath, *, but: EntryKind = EntryKind.FILE) -> PurePosixPath | None:
+        """Move what is there."""
+        if self._kind(path) in {None, but}:
             return None
-        aside = free_aside(path, lambda each: str(each) in self.odd or self._is_directory(each))
+        aside = free_aside(path, lambda each: self._kind(each) is not None)
         with self._calls.effect(f"files.set_aside {path}"):
+            if str(path) in self.links:
+                self.links[str(aside)] = self.links.pop(str(path))
+            if str(path) in self._disk:
+                self._disk[str(aside)] = self._disk.pop(str(path))
             if str(path) in self.odd:
                 self.odd[str(aside)] = self.odd.pop(str(path))
             for name in [name for name in self._disk if name.startswith(f"{path}/")]:
@@ -220,17 +225,19 @@ class SimulatedFiles:
         """What is there; there are no modes here."""
         self._calls.read(f"files.entry {path}")
         real = self._followed(path.parent) / path.name
-        if str(real) in self.links:
-            return FileEntry(kind=EntryKind.LINK, mode=0o777, links=1, real=real)
-        if str(real) in self.sockets:
-            return FileEntry(kind=EntryKind.SOCKET, mode=0o755, links=1, real=real)
-        if str(real) in self.odd:
-            return FileEntry(kind=EntryKind.OTHER, mode=0o644, links=1, real=real)
-        if str(real) in self._disk:
-            return FileEntry(kind=EntryKind.FILE, mode=0o644, links=1, real=real)
-        if self._is_directory(real):
-            return FileEntry(kind=EntryKind.DIRECTORY, mode=0o755, links=1, real=real)
-        return None
+        kind = self._kind(real)
+        return None if kind is None else FileEntry(kind=kind, mode=_MODES.get(kind, 0o644), links=1, real=real)
+
+    def _kind(self, path: PurePosixPath) -> EntryKind | None:
+        if str(path) in self.links:
+            return EntryKind.LINK
+        if str(path) in self.sockets:
+            return EntryKind.SOCKET
+        if str(path) in self.odd:
+            return EntryKind.OTHER
+        if str(path) in self._disk:
+            return EntryKind.FILE
+        return EntryKind.DIRECTORY if self._is_directory(path) else None
 
     def executable(self, path: PurePosixPath) -> bool:
         """Every file is."""

@@ -160,6 +160,7 @@ def test_the_shield_comes_back_unless_it_has_ended_on_purpose() -> None:
     assert unit["Service"]["RestartSec"] == "100ms"
     assert unit["Service"]["RestartPreventExitStatus"] == str(exit_codes.EXIT_NEEDS_A_HUMAN)
     assert unit["Unit"]["StartLimitIntervalSec"] == "0", "systemd never gives up on it"
+    assert int(unit["Service"]["LimitNOFILE"]) > 1024, "connections that others leave open keep no kubelet out"
 
 
 def test_the_shield_is_installed_if_it_is_planned(node: SimulatedNode) -> None:

@@ -158,8 +158,8 @@ class Files(FilesView, Protocol):
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, if it exists."""
 
-    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
-        """Rename what lies at a path and is no regular file, such as a directory or a link, to a hidden name beside it.
+    def set_aside(self, path: PurePosixPath, *, but: EntryKind = EntryKind.FILE) -> PurePosixPath | None:
+        """Rename what lies at a path and is not of a type, such as a directory or a link, to a hidden name beside it.
 
         Returns:
             The new path; ``None`` if nothing was moved.

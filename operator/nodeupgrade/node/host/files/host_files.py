@@ -37,6 +37,10 @@ _KINDS = {
 }
 
 
+def _kind(mode: int) -> EntryKind:
+    return _KINDS.get(stat.S_IFMT(mode), EntryKind.OTHER)
+
+
 @dataclass(frozen=True, slots=True)
 class HostFiles:
     """Files of the node whose root directory is mounted at ``root``.
@@ -182,10 +186,13 @@ class HostFiles:
                 self.disk.unlink(target)
                 atomic.sync_directory(target.parent, self.disk)
 
-    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+    def set_aside(self, path: PurePosixPath, *, but: EntryKind = EntryKind.FILE) -> PurePosixPath | None:
         with translate_errors(f"cannot move aside what lies at {path}"):
             target = self._unfollowed(path)
-            if not self._is_there(target) or atomic.is_regular(target, self.disk):
+            try:
+                if _kind(self.disk.lstat(target).st_mode) is but:
+                    return None
+            except (FileNotFoundError, NotADirectoryError):
                 return None
             aside = free_aside(target, self._is_there)
             self.disk.rename(target, aside)
@@ -326,7 +333,7 @@ class HostFiles:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return FileEntry(
-                kind=_KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER),
+                kind=_kind(status.st_mode),
                 mode=stat.S_IMODE(status.st_mode),
                 links=status.st_nlink,
                 real=self.on_node(resolved),
