@@ -159,7 +159,7 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     restarted = frozenset(task.reported.containers.restarted_list)
     changed = _changed(task, before, pods, since_stop) - restarted - ended
     return _Restarts(
-        caused=(since_stop | restarted) - ended - changed,
+        caused=(since_stop - ended - changed) | restarted,
         earlier=every - since_stop,
         excused=ended & every,
         changed=changed,

@@ -113,6 +113,20 @@ def test_a_restart_of_which_the_node_shows_no_other_cause_counts_until_the_verdi
     assert "1 of its containers restarted: default/web/main" in verdict.message
 
 
+def test_what_ended_by_itself_in_one_attempt_and_was_restarted_in_another_is_named() -> None:
+    [container] = BEFORE.raw["status"]["containerStatuses"]
+    before = {"lastState": {"terminated": {"finishedAt": DURING.isoformat(), "exitCode": 0}}}
+    again = {**container, "containerID": "containerd://bbbbbbbbbbbb", "restartCount": 1, **before}
+    after = parse_pod({**BEFORE.raw, "status": {**BEFORE.raw["status"], "containerStatuses": [again]}})
+    label = ("default/web/main",)
+    counts = ContainerCounts(ended_list=label, restarted=1, restarted_list=label)
+
+    verdict = decide_verdict(NODE, replace(TASK, status=replace(TASK.reported, containers=counts)), (after,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert (verdict.outcome, verdict.restarted_list) == (Verdict.FAILED, label)
+
+
 @pytest.mark.parametrize("named", [(), ("default/web/main",)], ids=["unchanged", "ended by itself"])
 @pytest.mark.parametrize("reason", ["NodeAffinity", None])
 def test_a_pod_that_a_kubelet_has_rejected_counts_whatever_its_containers_made_of_it(
