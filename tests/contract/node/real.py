@@ -113,7 +113,7 @@ class ContainerdWorld:
         return record
 
     def restart(self) -> None:
-        self.services.restart(CONTAINERD)
+        self.services.restart(CONTAINERD, seconds=120)
 
     def restart_in_error(self) -> None:
         self.restart()  # it asks the shims, which know
@@ -172,7 +172,7 @@ class RealShieldWorld:
     def restart_runtime(self) -> None:
         stays = self.shield.raised() and self.shield.ready()
         noticed = (self.shield.restarts() + stays, stays)
-        self._world.services.restart(CONTAINERD)
+        self._world.services.restart(CONTAINERD, seconds=120)
         self._world.runtime.wait_until_answering(60)  # its unit may be active before it accepts connections
         wait_until("the shield has noticed", lambda: (self.shield.restarts(), self.shield.raised()) == noticed, 30)
 

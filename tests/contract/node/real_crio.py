@@ -53,7 +53,7 @@ class RealCrioWorld:
         path.write_text(go_json(document, indent=True))
 
     def restart(self) -> None:
-        self.services.restart(UNIT)
+        self.services.restart(UNIT, seconds=120)
 
     def restart_in_error(self) -> None:
         program = self.node.root / "usr/local/sbin/runc"

@@ -89,7 +89,7 @@ class DockerWorld:
         self.node.write(DAEMON_JSON, json.dumps(found | settings, indent=2))
 
     def restart(self) -> None:
-        self.services.restart(DOCKER)
+        self.services.restart(DOCKER, seconds=120)
 
     def restart_in_error(self) -> None:
         self.restart()  # it asks the shims, which know

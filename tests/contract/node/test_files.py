@@ -2,7 +2,9 @@
 
 import hashlib
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import PurePosixPath
 
 import pytest
@@ -111,6 +113,46 @@ def test_a_directory_is_empty_until_something_is_in_it(files_world: FilesWorld) 
 
     assert not files.is_empty(path.parent)
     assert not files.is_empty(files_world.directory)
+
+
+def test_what_is_in_a_directory_is_named_and_no_link_to_one_is_followed(files_world: FilesWorld) -> None:
+    files, at = files_world.files, files_world.directory / "some"
+    files.write(at / "file", b"x")
+    files.write(at / "below" / "file", b"x")
+    make_link(files, at / "link", "below")
+
+    assert files.names(at) == ("below", "file", "link")
+    assert files.names(at / "link") == files.names(at / "file") == files.names(at / "none") == ()
+
+
+def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(files_world: FilesWorld) -> None:
+    files, at = files_world.files, files_world.directory
+    files.write(at / "pods" / "one" / "0.log", b"line")
+    files.write(at / "pods" / "two" / "0.log" / "x", b"")
+    files.write(at / "pods" / "three", b"")
+    make_link(files, at / "pods" / "four", "one")
+    make_link(files, at / "link", str(at / "pods"))
+
+    def told(name: str) -> tuple[str, str] | None:
+        found = files.misplaced(at / "pods" / name / "0.log", at / "pods")
+        return None if found is None else (str(found.path.relative_to(at / "pods")), found.what)
+
+    assert told("one") is told("none") is None
+    assert told("two") == ("two/0.log", "is a directory")
+    assert told("three") == ("three", "is a regular file")
+    assert told("four") == ("four", "is a symbolic link")
+    assert files.misplaced(at / "link" / "one" / "0.log", at / "link") is None, "to where it begins, links lead"
+    assert files.read(at / "pods" / "one" / "0.log") == b"line"
+    if isinstance(files, HostFiles) and files.disk is os:
+        files.write(at / "pods" / "five" / "x", b"")
+        program = files.seen(at / "pods" / "five" / "0.log")
+        os.mkfifo(program)
+        assert told("five") == ("five/0.log", "is not a regular file")
+        program.unlink()
+        shutil.copy(shutil.which("sleep") or "", program)
+        with subprocess.Popen([program, "600"]) as process:
+            assert told("five") == ("five/0.log", "cannot be written: Text file busy")
+            process.kill()
 
 
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:

@@ -233,5 +233,5 @@ class TestSystemd:
             systemd.systemctl("restart", systemd.unit)
         assert systemd.systemctl("start", systemd.unit).returncode != 0, "the limit is real"
 
-        systemd.services.restart(systemd.unit)
+        systemd.services.restart(systemd.unit, seconds=60)
         assert systemd.services.status(systemd.unit).running

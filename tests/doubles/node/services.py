@@ -289,12 +289,13 @@ class SimulatedServices:
                 raise StepFailed(f"cannot stop {unit} because it is not loaded")
             self.active.discard(unit)
 
-    def restart(self, unit: str) -> None:
+    def restart(self, unit: str, *, seconds: float) -> None:
         """Restart the runtime; nothing else is ever restarted."""
         with self._calls.effect(f"services.restart {unit}"):
             if unit != RUNTIME_UNIT:
                 raise StepFailed(f"cannot restart {unit} because only {RUNTIME_UNIT} is expected to be")
             self._start_runtime(unit)
+            self._timeline.advance(min(seconds, self._runtime.troubles.starts_in))
 
     def _start_runtime(self, unit: str) -> None:
         if (missing := self.missing_config) is not None:

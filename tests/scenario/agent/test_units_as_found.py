@@ -177,7 +177,7 @@ def test_control_a_plain_restart_of_the_runtime_loses_pods(world: World, name: s
     """What is refused is no fancy: it takes no more than a restart by anybody."""
     FOUND[name][0](world.node)
 
-    world.node.services.restart(RUNTIME_UNIT)
+    world.node.services.restart(RUNTIME_UNIT, seconds=60)
     world.node.timeline.advance(5.0)
 
     assert world.restarted != []

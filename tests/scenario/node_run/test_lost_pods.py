@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from pathlib import PurePosixPath
 
 import pytest
 
@@ -370,51 +369,3 @@ def test_a_runtime_that_has_started_without_its_cri_is_restarted(monkeypatch: py
     assert report.reason is Reason.RUNTIME_DID_NOT_ANSWER
     assert True not in waited, "nobody has tried anything"
     assert it.node.calls.effects.count(RESTART) <= 3, "and not again and again"
-
-
-@pytest.mark.parametrize(
-    ("logs", "expendable"), [("/var/log/pods", False), ("/data/logs", False), ("/data/logs", True)]
-)
-@pytest.mark.parametrize("when", ["services.stop kubelet.service", RESTART])
-def test_a_fifo_in_place_of_a_log_keeps_no_old_kubelet_from_its_start(
-    when: str, logs: str, *, expendable: bool
-) -> None:
-    """A runtime that starts opens it, whosever it is, and waits for a reader without end, or until it is restarted."""
-    it = story()
-    web = next(it.plan.baseline.running())
-    planned = (replace(c, expendable=expendable and c.pod == web.pod) for c in it.plan.containers)
-    it.plan = replace(it.plan, logs=logs, containers=tuple(planned))
-    log = f"{logs}/{web.pod.namespace}_{web.pod.name}_{web.pod.uid}/{web.name}/{web.attempt}.log"
-
-    def restarted() -> None:
-        it.node.runtime.troubles.hangs = log in it.node.files.odd
-        it.node.calls.before(RESTART, lambda: it.node.timeline.after(0.1, restarted))
-
-    it.node.calls.before(when, lambda: it.node.files.odd.update({log: "it is a FIFO"}))
-    it.node.calls.failpoints[RUNTIME_RESTARTED] = restarted
-
-    report = it.tell()
-
-    assert well_again(it, report)
-    assert "in the place of logs was moved aside" in "".join(str(record.error) for record in held(it))
-
-
-@pytest.mark.parametrize("up", [0, 1, 2], ids=["the log", "its directory", "that of the pod"])
-def test_a_log_that_cannot_be_opened_holds_no_way_back(up: int) -> None:
-    """A runtime that starts answers then, but does not show the container as running."""
-    it = story()
-    web = next(it.plan.baseline.running())
-    log = PurePosixPath(it.plan.logs) / f"{web.pod.namespace}_{web.pod.name}_{web.pod.uid}" / web.name / "0.log"
-    path = str((log, *log.parents)[up])
-    it.node.calls.before(RESTART, lambda: it.node.files.odd.update({path: "it is something else"}))
-
-    def restarted() -> None:
-        it.node.runtime.troubles.overlooks = {web.id} if path in it.node.files.odd else set()
-        it.node.calls.before(RESTART, lambda: it.node.timeline.after(0.1, restarted))
-
-    it.node.calls.failpoints[RUNTIME_RESTARTED] = restarted
-
-    report = it.tell()
-
-    assert well_again(it, report)
-    assert "in the place of logs was moved aside" in "".join(str(record.error) for record in held(it))

@@ -336,7 +336,7 @@ def test_an_abort_turns_back_from_anywhere_before_the_commit(effect: str) -> Non
 
 def test_a_spent_budget_turns_back() -> None:
     it = story()
-    it.node.calls.durations["services.restart containerd.service"] = 31.0
+    it.node.calls.durations["runtime.rewrite"] = 31.0
 
     report = it.tell()
 

@@ -3,48 +3,61 @@
 For the reader of a FIFO, it waits without end. Pods that collect logs may write where they are.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import PurePosixPath
-from typing import TypeAlias
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.files import EntryKind
+from nodeupgrade.node.host.files.files import EntryKind, Misplaced
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 
-Place: TypeAlias = tuple[PurePosixPath, EntryKind]
-"""A path, and the type of what belongs there."""
+_LOG = re.compile(r"[0-9]+\.log", re.ASCII)
+_SEPARATORS = 2
+"""In the name of the directory of a pod: of its namespace, its name and its UID."""
 
 
-def in_the_way(node: Node, plan: RunPlan) -> tuple[Place, ...]:
-    """Return where something else lies than the logs of containers, or the directories in which they are."""
+def in_the_way(node: Node, plan: RunPlan, *, every: bool) -> tuple[Misplaced, ...]:
+    """Return what keeps a starting runtime from opening the logs of planned containers, or of ``every`` other, too."""
     if not node.runtime.kind.opens_logs:
         return ()
-    return tuple(dict.fromkeys(place for place in _places(plan) if not _fits(node, *place)))
-
-
-def put_away(node: Node, places: Iterable[Place]) -> PurePosixPath | None:
-    """Move aside what lies in such places; return where the first of it is now, ``None`` if nothing was moved."""
-    moved = list[PurePosixPath]()
-    for path, kind in places:
+    root = PurePosixPath(plan.logs)
+    try:
+        real = node.files.follow(root)
+        entry = node.files.entry(real) or node.files.entry(root)
+    except StepFailed:  # links that lead to each other, for example
+        return (Misplaced(path=root, what="cannot be followed"),)
+    if entry is not None and entry.kind is not EntryKind.DIRECTORY:
+        return (Misplaced(path=root, what="leads to no directory"),)
+    found = dict[PurePosixPath, Misplaced]()
+    for log in dict.fromkeys((*_planned(plan), *(_there(node, real) if every else ()))):
         with suppress(StepFailed):  # perhaps it can be opened
-            moved += filter(None, (node.files.set_aside(path, but=kind),))
+            if (misplaced := node.files.misplaced(real / log, real)) is not None:
+                found[misplaced.path] = misplaced
+    return tuple(found.values())
+
+
+def put_away(node: Node, places: Iterable[Misplaced]) -> PurePosixPath | None:
+    """Move it aside; return where the first of it is now, ``None`` if nothing was moved."""
+    moved = list[PurePosixPath]()
+    for each in places:
+        with suppress(StepFailed):
+            moved += filter(None, (node.files.set_aside(each.path, but=None),))
     return moved[0] if moved else None
 
 
-def _places(plan: RunPlan) -> Iterator[Place]:
+def _planned(plan: RunPlan) -> Iterator[PurePosixPath]:
     for container in plan.baseline.running():  # those of pods that need not survive as well
         pod = container.pod
-        of_pod = PurePosixPath(plan.logs) / f"{pod.namespace}_{pod.name}_{pod.uid}"
-        yield of_pod, EntryKind.DIRECTORY
-        yield of_pod / container.name, EntryKind.DIRECTORY
-        yield of_pod / container.name / f"{container.attempt}.log", EntryKind.FILE
+        yield PurePosixPath(f"{pod.namespace}_{pod.name}_{pod.uid}", container.name, f"{container.attempt}.log")
 
 
-def _fits(node: Node, path: PurePosixPath, kind: EntryKind) -> bool:
-    try:
-        entry = node.files.entry(node.files.follow(path) if kind is EntryKind.DIRECTORY else path)
-    except StepFailed:  # links that lead to each other, for example
-        return False
-    return entry is None or entry.kind is kind
+def _there(node: Node, root: PurePosixPath) -> Iterator[PurePosixPath]:
+    """Yield the logs that are there, and what would be one if a file were no file, or a directory."""
+    with suppress(StepFailed):
+        for pod in (name for name in node.files.names(root) if name.count("_") >= _SEPARATORS):
+            for container in node.files.names(root / pod) or ("",):
+                yield PurePosixPath(pod, container, "0.log")
+                logs = filter(_LOG.fullmatch, node.files.names(root / pod / container))
+                yield from (PurePosixPath(pod, container, log) for log in logs)

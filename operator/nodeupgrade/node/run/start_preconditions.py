@@ -32,6 +32,8 @@ from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.text import lines
 
 LOOK_AGAIN_SECONDS = 1.0
+STUCK_TIMES = 2
+"""As many times as long as it may take, after which a runtime counts as stuck that has waited for what is no more."""
 """How long a container may be endangered: one that is paused for a moment, or ends while it is looked at."""
 
 
@@ -369,11 +371,15 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
     """
     if node.runtime.kind.stops_for_rewriting:
         require_startable(node, plan)
-    elif node.services.status(plan.runtime_unit).down:
+    elif (unit := node.services.status(plan.runtime_unit)).down:
         require_runtime_comes_back(node, plan)
+        log_files.put_away(node, log_files.in_the_way(node, plan, every=True))
         node.services.start(plan.runtime_unit)
     else:
         restart_for_logs(node, plan)
+        waited = 0.0 if unit.started is None else node.clock.awake() - unit.started
+        if node.runtime.kind.opens_logs and waited >= STUCK_TIMES * plan.limits.runtime_restart:
+            restart_runtime(node, plan)
 
 
 def restart_for_logs(node: Node, plan: RunPlan) -> None:
@@ -382,12 +388,21 @@ def restart_for_logs(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: as for require_runtime_comes_back(); or it was restarted.
     """
-    if in_the_way := log_files.in_the_way(node, plan):
-        require_runtime_comes_back(node, plan)
-        if (moved := log_files.put_away(node, in_the_way)) is not None:
-            node.services.restart(plan.runtime_unit)
-            why = f"what lay in the place of logs was moved aside, first to {moved}, and {plan.runtime_unit} restarted"
-            raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER)
+    if log_files.in_the_way(node, plan, every=True) and (moved := restart_runtime(node, plan)) is not None:
+        why = f"what lay in the place of logs was moved aside, first to {moved}, and {plan.runtime_unit} restarted"
+        raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER)
+
+
+def restart_runtime(node: Node, plan: RunPlan) -> PurePosixPath | None:
+    """Restart the runtime on the way back; return where what lay in the place of logs was moved, if anything did.
+
+    Raises:
+        StepFailed: as for require_runtime_comes_back(), or it does not restart.
+    """
+    require_runtime_comes_back(node, plan)
+    moved = log_files.put_away(node, log_files.in_the_way(node, plan, every=True))
+    node.services.restart(plan.runtime_unit, seconds=plan.limits.runtime_restart)
+    return moved
 
 
 def restart_for_cri(node: Node, plan: RunPlan) -> None:
@@ -403,8 +418,7 @@ def restart_for_cri(node: Node, plan: RunPlan) -> None:
     if not unit.running or not unit.started:
         return
     if inotify_room.make_room(node) or node.clock.awake() - unit.started >= plan.limits.runtime_restart:
-        require_runtime_comes_back(node, plan)
-        node.services.restart(plan.runtime_unit)
+        restart_runtime(node, plan)
 
 
 def require_startable(node: Node, plan: RunPlan) -> None:

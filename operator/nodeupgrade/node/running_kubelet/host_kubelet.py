@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
+from itertools import chain, islice, product
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -45,6 +45,8 @@ SYSTEMD_EXECUTOR = "systemd-executor"
 OWN = Path("/proc/self")
 WATCH_OPENED = 0x20
 """IN_OPEN: any event will do."""
+WATCHED = 64
+"""Files of each instance. A kubelet watches every directory of cgroups, and is not started if it cannot."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -153,8 +155,10 @@ class HostKubelet:
                 if (descriptor := _libc.inotify_init1(os.O_CLOEXEC)) < 0:
                     return INSTANCES if ctypes.get_errno() == errno.EMFILE else None
                 taken.append(descriptor)
-            if _libc.inotify_add_watch(taken[0], b"/", WATCH_OPENED) < 0 and ctypes.get_errno() == errno.ENOSPC:
-                return WATCHES
+            watched = [bytes(path) for path in islice(Path("/proc").iterdir(), WATCHED)]
+            for instance, path in product(taken, watched):  # each counts; what has ended since does not
+                if _libc.inotify_add_watch(instance, path, WATCH_OPENED) < 0 and ctypes.get_errno() == errno.ENOSPC:
+                    return WATCHES
         except OSError:
             pass
         finally:

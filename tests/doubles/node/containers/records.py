@@ -42,6 +42,7 @@ class Troubles:
     loses: set[ContainerId] = field(default_factory=set)  # containers that it does not find again after a restart
     paused: set[ContainerId] = field(default_factory=set)  # likewise, which it says itself if it is asked
     answers_after: float = 0.2  # seconds until it answers after a restart
+    starts_in: float = 0.0  # seconds after which systemd counts it as started again
     silent: bool = False  # it logs nothing
     talkative: bool = False  # its log is too long to be read as a whole
     wrote: tuple[str, ...] = ()  # lines of its log

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry, Misplaced
 from nodeupgrade.node.names_beside import free_aside
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES
@@ -25,12 +25,14 @@ class SimulatedFiles:
         sockets: paths of sockets, which are not on the disk.
         links: what symbolic links say, by path, which are not on the disk; only reads follow them.
         odd: what is wrong with what lies at a path in place of a file.
+        busy: paths of files that nobody can write, such as programs that run.
     """
 
     def __init__(self, disk: MutableMapping[str, bytes], calls: Calls) -> None:
         self.touched: dict[str, float] = {}
         self.sockets = {PLACES.address}
         self.odd: dict[str, str] = {}
+        self.busy: set[str] = set()
         self.crowds = set[str]()
         self.links: dict[str, str] = {}
         self._disk = disk
@@ -118,7 +120,7 @@ class SimulatedFiles:
             self._content(path)
             self._disk.pop(str(path), None)
 
-    def set_aside(self, path: PurePosixPath, *, but: EntryKind = EntryKind.FILE) -> PurePosixPath | None:
+    def set_aside(self, path: PurePosixPath, *, but: EntryKind | None = EntryKind.FILE) -> PurePosixPath | None:
         """Move what is there."""
         if self._kind(path) in {None, but}:
             return None
@@ -128,6 +130,7 @@ class SimulatedFiles:
                 self.links[str(aside)] = self.links.pop(str(path))
             if str(path) in self._disk:
                 self._disk[str(aside)] = self._disk.pop(str(path))
+                self.busy.discard(str(path))
             if str(path) in self.odd:
                 self.odd[str(aside)] = self.odd.pop(str(path))
             for name in [name for name in self._disk if name.startswith(f"{path}/")]:
@@ -210,6 +213,24 @@ class SimulatedFiles:
         """Whether it is one of ``crowds``."""
         self._calls.read(f"files.is_crowded {directory}")
         return str(directory) in self.crowds
+
+    def names(self, directory: PurePosixPath) -> tuple[str, ...]:
+        """What is directly in a directory, sorted."""
+        self._calls.read(f"files.names {directory}")
+        there = map(PurePosixPath, (*self._disk, *self.links, *self.sockets, *self.odd))
+        below = (path.relative_to(directory) for path in there if directory in path.parents)
+        return tuple(sorted({path.parts[0] for path in below}))
+
+    def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
+        """What is of another kind, or ``busy``."""
+        self._calls.read(f"files.misplaced {path}")
+        at = below
+        for name in path.relative_to(below).parts:
+            at /= name
+            kind, wanted = self._kind(at), EntryKind.FILE if at == path else EntryKind.DIRECTORY
+            if kind not in {None, wanted}:
+                return Misplaced(path=at, what=f"is {kind}")
+        return Misplaced(path=path, what="cannot be written: Text file busy") if str(path) in self.busy else None
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         """Whether it is no directory, since there are none that are empty."""

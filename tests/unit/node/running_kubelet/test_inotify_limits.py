@@ -8,6 +8,7 @@ import pytest
 
 from nodeupgrade.node.running_kubelet.inotify_limits import INSTANCES, NEEDED, WATCHES
 
+MOST = 100_000
 NAMESPACE = ("unshare", "--user", "--map-root-user")
 TRIES = """
 from pathlib import Path, PurePosixPath
@@ -23,8 +24,8 @@ print([kubelet.used_up_inotify({needed}) for _ in range(2)])
 
 @pytest.mark.parametrize(
     ("instances", "watches", "limit"),
-    [(NEEDED, 1, None), (NEEDED - 1, 1, INSTANCES), (NEEDED, 0, WATCHES)],
-    ids=["enough", "too few instances", "no watch"],
+    [(NEEDED, MOST, None), (NEEDED - 1, MOST, INSTANCES), (NEEDED, 0, WATCHES), (NEEDED, NEEDED * 30, WATCHES)],
+    ids=["enough", "too few instances", "no watch", "too few watches"],
 )
 def test_what_is_left_is_tried_and_given_back(tmp_path: Path, instances: int, watches: int, limit: str | None) -> None:
     (tmp_path / "1").symlink_to("/proc/self")

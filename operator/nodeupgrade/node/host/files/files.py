@@ -34,6 +34,14 @@ class EntryKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Misplaced:
+    """What keeps a program from writing a file."""
+
+    path: PurePosixPath  # the file's, or that of a directory on the way to it
+    what: str  # such as ``is a symbolic link``
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
     """A directory entry; a symbolic link is not followed."""
 
@@ -111,6 +119,16 @@ class FilesView(Protocol):
     def is_crowded(self, directory: PurePosixPath) -> bool:
         """Report whether a directory has more entries than can be looked at while a kubelet is down."""
 
+    def names(self, directory: PurePosixPath) -> tuple[str, ...]:
+        """Return what is in a directory, at most MOST_ENTRIES of it; nothing if it is no directory. Follows no link."""
+
+    def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
+        """Return what keeps a program from appending to a file, or from creating it; ``None`` if nothing does.
+
+        It is opened for that, and nothing is waited for: neither the reader of a FIFO nor the holder of a lease. No
+        symbolic link is followed below ``below``: its target may be on a server that does not answer.
+        """
+
     def is_empty(self, directory: PurePosixPath) -> bool:
         """Report whether nothing at all is in a directory; true if there is no such directory."""
 
@@ -158,7 +176,7 @@ class Files(FilesView, Protocol):
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, if it exists."""
 
-    def set_aside(self, path: PurePosixPath, *, but: EntryKind = EntryKind.FILE) -> PurePosixPath | None:
+    def set_aside(self, path: PurePosixPath, *, but: EntryKind | None = EntryKind.FILE) -> PurePosixPath | None:
         """Rename what lies at a path and is not of a type, such as a directory or a link, to a hidden name beside it.
 
         Returns:

@@ -14,7 +14,15 @@ from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.host.files import atomic, reading
-from nodeupgrade.node.host.files.files import LARGEST_READ, MOST_ENTRIES, MOST_LINKS, DiskUsage, EntryKind, FileEntry
+from nodeupgrade.node.host.files.files import (
+    LARGEST_READ,
+    MOST_ENTRIES,
+    MOST_LINKS,
+    DiskUsage,
+    EntryKind,
+    FileEntry,
+    Misplaced,
+)
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
@@ -25,6 +33,7 @@ T = TypeVar("T")
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
 _GONE = frozenset({errno.ESRCH, errno.ENODEV})
 """What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
@@ -186,7 +195,7 @@ class HostFiles:
                 self.disk.unlink(target)
                 atomic.sync_directory(target.parent, self.disk)
 
-    def set_aside(self, path: PurePosixPath, *, but: EntryKind = EntryKind.FILE) -> PurePosixPath | None:
+    def set_aside(self, path: PurePosixPath, *, but: EntryKind | None = EntryKind.FILE) -> PurePosixPath | None:
         with translate_errors(f"cannot move aside what lies at {path}"):
             target = self._unfollowed(path)
             try:
@@ -305,6 +314,35 @@ class HostFiles:
             if links:
                 atomic.sync_directory(resolved, self.disk)
         return len(links)
+
+    def names(self, directory: PurePosixPath) -> tuple[str, ...]:
+        with translate_errors(f"cannot list {directory}"):
+            try:
+                target = self._unfollowed(directory)
+                if not stat.S_ISDIR(self.disk.lstat(target).st_mode):
+                    return ()
+                with self.disk.scandir(target) as found:
+                    return tuple(sorted(entry.name for entry in islice(found, MOST_ENTRIES)))
+            except (FileNotFoundError, NotADirectoryError):
+                return ()
+
+    def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
+        with translate_errors(f"cannot look at {path}"):
+            at, seen = below, resolve(self.root, below, follow_last=True, disk=self.disk)
+            try:
+                for name in path.relative_to(below).parts:
+                    at, seen = at / name, seen / name
+                    kind = _kind(self.disk.lstat(seen).st_mode)
+                    if kind is not (EntryKind.FILE if at == path else EntryKind.DIRECTORY):
+                        return Misplaced(path=at, what=f"is {kind}")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            try:
+                self.disk.close(self.disk.open(seen, _APPENDING))
+            except OSError as error:
+                if error.errno not in {errno.ENOENT, errno.EROFS}:  # a precheck sees the whole host read-only
+                    return Misplaced(path=path, what=f"cannot be written: {os.strerror(error.errno or 0)}")
+            return None
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         return not self._below(directory, lambda _path: True)

@@ -177,9 +177,9 @@ class SystemdManager:
         if shown.get("LoadState") == "not-found" or shown.get("ActiveState") == "failed":
             self._forget_failures(unit)
 
-    def restart(self, unit: str) -> None:
+    def restart(self, unit: str, *, seconds: float) -> None:
         self._forget_failures(unit)
-        self._systemctl.run("restart", unit)
+        self._systemctl.wait(seconds, "restart", unit)
 
     def prepare_mask(self, unit: str, look: Look) -> None:
         """Make systemd load the fence without putting it up, which saves 0.1 s in mask()."""

@@ -52,8 +52,11 @@ class ServiceManager(ServicesView, Protocol):
     def stop(self, unit: str, *, wait: bool = True) -> None:
         """Stop a unit; with ``wait``, wait until no process of its main service remains."""
 
-    def restart(self, unit: str) -> None:
-        """Restart a unit, after resetting its failures, and wait for the job to finish."""
+    def restart(self, unit: str, *, seconds: float) -> None:
+        """Restart a unit, after resetting its failures, and wait for the job to finish, but not longer than that.
+
+        A unit that takes longer goes on to start.
+        """
 
     def prepare_mask(self, unit: str, look: Look) -> None:
         """Do the slow part of mask() ahead of time, with a reload() if necessary; the unit can still be started."""

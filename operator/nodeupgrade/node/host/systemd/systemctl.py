@@ -3,6 +3,7 @@
 import math
 import re
 import subprocess
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
@@ -44,6 +45,10 @@ class _SilentError(StepFailed):
     """Systemd dropped the call."""
 
 
+class _LateError(StepFailed):
+    """A call did not end in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Systemctl:
     """Runs ``systemctl`` and ``journalctl``."""
@@ -52,29 +57,38 @@ class Systemctl:
     _: KW_ONLY
     timeout: float = 120.0  # seconds for one call; a stop may take the unit's TimeoutStopSec, 90 s by default
 
-    def run(self, *arguments: str) -> str:
-        """Run ``systemctl`` and return its output.
+    def run(self, *arguments: str, limit: float = math.inf) -> str:
+        """Run ``systemctl``, for at most ``limit`` seconds, and return its output.
 
         Raises:
             StepFailed: it ended with an error, did not end in time, or could not be run.
         """
         if arguments[0] in ONCE:
-            return self._run(arguments)
+            return self._run(arguments, limit)
         again = Retrying(
             retry=retry_if_exception_type(_SilentError),
             stop=stop_after_delay(SILENT_SECONDS),
             wait=wait_fixed(0.2),
             reraise=True,
         )
-        return again(self._run, arguments)
+        return again(self._run, arguments, limit)
 
-    def _run(self, arguments: tuple[str, ...]) -> str:
-        done = self._call(arguments)
+    def _run(self, arguments: tuple[str, ...], limit: float) -> str:
+        done = self._call(arguments, limit=limit)
         if done.returncode != 0:
             message = one_line(done.stderr) or "no message"
             failed = _SilentError if any(sign in message for sign in SILENCE) else StepFailed
             raise failed(f"systemctl {' '.join(arguments)} ended with status {done.returncode}: {message}")
         return done.stdout
+
+    def wait(self, seconds: float, *arguments: str) -> None:
+        """Run ``systemctl`` for so many seconds at most; the job that it has asked for goes on.
+
+        Raises:
+            StepFailed: it ended with an error, or could not be run.
+        """
+        with suppress(_LateError):
+            self.run(*arguments, limit=seconds)
 
     def attempt(self, *arguments: str) -> bool:
         """Run ``systemctl`` and report whether it succeeded.
@@ -158,7 +172,7 @@ class Systemctl:
             words = [*self.prefix, program, *arguments]
             done = run_bounded(words, env=ENVIRONMENT, timeout=timeout, limit=LARGEST_ANSWER)
         except subprocess.TimeoutExpired as error:
-            raise StepFailed(f"{call} did not end within {timeout:g} s") from error
+            raise _LateError(f"{call} did not end within {timeout:g} s") from error
         except OSError as error:
             raise StepFailed(f"cannot run {call} because {error}") from error
         output, errors = (text.decode(errors="replace") for text in (done.stdout, done.stderr))

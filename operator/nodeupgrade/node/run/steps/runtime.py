@@ -15,6 +15,7 @@ from nodeupgrade.node.run import (
     before_images,
     hash_restoring,
     inventory_comparison,
+    log_files,
     newcomers,
     plan_amendment,
     reload_look,
@@ -28,6 +29,8 @@ from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerStat
 from nodeupgrade.node.verification.ended_containers import change_of_owner
 from nodeupgrade.node.verification.verification import Difference, hash_differences
 
+ANSWERS_SECONDS = 1.0
+"""How long to wait at least for an answer of a runtime that has been started."""
 STARTS = 3
 """How often to start a runtime at most that misses how a container ends meanwhile: it may miss another one."""
 Hashes: TypeAlias = "Mapping[tuple[PodUid, str], tuple[StoredHashes, HashValue | None]]"
@@ -130,8 +133,7 @@ def _restart_until_heard(node: Node, plan: RunPlan, restart: Callable[[Node, Run
 
 
 def _restart_back(node: Node, plan: RunPlan) -> None:
-    start_preconditions.require_runtime_comes_back(node, plan)
-    node.services.restart(plan.runtime_unit)
+    start_preconditions.restart_runtime(node, plan)
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
 
 
@@ -202,10 +204,12 @@ class RestartRuntime(StepActions):
 
     def _restart(self, node: Node, plan: RunPlan) -> None:
         start_preconditions.require_runtime_as_planned(node, plan)
-        node.services.restart(plan.runtime_unit)
+        log_files.put_away(node, log_files.in_the_way(node, plan, every=False))
+        began, seconds = node.clock.awake(), min(plan.limits.runtime_restart, node.seconds)
+        node.services.restart(plan.runtime_unit, seconds=seconds)
         node.failpoint(RUNTIME_RESTARTED)
         try:
-            node.runtime.wait_until_answering(min(plan.limits.runtime_restart, node.seconds))
+            node.runtime.wait_until_answering(max(ANSWERS_SECONDS, seconds - (node.clock.awake() - began)))
         except Transient as error:
             raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
         if restored := before_images.reinstate(node, plan):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.node.host.files.files import EntryKind, FilesView
+from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.runtimes.cri.restart_hazards import unit_hazards, version_numbers
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory
@@ -128,10 +128,11 @@ def _processes_are_listed(seen: RuntimeAtWork, unlisted: frozenset[str]) -> Iter
 
 
 def _logs_can_be_opened(files: FilesView, logs: Mapping[str, PurePosixPath]) -> Iterator[Finding]:
-    """The log of every container is a regular file, or can be made anew. Pods that collect logs may write there.
+    """The log of every container can be opened, or made anew. Pods that collect logs may write there.
 
     A starting containerd opens whatever it is: it waits without end for the reader of a FIFO, and shows a container
-    whose log it cannot open as unknown, which kubelets replace (internal/cri/server/restart.go).
+    whose log it cannot open, such as a program that runs, as unknown, which kubelets replace
+    (internal/cri/server/restart.go).
     """
     for label, log in logs.items():
         if (obstacle := _obstacle(files, log)) is not None:
@@ -145,18 +146,12 @@ def _logs_can_be_opened(files: FilesView, logs: Mapping[str, PurePosixPath]) -> 
 
 def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
     try:
-        return _in_the_way(files, log)
+        root = log.parents[min(2, len(log.parents) - 1)]  # of the logs of all pods, which may be a link
+        real = files.follow(root)
+        found = files.misplaced(real / log.relative_to(root), real.parent)
     except StepFailed as error:  # links that lead nowhere but to each other, for example
         return one_line(str(error))
-
-
-def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
-    if (entry := files.entry(log)) is not None:
-        return None if entry.kind is EntryKind.FILE else f"that is {entry.kind}"
-    for directory in log.parents:  # containerd creates what is missing
-        if (entry := files.entry(files.follow(directory))) is not None:
-            return None if entry.kind is EntryKind.DIRECTORY else f"{one_line(str(directory))} is {entry.kind}"
-    return None
+    return None if found is None else f"{one_line(str(found.path))} {found.what}"
 
 
 def _nothing_is_paused(inventory: Inventory, paused: frozenset[str]) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """Tests for the systemd manager, with scripts in place of systemctl."""
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -115,13 +116,24 @@ def test_a_hanging_systemctl_is_given_up(tmp_path: Path) -> None:
         services.stop("x.service")
 
 
+def test_a_unit_that_takes_long_to_restart_is_not_waited_for_longer(tmp_path: Path) -> None:
+    """A container runtime may wait for what pods have put in its way; systemd goes on to start it."""
+    services = SystemdManager(prefix=fake(tmp_path, 'test "$1" = reset-failed || exec sleep 600'))
+    services.restart("x.service", seconds=0.2)
+
+    services = SystemdManager(prefix=fake(tmp_path, 'test "$1" = reset-failed || exit 1'))
+    with pytest.raises(StepFailed):
+        services.restart("x.service", seconds=60)
+
+
+RESTART = functools.partial(SystemdManager.restart, seconds=60)
 GOES_AWAY = 'echo "$1" >> {calls}; test $(wc -l < {calls}) -gt 2 || {{ echo "{said}" >&2; exit 1; }}'
 REEXECUTED = "Failed to get properties: Message recipient disconnected from message bus without replying"
 NOT_CONNECTED = "Failed to get properties: Transport endpoint is not connected"
 
 
 @pytest.mark.parametrize("said", [REEXECUTED, NOT_CONNECTED, "Failed to start x.service: Connection reset by peer"])
-@pytest.mark.parametrize("call", [SystemdManager.status, SystemdManager.start, SystemdManager.restart])
+@pytest.mark.parametrize("call", [SystemdManager.status, SystemdManager.start, RESTART])
 def test_a_systemd_that_executes_itself_anew_is_asked_again(tmp_path: Path, said: str, call: Any) -> None:
     calls = tmp_path / "calls"
     call(SystemdManager(prefix=fake(tmp_path, GOES_AWAY.format(calls=calls, said=said))), "x.service")

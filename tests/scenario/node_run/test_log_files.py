@@ -1,0 +1,157 @@
+"""A runtime opens the logs of its containers when it starts: nothing that lies in their place holds a run."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.failpoints.failpoints import When, at
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.run.report import RunReport
+from tests.doubles.node import Behaviour
+from tests.scenario.node_run.test_lost_pods import RESTART, held, well_again
+from tests.scenario.node_run.test_node_run import LIMITS, Story, story
+
+LATE = PurePosixPath("/var/log/pods/default_late_uid/app/0.log")
+"""The log of a pod that came after the plan."""
+
+
+def log_of(it: Story, attempt: int | None = None) -> PurePosixPath:
+    web = next(it.plan.baseline.running())
+    of_pod = PurePosixPath(it.plan.logs) / f"{web.pod.namespace}_{web.pod.name}_{web.pod.uid}"
+    return of_pod / web.name / f"{web.attempt if attempt is None else attempt}.log"
+
+
+def opens(it: Story, opened: Callable[[], None]) -> None:
+    """Have something happen whenever the runtime opens the logs, after what happens to them right before it."""
+
+    def restarted() -> None:
+        opened()
+        it.node.calls.before(RESTART, restarted)
+
+    it.node.calls.before(RESTART, restarted)
+
+
+def waits_for(it: Story, path: PurePosixPath, *, starts_in: float = 0.0) -> None:
+    """The runtime waits for the reader of a FIFO whenever it starts; systemd, so long for its word that it has."""
+    trouble = it.node.runtime.troubles
+
+    def opened() -> None:
+        trouble.hangs = str(path) in it.node.files.odd
+        trouble.starts_in = starts_in if trouble.hangs else 0.0
+
+    opens(it, opened)
+
+
+def put(it: Story, path: PurePosixPath) -> Callable[[], None]:
+    return lambda: it.node.files.odd.update({str(path): "it is a FIFO"})
+
+
+def says(it: Story) -> str:
+    return "".join(str(record.error) for record in held(it))
+
+
+@pytest.mark.parametrize(
+    ("logs", "expendable"), [("/var/log/pods", False), ("/data/logs", False), ("/data/logs", True)]
+)
+def test_a_fifo_that_is_there_before_the_restart_is_moved_aside(logs: str, *, expendable: bool) -> None:
+    it = story()
+    web = next(it.plan.baseline.running())
+    planned = (replace(c, expendable=expendable and c.pod == web.pod) for c in it.plan.containers)
+    it.plan = replace(it.plan, logs=logs, containers=tuple(planned))
+    waits_for(it, log_of(it))
+    it.node.calls.before("services.stop kubelet.service", put(it, log_of(it)))
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
+@pytest.mark.parametrize("starts_in", [0.0, 90.0], ids=["1.6", "from 1.7 on"])
+def test_a_fifo_that_is_put_there_at_the_restart_costs_no_more_than_the_budget(starts_in: float) -> None:
+    """From 1.7 on, containerd tells systemd that it has started once it has opened the logs."""
+    it = story()
+    it.node.calls.before(RESTART, put(it, log_of(it)))
+    waits_for(it, log_of(it), starts_in=starts_in)
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert "in the place of logs was moved aside" in says(it)
+    assert report.down_seconds is not None
+    assert report.down_seconds < LIMITS.kubelet_down + 10
+
+
+@pytest.mark.parametrize("up", [0, 1, 2, 3], ids=["the log", "its directory", "that of the pod", "that of all"])
+def test_a_log_that_cannot_be_opened_holds_no_way_back(up: int) -> None:
+    """A runtime that starts answers then, but does not show the container as running."""
+    it = story()
+    web, log = next(it.plan.baseline.running()), log_of(it)
+    path = (log, *log.parents)[up]
+    hidden = it.node.runtime.troubles.overlooks
+    it.node.calls.before(RESTART, put(it, path))
+    opens(it, lambda: hidden.add(web.id) if str(path) in it.node.files.odd else hidden.clear())
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert "in the place of logs was moved aside" in says(it)
+
+
+def test_a_program_in_the_place_of_a_log_holds_no_way_back() -> None:
+    """Nobody can write a program that runs, but it is a regular file."""
+    it = story()
+    web, log = next(it.plan.baseline.running()), str(log_of(it))
+    hidden = it.node.runtime.troubles.overlooks
+
+    def runs() -> None:
+        it.node.disk[log] = b"a program"
+        it.node.files.busy.add(log)
+
+    it.node.calls.before(RESTART, runs)
+    opens(it, lambda: hidden.add(web.id) if log in it.node.files.busy else hidden.clear())
+
+    assert well_again(it, it.tell())
+    assert log not in it.node.disk
+
+
+@pytest.mark.parametrize("attempt", [None, 1], ids=["of a pod that came since", "of a container that was restarted"])
+@pytest.mark.parametrize("up", [0, 1, 2])
+def test_a_log_that_is_newer_than_the_plan_holds_no_way_back(attempt: int | None, up: int) -> None:
+    it = story()
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+    log = LATE if attempt is None else log_of(it, attempt)
+    path = (log, *log.parents)[up]
+    if attempt is not None:
+        it.node.disk[str(log.with_name("0.log"))] = b""
+    waits_for(it, path)
+    it.node.calls.failpoints[at(Step.START_KUBELET, When.DONE)] = put(it, path)
+
+    assert well_again(it, it.tell())
+
+
+def test_a_runtime_that_waits_for_what_is_no_more_is_restarted() -> None:
+    """It holds the FIFO open that somebody has removed since."""
+    it = story()
+    trouble = it.node.runtime.troubles
+    stuck = [True]
+    opens(it, lambda: setattr(trouble, "hangs", bool(stuck) and stuck.pop()))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert report.down_seconds is not None
+    assert report.down_seconds < 3 * LIMITS.runtime_restart
+
+
+def test_what_is_no_directory_of_a_pod_is_left_alone() -> None:
+    it = story()
+    it.node.disk["/var/log/pods/backup.tar"] = b"somebody's"
+    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
+
+    report: RunReport = it.tell()
+
+    assert well_again(it, report)
+    assert it.node.disk["/var/log/pods/backup.tar"] == b"somebody's"
+    assert report.reason is not Reason.RUNTIME_DID_NOT_ANSWER
