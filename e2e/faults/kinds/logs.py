@@ -1,0 +1,104 @@
+"""What a pod that may write where others log puts in the place of a log, which a starting containerd opens."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from e2e import pods
+from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.run import FaultRun, Harm
+from e2e.lab import LabError
+from e2e.lab.process import wait_until
+from nodeupgrade.api.task.step import Step
+from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
+
+NAME = "logged"
+PUTS_FOR = 2.0
+"""Seconds. What is put there just once before the restart is moved aside; this is put there again meanwhile."""
+MOST_SECONDS = 60.0
+"""Without a kubelet: the budget, and the way back."""
+Put = Callable[[Path], None]
+
+
+def pipe(log: Path) -> None:
+    other = log.with_name("other")
+    os.mkfifo(other)
+    other.rename(log)
+
+
+def program(log: Path) -> None:
+    other = log.with_name("other")
+    shutil.copy(shutil.which("sleep") or "", other)
+    subprocess.Popen([other, "120"])
+    other.rename(log)
+
+
+def once(put: Put, moment: Failpoint) -> Harm:
+    """Put it there at a moment before the runtime restarts."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        with pods.running(run.cluster, pods.pod(run.cluster, NAME)):
+            log = _log(run)
+            with run.armed(moment, "hang"):
+                yield
+                run.wait_hit(moment)
+                put(log)
+                run.release(moment)
+                wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
+                if not log.is_file():
+                    raise LabError(f"{log} is no file")
+                yield
+
+    return harm
+
+
+def while_it_restarts(put: Put) -> Harm:
+    """Put it there again for some seconds, so that it lies there when the runtime opens it."""
+    moment = at(Step.RESTART_RUNTIME, When.ANNOUNCED)
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        with pods.running(run.cluster, pods.pod(run.cluster, NAME)):
+            log = _log(run)
+            with run.armed(moment, "hang"):
+                yield
+                run.wait_hit(moment)
+                putting = threading.Thread(target=_put_again, args=(put, log))
+                putting.start()
+                run.release(moment)
+                putting.join()
+                wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
+                down = float(run.cluster.task()["status"]["kubelet"]["downSeconds"])
+                run.notes.append(f"{down:.1f} s without a kubelet")
+                if down > MOST_SECONDS:
+                    raise LabError(run.notes[-1])
+                yield
+
+    return harm
+
+
+def _put_again(put: Put, log: Path) -> None:
+    until, there = time.monotonic() + PUTS_FOR, None
+    while time.monotonic() < until:
+        if there is None or not log.exists() or log.lstat().st_ino != there:
+            put(log)
+            there = log.lstat().st_ino
+        time.sleep(0.001)
+
+
+def _log(run: FaultRun) -> Path:
+    [directory] = (run.cluster.node.root / "var/log/pods").glob(f"{pods.NAMESPACE}_{NAME}_*")
+    return directory / "main/0.log"
+
+
+ON_THE_WAY_BACK = at(Step.REWRITE_HASHES, When.UNDOING)
+
+FAULTS = (
+    Fault("logs/pipe-once-stopped", once(pipe, at(Step.STOP_KUBELET, When.DONE)), UP),
+    Fault("logs/pipe-on-the-way-back", once(pipe, ON_THE_WAY_BACK), BACK),
+    Fault("logs/pipe-at-the-restart", while_it_restarts(pipe), BACK),
+    Fault("logs/program-at-the-restart", while_it_restarts(program), BACK),
+)
