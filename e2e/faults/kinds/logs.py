@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from e2e import pods
-from e2e.faults.fault import BACK, UP, Fault
+from e2e.faults.fault import BACK, UP, Fault, is_containerd
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
@@ -90,15 +90,15 @@ def _put_again(put: Put, log: Path) -> None:
 
 
 def _log(run: FaultRun) -> Path:
-    [directory] = (run.cluster.node.root / "var/log/pods").glob(f"{pods.NAMESPACE}_{NAME}_*")
-    return directory / "main/0.log"
+    there = (run.cluster.node.root / "var/log/pods").glob(f"{pods.NAMESPACE}_{NAME}_*")
+    return max(there, key=lambda each: each.stat().st_ctime_ns) / "main/0.log"  # those of earlier pods may be left
 
 
 ON_THE_WAY_BACK = at(Step.REWRITE_HASHES, When.UNDOING)
 
 FAULTS = (
-    Fault("logs/pipe-once-stopped", once(pipe, at(Step.STOP_KUBELET, When.DONE)), UP),
-    Fault("logs/pipe-on-the-way-back", once(pipe, ON_THE_WAY_BACK), BACK),
-    Fault("logs/pipe-at-the-restart", while_it_restarts(pipe), BACK),
-    Fault("logs/program-at-the-restart", while_it_restarts(program), BACK),
+    Fault("logs/pipe-once-stopped", once(pipe, at(Step.STOP_KUBELET, When.DONE)), UP, needs=is_containerd),
+    Fault("logs/pipe-on-the-way-back", once(pipe, ON_THE_WAY_BACK), BACK, needs=is_containerd),
+    Fault("logs/pipe-at-the-restart", while_it_restarts(pipe), BACK, needs=is_containerd),
+    Fault("logs/program-at-the-restart", while_it_restarts(program), BACK, needs=is_containerd),
 )
