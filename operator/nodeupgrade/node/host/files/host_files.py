@@ -309,7 +309,7 @@ class HostFiles:
             with self.disk.scandir(resolved) as found:
                 links = [entry.name for entry in islice((each for each in found if each.is_symlink()), MOST_LINKS)]
             for name in links:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another has taken its place
                     self.disk.unlink(resolved / name)
             if links:
                 atomic.sync_directory(resolved, self.disk)

@@ -343,6 +343,27 @@ def test_no_crowd_hides_a_link_that_a_starting_kubelet_would_follow(
     assert sorted(path.name for path in plugins.iterdir()) == ["a", "b", "c", "d", "directory"]
 
 
+def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:
+    plugins = root / "plugins"
+    plugins.mkdir()
+    for name in ("one", "two", "three"):
+        (plugins / name).symlink_to("/dead")
+
+    class Racing:
+        def __getattr__(self, name: str) -> Any:
+            return self.unlink if name == "unlink" else getattr(os, name)
+
+        def unlink(self, path: Path) -> None:
+            path.unlink()
+            if not any(path.is_dir() for path in plugins.iterdir()):
+                path.mkdir()
+                path.unlink()
+
+    replace(files, disk=cast("Disk", Racing())).remove_links(PurePosixPath("/plugins"))
+
+    assert [path.is_symlink() for path in plugins.iterdir()] == [False]
+
+
 def test_what_others_put_into_a_directory_fills_no_memory(
     files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
