@@ -13,8 +13,10 @@ from e2e.faults.fault import BACK, UP, Fault, is_containerd
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
+from nodeupgrade.api.json import from_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
+from nodeupgrade.node.run.report import RunReport
 
 NAME = "logged"
 PUTS_FOR = 2.0
@@ -70,11 +72,10 @@ def while_it_restarts(put: Put) -> Harm:
                 putting.start()
                 run.release(moment)
                 putting.join()
-                wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
-                down = float(run.cluster.task()["status"]["kubelet"]["downSeconds"])
-                run.notes.append(f"{down:.1f} s without a kubelet")
-                if down > MOST_SECONDS:
-                    raise LabError(run.notes[-1])
+                ended = wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
+                down = from_json(RunReport, ended.payload, strict=True).down_seconds
+                if down is None or down > MOST_SECONDS:
+                    raise LabError(f"it was without a kubelet for {down} s")
                 yield
 
     return harm
