@@ -12,7 +12,7 @@ from e2e import pods
 from e2e.faults.fault import BACK, UP, Fault, is_containerd
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
-from e2e.lab.process import wait_until
+from e2e.lab.process import PATIENCE, wait_until
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
@@ -74,7 +74,7 @@ def while_it_restarts(put: Put) -> Harm:
                 putting.join()
                 ended = wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
                 down = from_json(RunReport, ended.payload, strict=True).down_seconds
-                if down is None or down > MOST_SECONDS:
+                if down is None or down > MOST_SECONDS * PATIENCE:
                     raise LabError(f"it was without a kubelet for {down} s")
                 yield
 
