@@ -39,6 +39,11 @@ def free_aside(path: _Path, is_there: Callable[[_Path], bool]) -> _Path:
     return beside(path, f"{ASIDE}-{token_hex(8)}") if is_there(plain) else plain
 
 
+def hidden_aside() -> str:
+    """Return a name, short and unforeseeable, for what lies in the way in a directory that others write."""
+    return f".{token_hex(8)}{ASIDE}"
+
+
 def is_beside_another(name: str) -> bool:
     """Report whether a file of this name is one that a run puts beside another."""
     return name.startswith(".") and ".nodeupgrade-" in name

@@ -12,6 +12,7 @@ import pytest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import EntryKind, Files
 from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.names_beside import is_beside_another
 from tests.contract.node.worlds import FilesWorld
 from tests.doubles.node.storage.disk import Inode, ModelDisk
 from tests.doubles.node.storage.files import SimulatedFiles
@@ -115,16 +116,6 @@ def test_a_directory_is_empty_until_something_is_in_it(files_world: FilesWorld) 
     assert not files.is_empty(files_world.directory)
 
 
-def test_what_is_in_a_directory_is_named_and_no_link_to_one_is_followed(files_world: FilesWorld) -> None:
-    files, at = files_world.files, files_world.directory / "some"
-    files.write(at / "file", b"x")
-    files.write(at / "below" / "file", b"x")
-    make_link(files, at / "link", "below")
-
-    assert files.names(at) == ("below", "file", "link")
-    assert files.names(at / "link") == files.names(at / "file") == files.names(at / "none") == ()
-
-
 def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(files_world: FilesWorld) -> None:
     files, at = files_world.files, files_world.directory
     files.write(at / "pods" / "one" / "0.log", b"line")
@@ -138,10 +129,18 @@ def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(f
         return None if found is None else (str(found.path.relative_to(at / "pods")), found.what)
 
     assert told("one") is told("none") is None
+    assert files.clear_way(at / "pods" / "one" / "0.log", at) is None
     assert told("two") == ("two/0.log", "is a directory")
     assert told("three") == ("three", "is a regular file")
     assert told("four") == ("four", "is a symbolic link")
     assert files.misplaced(at / "link" / "one" / "0.log", at / "link") is None, "to where it begins, links lead"
+    assert files.read(at / "pods" / "one" / "0.log") == b"line"
+    for name in ("two", "three", "four"):
+        aside = files.clear_way(at / "pods" / name / "0.log", at)
+        assert aside is not None
+        assert aside.parent in {at / "pods", at / "pods" / name}
+        assert is_beside_another(aside.name)
+        assert told(name) is None
     assert files.read(at / "pods" / "one" / "0.log") == b"line"
     if isinstance(files, HostFiles) and files.disk is os:
         files.write(at / "pods" / "five" / "x", b"")
@@ -152,6 +151,7 @@ def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(f
         shutil.copy(shutil.which("sleep") or "", program)
         with subprocess.Popen([program, "600"]) as process:
             assert told("five") == ("five/0.log", "cannot be written: Text file busy")
+            assert files.clear_way(at / "pods" / "five" / "0.log", at) is not None
             process.kill()
 
 
@@ -218,21 +218,6 @@ def test_a_directory_is_set_aside_with_what_is_in_it_and_a_file_is_not(files_wor
     assert aside is not None
     assert (aside.parent, aside.name.startswith(".a.")) == (path.parent, True)
     assert (files.entry(path), files.read(aside / "theirs")) == (None, b"theirs")
-
-
-def test_where_a_directory_belongs_a_file_is_set_aside_and_a_directory_is_not(files_world: FilesWorld) -> None:
-    files, path = files_world.files, files_world.directory / "a"
-    assert files.set_aside(path, but=EntryKind.DIRECTORY) is None
-    files.write(path / "theirs", b"theirs")
-    assert files.set_aside(path, but=EntryKind.DIRECTORY) is None
-    files.remove(path / "theirs")
-    files.set_aside(path)
-    files.write(path, b"a file")
-
-    aside = files.set_aside(path, but=EntryKind.DIRECTORY)
-
-    assert aside is not None
-    assert (files.entry(path), files.read(aside)) == (None, b"a file")
 
 
 def test_what_is_set_aside_twice_is_in_two_places(files_world: FilesWorld) -> None:

@@ -12,7 +12,7 @@ from nodeupgrade.node.journal.journal import Journal, Mark, Outcome, parse
 from nodeupgrade.node.rescue.timeouts import hung_seconds
 from nodeupgrade.node.run.state_machine import IN_VAIN_SECONDS, undone_in_vain
 from tests.doubles.node import Behaviour, Crash
-from tests.scenario.node_run.test_lost_pods import RESTART, later
+from tests.scenario.node_run.test_lost_pods import later
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 
 HUNG = hung_seconds(LIMITS)
@@ -47,27 +47,6 @@ def test_a_person_can_end_it(step: Step, seconds: float) -> None:
 
     assert (report.outcome, report.reason) == (Outcome.DEGRADED, Reason.ROLLBACK_FAILED)
     assert len(killed) == 3
-
-
-def test_a_person_can_end_it_where_the_look_before_it_hangs() -> None:
-    """What has to be looked at before the undo may be on a server that does not answer."""
-    it, killed = story(), list[None]()
-    it.node.calls.before(RESTART, lambda: setattr(it.node.runtime.troubles, "hangs", True))
-
-    def hangs(name: str, _number: int, _moment: object) -> None:
-        if name.startswith("files.names"):
-            killed.append(None)
-            raise Crash(frozen=HUNG)
-
-    it.node.calls.interrupt = hangs
-    it.node.ports = replace(it.node.ports, end=lambda: len(killed) >= 3)
-
-    report = it.tell()
-
-    assert (report.outcome, report.reason) == (Outcome.DEGRADED, Reason.ROLLBACK_FAILED)
-    assert len(killed) == 3
-    failed = [r.error or "" for r in journal_of(it).records if r.mark is Mark.UNDO_FAILED]
-    assert [each[:22] for each in failed[:2]] == ["it was not over after "] * 2
 
 
 def test_it_is_told_how_often_and_for_how_long_it_hung() -> None:

@@ -99,9 +99,6 @@ class NodeRun:
         )
         decision = decide(journal, seen, self.plan.limits)
         if needs_runtime(decision):
-            journal = self._announce(journal, decision)
-            if hung := self._hung(journal, decision.step):
-                return self._record(journal, Mark.UNDO_FAILED, decision.step, error=hung, reason=Reason.STEP_FAILED)
             decision = decide(journal, replace(seen, obstacle=self._runtime_obstacle(journal)), self.plan.limits)
             if needs_ports(decision):
                 decision = decide(journal, replace(seen, obstacle=self._port_obstacle()), self.plan.limits)

@@ -3,7 +3,7 @@
 Both may change after they were checked, so they are checked again right before a start, which costs a few milliseconds.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -29,11 +29,10 @@ from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import inotify_room, log_files
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
+from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.text import lines
 
 LOOK_AGAIN_SECONDS = 1.0
-STUCK_TIMES = 2
-"""As many times as long as it may take, after which a runtime counts as stuck that has waited for what is no more."""
 """How long a container may be endangered: one that is paused for a moment, or ends while it is looked at."""
 
 
@@ -371,38 +370,38 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
     """
     if node.runtime.kind.stops_for_rewriting:
         require_startable(node, plan)
-    elif (unit := node.services.status(plan.runtime_unit)).down:
+    elif node.services.status(plan.runtime_unit).down:
         require_runtime_comes_back(node, plan)
-        log_files.put_away(node, log_files.in_the_way(node, plan, every=True))
+        log_files.put_away(node, plan)
         node.services.start(plan.runtime_unit)
     else:
         restart_for_logs(node, plan)
-        waited = 0.0 if unit.started is None else node.clock.awake() - unit.started
-        if node.runtime.kind.opens_logs and waited >= STUCK_TIMES * plan.limits.runtime_restart:
-            restart_runtime(node, plan)
 
 
 def restart_for_logs(node: Node, plan: RunPlan) -> None:
-    """Restart a runtime that could not open the logs of containers, if anything lies in their place, without that.
+    """Restart a runtime that could not open the logs of containers, once what lies in their place was moved aside.
 
     Raises:
         StepFailed: as for require_runtime_comes_back(); or it was restarted.
     """
-    if log_files.in_the_way(node, plan, every=True) and (moved := restart_runtime(node, plan)) is not None:
+    if not log_files.anything_in_the_way(node, plan):
+        return
+    require_runtime_comes_back(node, plan)
+    if (moved := log_files.put_away(node, plan)) is not None:
+        node.services.restart(plan.runtime_unit, seconds=plan.limits.runtime_restart)
         why = f"what lay in the place of logs was moved aside, first to {moved}, and {plan.runtime_unit} restarted"
         raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER)
 
 
-def restart_runtime(node: Node, plan: RunPlan) -> PurePosixPath | None:
-    """Restart the runtime on the way back; return where what lay in the place of logs was moved, if anything did.
+def restart_runtime(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ()) -> None:
+    """Restart the runtime on the way back; ``newer`` are containers that are not in the plan.
 
     Raises:
         StepFailed: as for require_runtime_comes_back(), or it does not restart.
     """
     require_runtime_comes_back(node, plan)
-    moved = log_files.put_away(node, log_files.in_the_way(node, plan, every=True))
+    log_files.put_away(node, plan, newer)
     node.services.restart(plan.runtime_unit, seconds=plan.limits.runtime_restart)
-    return moved
 
 
 def restart_for_cri(node: Node, plan: RunPlan) -> None:

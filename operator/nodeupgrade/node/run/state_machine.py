@@ -7,7 +7,7 @@ because a step that was only announced counts as one that may have happened.
 
 from dataclasses import dataclass
 from math import inf
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import COMMIT, Step
@@ -159,7 +159,7 @@ def committed(journal: Journal, rescue: Rescue) -> bool:
     return journal.mark(COMMIT) is Mark.DONE and rescue is Rescue.NONE
 
 
-def needs_runtime(decision: RunDecision) -> TypeGuard[Undo]:
+def needs_runtime(decision: RunDecision) -> bool:
     """Report whether a decision is only valid if the runtime shows everything that still runs."""
     return isinstance(decision, Undo) and decision.step in {Step.REWRITE_HASHES, Step.STOP_KUBELET}
 

@@ -195,6 +195,7 @@ class ModelDisk:
 
     def open(self, path: PurePath, flags: int, mode: int = 0o777, /) -> int:
         """Open a file or directory; create it if requested."""
+        path = self._named(path)
         if path.parent == PurePath("/proc/self/fd"):
             number: int | None = self._open[int(path.name)][0]
             path = PurePath(self.path(int(path.name)))
@@ -293,6 +294,7 @@ class ModelDisk:
         if src.parent != dst.parent:
             raise _error(errno.EXDEV, dst)
         self._require_writable(dst)
+        src, dst = self._named(src), self._named(dst)
         number, present = self._required(src, follow=False), self._find(dst, follow=False)
         if present is not None:
             self._require_exchangeable(self._inodes[number], self._inodes[present], dst)
@@ -339,6 +341,7 @@ class ModelDisk:
 
     def lstat(self, path: PurePath, /) -> FileStatus:
         """The status of a file; a link is not followed."""
+        path = self._named(path)
         return self._status(self._required(path, follow=False))
 
     def readlink(self, path: PurePath, /) -> str:
@@ -432,6 +435,12 @@ class ModelDisk:
                 continue
             way.append(number)
         return way[-1]
+
+    def _named(self, path: PurePath) -> PurePath:
+        """Return the path of what is in an open directory, by the name of that."""
+        if path.is_relative_to("/proc/self/fd") and len(path.parts) > len(PurePath("/proc/self/fd/3").parts):
+            return PurePath(self.path(int(path.parts[4])), *path.parts[5:])
+        return path
 
     def _end(self, path: PurePath) -> PurePath:
         """Return where the links at the end of a path lead."""

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.values import Digest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import LARGEST_READ, DiskUsage, EntryKind, FileEntry, Misplaced
-from nodeupgrade.node.names_beside import free_aside
+from nodeupgrade.node.names_beside import free_aside, hidden_aside
 from tests.doubles.node.calls import Calls
 from tests.doubles.node.containers.runtime_restart import PLACES
 from tests.doubles.node.kubelet import stamp_of
@@ -120,22 +120,33 @@ class SimulatedFiles:
             self._content(path)
             self._disk.pop(str(path), None)
 
-    def set_aside(self, path: PurePosixPath, *, but: EntryKind | None = EntryKind.FILE) -> PurePosixPath | None:
-        """Move what is there."""
-        if self._kind(path) in {None, but}:
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Move what is there and is no file."""
+        if self._kind(path) in {None, EntryKind.FILE}:
             return None
         aside = free_aside(path, lambda each: self._kind(each) is not None)
         with self._calls.effect(f"files.set_aside {path}"):
-            if str(path) in self.links:
-                self.links[str(aside)] = self.links.pop(str(path))
-            if str(path) in self._disk:
-                self._disk[str(aside)] = self._disk.pop(str(path))
-                self.busy.discard(str(path))
-            if str(path) in self.odd:
-                self.odd[str(aside)] = self.odd.pop(str(path))
-            for name in [name for name in self._disk if name.startswith(f"{path}/")]:
-                self._disk[f"{aside}{name.removeprefix(str(path))}"] = self._disk.pop(name)
+            self._move(path, aside)
         return aside
+
+    def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
+        """Move what is ``misplaced``."""
+        if (found := self.misplaced(path, below)) is None:
+            return None
+        aside = found.path.with_name(hidden_aside())
+        with self._calls.effect(f"files.clear_way {path}"):
+            self._move(found.path, aside)
+        return aside
+
+    def _move(self, path: PurePosixPath, aside: PurePosixPath) -> None:
+        for kept in (self.links, self.odd):
+            if str(path) in kept:
+                kept[str(aside)] = kept.pop(str(path))
+        if str(path) in self._disk:
+            self._disk[str(aside)] = self._disk.pop(str(path))
+        self.busy.discard(str(path))
+        for name in [name for name in self._disk if name.startswith(f"{path}/")]:
+            self._disk[f"{aside}{name.removeprefix(str(path))}"] = self._disk.pop(name)
 
     def remove_links(self, directory: PurePosixPath) -> int:
         """Forget those of ``links`` that are in a directory."""
@@ -213,13 +224,6 @@ class SimulatedFiles:
         """Whether it is one of ``crowds``."""
         self._calls.read(f"files.is_crowded {directory}")
         return str(directory) in self.crowds
-
-    def names(self, directory: PurePosixPath) -> tuple[str, ...]:
-        """What is directly in a directory, sorted."""
-        self._calls.read(f"files.names {directory}")
-        there = map(PurePosixPath, (*self._disk, *self.links, *self.sockets, *self.odd))
-        below = (path.relative_to(directory) for path in there if directory in path.parents)
-        return tuple(sorted({path.parts[0] for path in below}))
 
     def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
         """What is of another kind, or ``busy``."""

@@ -119,14 +119,12 @@ class FilesView(Protocol):
     def is_crowded(self, directory: PurePosixPath) -> bool:
         """Report whether a directory has more entries than can be looked at while a kubelet is down."""
 
-    def names(self, directory: PurePosixPath) -> tuple[str, ...]:
-        """Return what is in a directory, at most MOST_ENTRIES of it; nothing if it is no directory. Follows no link."""
-
     def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
-        """Return what keeps a program from appending to a file, or from creating it; ``None`` if nothing does.
+        """Return what keeps a program from appending to a file; ``None`` if nothing does, or it is missing.
 
         It is opened for that, and nothing is waited for: neither the reader of a FIFO nor the holder of a lease. No
-        symbolic link is followed below ``below``: its target may be on a server that does not answer.
+        symbolic link is followed below ``below``, whoever exchanges a directory meanwhile: its target may be on a
+        server that does not answer.
         """
 
     def is_empty(self, directory: PurePosixPath) -> bool:
@@ -176,8 +174,11 @@ class Files(FilesView, Protocol):
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, if it exists."""
 
-    def set_aside(self, path: PurePosixPath, *, but: EntryKind | None = EntryKind.FILE) -> PurePosixPath | None:
-        """Rename what lies at a path and is not of a type, such as a directory or a link, to a hidden name beside it.
+    def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
+        """Rename what is misplaced() to a hidden name beside it; return that, ``None`` if nothing was moved."""
+
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
+        """Rename what lies at a path and is no regular file, such as a directory or a link, to a hidden name beside it.
 
         Returns:
             The new path; ``None`` if nothing was moved.

@@ -26,7 +26,7 @@ from nodeupgrade.node.host.files.files import (
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, stamp
 from nodeupgrade.node.host.retries import translate_errors
-from nodeupgrade.node.names_beside import UNFINISHED, free_aside
+from nodeupgrade.node.names_beside import UNFINISHED, free_aside, hidden_aside
 
 T = TypeVar("T")
 
@@ -34,6 +34,8 @@ T = TypeVar("T")
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
 _APPENDING = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNWRITABLE = frozenset({errno.ETXTBSY, errno.EAGAIN, errno.ENXIO, errno.EISDIR, errno.ELOOP})
+"""What open() says of a program that runs, a file with a lease, and of what is no file."""
 _OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
 _GONE = frozenset({errno.ESRCH, errno.ENODEV})
 """What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
@@ -195,13 +197,10 @@ class HostFiles:
                 self.disk.unlink(target)
                 atomic.sync_directory(target.parent, self.disk)
 
-    def set_aside(self, path: PurePosixPath, *, but: EntryKind | None = EntryKind.FILE) -> PurePosixPath | None:
+    def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
         with translate_errors(f"cannot move aside what lies at {path}"):
             target = self._unfollowed(path)
-            try:
-                if _kind(self.disk.lstat(target).st_mode) is but:
-                    return None
-            except (FileNotFoundError, NotADirectoryError):
+            if not self._is_there(target) or atomic.is_regular(target, self.disk):
                 return None
             aside = free_aside(target, self._is_there)
             self.disk.rename(target, aside)
@@ -315,34 +314,54 @@ class HostFiles:
                 atomic.sync_directory(resolved, self.disk)
         return len(links)
 
-    def names(self, directory: PurePosixPath) -> tuple[str, ...]:
-        with translate_errors(f"cannot list {directory}"):
-            try:
-                target = self._unfollowed(directory)
-                if not stat.S_ISDIR(self.disk.lstat(target).st_mode):
-                    return ()
-                with self.disk.scandir(target) as found:
-                    return tuple(sorted(entry.name for entry in islice(found, MOST_ENTRIES)))
-            except (FileNotFoundError, NotADirectoryError):
-                return ()
-
     def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
-        with translate_errors(f"cannot look at {path}"):
-            at, seen = below, resolve(self.root, below, follow_last=True, disk=self.disk)
-            try:
-                for name in path.relative_to(below).parts:
-                    at, seen = at / name, seen / name
+        with translate_errors(f"cannot look at {path}"), self._directory_of_misplaced(path, below) as (_, found):
+            return found
+
+    def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
+        with translate_errors(f"cannot clear the way to {path}"):
+            with self._directory_of_misplaced(path, below) as (directory, found):
+                if found is None:
+                    return None
+                aside = hidden_aside()
+                self.disk.rename(directory / found.path.name, directory / aside)
+                atomic.sync_directory(directory, self.disk)
+            return found.path.with_name(aside)
+
+    @contextlib.contextmanager
+    def _directory_of_misplaced(
+        self, path: PurePosixPath, below: PurePosixPath
+    ) -> Iterator[tuple[Path, Misplaced | None]]:
+        """Yield what is misplaced, and the directory where it is, which stays the same whatever is exchanged."""
+        at, seen = below, resolve(self.root, below, follow_last=True, disk=self.disk)
+        with contextlib.ExitStack() as stack:
+            for name in path.relative_to(below).parts:
+                descriptor = self.disk.open(seen, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                stack.callback(self.disk.close, descriptor)
+                directory = Path(f"/proc/self/fd/{descriptor}")
+                at, seen = at / name, directory / name
+                try:
                     kind = _kind(self.disk.lstat(seen).st_mode)
-                    if kind is not (EntryKind.FILE if at == path else EntryKind.DIRECTORY):
-                        return Misplaced(path=at, what=f"is {kind}")
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-            try:
-                self.disk.close(self.disk.open(seen, _APPENDING))
-            except OSError as error:
-                if error.errno not in {errno.ENOENT, errno.EROFS}:  # a precheck sees the whole host read-only
-                    return Misplaced(path=path, what=f"cannot be written: {os.strerror(error.errno or 0)}")
-            return None
+                except FileNotFoundError:
+                    break
+                if kind is not (EntryKind.FILE if at == path else EntryKind.DIRECTORY):
+                    yield directory, Misplaced(path=at, what=f"is {kind}")
+                    return
+            else:
+                if why := self._unwritable(seen):
+                    yield directory, Misplaced(path=path, what=f"cannot be written: {why}")
+                    return
+            yield seen, None
+
+    def _unwritable(self, file: Path) -> str:
+        try:
+            self.disk.close(self.disk.open(file, _APPENDING))
+        except OSError as error:
+            if error.errno in _UNWRITABLE:
+                return os.strerror(error.errno)
+            if error.errno not in {errno.ENOENT, errno.EROFS}:  # a precheck sees the whole host read-only
+                raise
+        return ""
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         return not self._below(directory, lambda _path: True)

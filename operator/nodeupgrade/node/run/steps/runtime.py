@@ -133,7 +133,7 @@ def _restart_until_heard(node: Node, plan: RunPlan, restart: Callable[[Node, Run
 
 
 def _restart_back(node: Node, plan: RunPlan) -> None:
-    start_preconditions.restart_runtime(node, plan)
+    start_preconditions.restart_runtime(node, plan, node.runtime.inventory().running())
     node.runtime.wait_until_answering(plan.limits.runtime_restart)
 
 
@@ -204,7 +204,7 @@ class RestartRuntime(StepActions):
 
     def _restart(self, node: Node, plan: RunPlan) -> None:
         start_preconditions.require_runtime_as_planned(node, plan)
-        log_files.put_away(node, log_files.in_the_way(node, plan, every=False))
+        log_files.put_away(node, plan)
         began, seconds = node.clock.awake(), min(plan.limits.runtime_restart, node.seconds)
         node.services.restart(plan.runtime_unit, seconds=seconds)
         node.failpoint(RUNTIME_RESTARTED)

@@ -32,6 +32,8 @@ over (#6866), and the first that does so only if there are none, or the shim say
 BUNDLES = PurePosixPath("io.containerd.runtime.v2.task", "k8s.io")
 """Below the directory for state: one directory for each container and sandbox."""
 SHIM_PATH = "shim-binary-path"
+_SEPARATORS = 2
+"""Underscores in the name of a pod's directory of logs, which has namespace, name and UID."""
 
 
 def find_hazards(
@@ -146,12 +148,21 @@ def _logs_can_be_opened(files: FilesView, logs: Mapping[str, PurePosixPath]) -> 
 
 def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
     try:
-        root = log.parents[min(2, len(log.parents) - 1)]  # of the logs of all pods, which may be a link
-        real = files.follow(root)
-        found = files.misplaced(real / log.relative_to(root), real.parent)
+        return _in_the_way(files, log)
     except StepFailed as error:  # links that lead nowhere but to each other, for example
         return one_line(str(error))
-    return None if found is None else f"{one_line(str(found.path))} {found.what}"
+
+
+def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
+    """Follow no link below the directory of all logs, which may be one itself; then it leads to what is there."""
+    of_kubelet = log.parent.parent.name.count("_") == _SEPARATORS
+    root = log.parents[2] if of_kubelet else log.parent
+    real = files.follow(root)
+    if (found := files.misplaced(real / log.relative_to(root), real.parent)) is not None:
+        return f"{one_line(str(found.path))} {found.what}"
+    if files.link(root) is not None and files.entry(real / log.parent.relative_to(root)) is None:
+        return f"{one_line(str(root))} leads to {one_line(str(real))}, where no logs are"
+    return None
 
 
 def _nothing_is_paused(inventory: Inventory, paused: frozenset[str]) -> Iterator[Finding]:

@@ -1,6 +1,8 @@
 """Tests for file operations on a real filesystem: attributes, symbolic links, and files left by a crash."""
 
+import contextlib
 import errno
+import functools
 import os
 import socket
 import struct
@@ -341,6 +343,36 @@ def test_no_crowd_hides_a_link_that_a_starting_kubelet_would_follow(
     assert files.is_crowded(at)
     assert (files.remove_links(at), files.remove_links(at), files.remove_links(at / "none")) == (1, 0, 0)
     assert sorted(path.name for path in plugins.iterdir()) == ["a", "b", "c", "d", "directory"]
+
+
+@pytest.mark.parametrize("call", ["lstat", "open", "rename"])
+def test_a_directory_that_is_exchanged_for_a_link_has_nothing_elsewhere_moved(
+    files: HostFiles, root: Path, call: str
+) -> None:
+    """A pod names its containers as it likes, such as like a directory of the node."""
+    pod, elsewhere = root / "pods" / "pod", root / "elsewhere"
+    for path in (pod, elsewhere / "usr"):
+        path.mkdir(parents=True)
+    os.mkfifo(pod / "usr")
+    raced = list[str]()
+
+    class Racing:
+        def __getattr__(self, name: str) -> Any:
+            return functools.partial(self.raced, getattr(os, name)) if name == call else getattr(os, name)
+
+        def raced(self, real: Any, path: Path, *rest: object) -> Any:
+            if path.name in {"pod", "usr"} and not raced:
+                raced.append(path.name)
+                pod.rename(root / "pods" / "away")
+                pod.symlink_to(elsewhere)
+            return real(path, *rest)
+
+    racing = replace(files, disk=cast("Disk", Racing()))
+    with contextlib.suppress(StepFailed):
+        racing.clear_way(PurePosixPath("/pods/pod/usr/0.log"), PurePosixPath("/pods"))
+
+    assert raced
+    assert [path.name for path in elsewhere.iterdir()] == ["usr"]
 
 
 def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:

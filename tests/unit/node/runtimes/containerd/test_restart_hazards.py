@@ -126,7 +126,11 @@ LOG = f"/var/log/pods/{RUNNING.pod.namespace}_web_uid/nginx/0.log"
         ({"disk": {LOG: b""}, "busy": {LOG}}, f"{LOG} cannot be written"),
         ({"disk": {"/var/log/pods": b""}}, "/var/log/pods is a regular file"),
         ({"disk": {"/proc/x": b""}, "links": {str(PurePosixPath(LOG).parent): "/proc"}}, "nginx is a symbolic link"),
-        ({"disk": {"/data/x": b""}, "links": {"/var/log/pods": "/data"}}, None),
+        ({"disk": {LOG.replace("/var/log/pods", "/data"): b""}, "links": {"/var/log/pods": "/data"}}, None),
+        (
+            {"disk": {"/proc/x": b""}, "links": {"/var/log/pods": "/proc"}},
+            "/var/log/pods leads to /proc, where no logs",
+        ),
     ],
 )
 def test_a_log_that_a_starting_containerd_cannot_open_is_named(there: dict[str, Any], told: str | None) -> None:
