@@ -23,9 +23,6 @@ class SimulatedArtifacts:
     def real(self, source: PurePosixPath) -> PurePosixPath:
         return source
 
-    def is_roots_own(self, source: PurePosixPath) -> bool:
-        return source.is_absolute()
-
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         content = self._content(source)
         if Path(target).is_relative_to(self.root) and "staging" not in Path(target).parts:
@@ -34,9 +31,6 @@ class SimulatedArtifacts:
             Path(target).write_bytes(content)
             Path(target).chmod(0o755)
         return Digest(sha256(content).hexdigest())
-
-    def digest(self, source: PurePosixPath) -> Digest:
-        return Digest(sha256(self._content(source)).hexdigest())
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:
         return self._content(source)[:limit]

@@ -292,7 +292,11 @@ def _artifact_containers(task: Task, settings: AgentPodSettings) -> list[Json]:
         {
             **_confined(ARTIFACT_CONTAINER, artifact.ref, copy_command(artifact.path or "", files), mounts),
             "workingDir": "/",
-            "env": [{"name": name, "value": ""} for name in (*_OF_THE_LOADER, *_OF_PYTHON)],
+            "env": [
+                # With another locale, the C library would load what converts its characters.
+                {"name": "LC_ALL", "value": "C"},
+                *({"name": name, "value": ""} for name in (*_OF_THE_LOADER, *_OF_PYTHON)),
+            ],
             "terminationMessagePolicy": "FallbackToLogsOnError",
         },
     ]

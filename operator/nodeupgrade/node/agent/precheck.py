@@ -79,7 +79,7 @@ class Precheck:
     def _fetch(self, settings: AgentSettings, task: Task) -> Replacement | Finding:
         """Return the new program; if it cannot be fetched, return that as a finding, and the other checks still run."""
         try:
-            return fetch_for_examination(settings, self.artifacts, self.host, task.spec.artifact)
+            return fetch_for_examination(settings, self.artifacts, task.spec.artifact)
         except Refused as refusal:
             return refusal.finding
 

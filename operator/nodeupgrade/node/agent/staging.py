@@ -17,10 +17,7 @@ from nodeupgrade.node.host.files.files import Files
 from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.node.host.files.reading import digest_of
 from nodeupgrade.node.names_beside import staged_path
-from nodeupgrade.node.node import HostView
 from nodeupgrade.node.plan.request import Replacement
-from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN
-from nodeupgrade.sources.allowlist import is_path_below
 
 
 def stage(
@@ -45,24 +42,17 @@ def stage(
     return staged
 
 
-def fetch_for_examination(
-    settings: AgentSettings, artifacts: Artifacts, host: HostView, artifact: TaskArtifact
-) -> Replacement:
-    """Make the new program available for an examination: in the agent's own pod, or where it is on the node.
+def fetch_for_examination(settings: AgentSettings, artifacts: Artifacts, artifact: TaskArtifact) -> Replacement:
+    """Make the new program available for an examination, in the agent's own pod.
+
+    Also one that is on the node: where it is, others may exchange it after its digest was confirmed. That they are
+    root there shows nothing, since the root of a container is.
 
     Raises:
         Refused: the program is unavailable, has another digest, or does not fit.
     """
     own = settings.copied
     try:
-        if artifact.kind is ArtifactKind.PRE_STAGED:
-            source = _source(settings, artifacts, artifact)
-            allowed = settings.allowed is None or is_path_below(str(source), settings.allowed.paths)
-            lasts = allowed and artifacts.is_roots_own(source)
-            _require_promised(digest := artifacts.digest(source), artifact)
-            if lasts and host.kubelet.version_output(source)[0] != CANNOT_RUN:
-                return Replacement(program=source, digest=digest, takes=host.files.size(source) or 0)
-            # It lacks the permission that staging would give it, or it may be exchanged before it is run.
         _require_room(shutil.disk_usage(own.parent).free, "pods keep their files")
         _fetch(settings, artifacts, artifact, own)
         return Replacement(program=settings.in_pod(own), digest=digest_of(own), takes=own.stat().st_size)

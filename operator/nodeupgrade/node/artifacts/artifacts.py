@@ -29,22 +29,12 @@ class Artifacts(Protocol):
             CopyError: a link cannot be followed.
         """
 
-    def is_roots_own(self, source: PurePosixPath) -> bool:
-        """Report whether root alone may write a file of the node, or exchange it by something on the way to it."""
-
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         """Copy a regular file of the node durably, and return the SHA-256 of what was copied.
 
         Raises:
             CopyError: the source is missing, not a regular file, behind a link or larger than any program, or the
                 target cannot be written.
-        """
-
-    def digest(self, source: PurePosixPath) -> Digest:
-        """Return the SHA-256 of a regular file of the node.
-
-        Raises:
-            CopyError: as for `copy`.
         """
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:

@@ -1,6 +1,5 @@
 """Implements Artifacts for a node whose root directory is mounted in this process's file system."""
 
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +8,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
 from nodeupgrade.node.artifacts.download import download
-from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.node.host.files.opening import CopyError, copy_regular, open_regular, real_path
-from nodeupgrade.node.host.files.ownership import written_by_others
-from nodeupgrade.node.host.files.reading import chunks_of
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
 
@@ -31,21 +27,8 @@ class NodeArtifacts:
         except OSError as error:
             raise CopyError(f"cannot follow {source}: {error.strerror or error}") from error
 
-    def is_roots_own(self, source: PurePosixPath) -> bool:
-        try:
-            return written_by_others(self.root, source) is None
-        except OSError:
-            return False
-
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         return copy_regular(self.root, source, Path(target))
-
-    def digest(self, source: PurePosixPath) -> Digest:
-        digest = hashlib.sha256()
-        with self._reading(source) as file:
-            for chunk in chunks_of(file, LARGEST_KUBELET):
-                digest.update(chunk)
-        return Digest(digest.hexdigest())
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:
         with self._reading(source) as file, os.fdopen(file, "rb", closefd=False) as reader:

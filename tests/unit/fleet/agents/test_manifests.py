@@ -73,6 +73,7 @@ def test_nothing_that_an_image_asks_for_is_loaded() -> None:
     (container,) = (c for c in spec["initContainers"] if c["image"] == FROM_IMAGE.ref)
     empty = {entry["name"] for entry in container["env"] if entry["value"] == ""}
     assert empty >= {"LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME"}
+    assert {"name": "LC_ALL", "value": "C"} in container["env"], "which LANG and the rest do not change"
     assert container["command"][0] == "/bundle/lib/ld.so"
     masks = [mount for mount in container["volumeMounts"] if mount["mountPath"] == "/etc/ld.so.preload"]
     assert masks == [{"name": "bundle", "mountPath": "/etc/ld.so.preload", "subPath": "nothing", "readOnly": True}]

@@ -32,7 +32,6 @@ from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
 from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 from nodeupgrade.sources.allowlist import Allowed
 from nodeupgrade.sources.download_addresses import AddressPolicy
-from tests.builders.as_root import AS_ROOT
 
 NEW = b"\x7fELF the new kubelet"
 DIGEST = sha256(NEW).hexdigest()
@@ -95,7 +94,7 @@ class Host:
         """Borrow the program; nothing may come or go on the node."""
         before = self.tree()
         try:
-            return staging.fetch_for_examination(self.settings, self.artifacts, self, artifact)
+            return staging.fetch_for_examination(self.settings, self.artifacts, artifact)
         finally:
             assert self.tree() == before
 
@@ -185,7 +184,7 @@ def test_a_file_too_large_for_a_program_is_neither_copied_nor_read(
     os.truncate(host.settings.on_host(path), LARGEST_KUBELET + 1)
 
     with pytest.raises(Refused) as looked_at:
-        staging.fetch_for_examination(host.settings, host.artifacts, host, artifact)
+        staging.fetch_for_examination(host.settings, host.artifacts, artifact)
 
     for refusal in (host.refusal(artifact), looked_at.value):
         assert refusal.finding.reason is Reason.ARTIFACT_UNAVAILABLE
@@ -239,61 +238,16 @@ def test_what_is_only_looked_at_stays_in_the_pod(
     assert not host.settings.copied.exists()
 
 
-@AS_ROOT
-def test_what_lies_on_the_node_is_looked_at_where_it_is(host: Host) -> None:
-    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
+@pytest.mark.parametrize("mode", [0o600, 0o755])
+def test_what_lies_on_the_node_is_copied_before_it_is_run(host: Host, mode: int) -> None:
+    """Whoever may write there would exchange it after its digest was confirmed, as root of a container, too."""
+    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=mode)
 
     found = host.fetch(IN_PLACE)
-
-    assert (found.program, found.digest, found.takes) == (
-        PurePosixPath("/opt/kubelet"), IN_PLACE.sha256, len(RUNNABLE),
-    )  # fmt: skip
-    assert not host.settings.copied.exists()
-
-
-@AS_ROOT
-def test_what_is_allowed_by_its_digest_alone_is_copied_before_it_is_run(host: Host) -> None:
-    """It may lie where others write, who would exchange it after its digest was confirmed."""
-    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o755)
-    for allowed in (Allowed(paths=(), digests=(str(IN_PLACE.sha256),)), Allowed(paths=("/opt",))):
-        host.settings = replace(host.settings, allowed=allowed)
-
-        found = host.fetch(IN_PLACE)
-
-        assert (found.program == PurePosixPath("/opt/kubelet")) is bool(allowed.paths)
-        assert found.digest == IN_PLACE.sha256
-        staging.remove_fetched(host.settings)
-
-
-@AS_ROOT
-@pytest.mark.parametrize(
-    ("place", "mode", "owner"),
-    [("kubelet.d/kubelet", 0o777, 0), ("kubelet.d/kubelet", 0o755, 1000), ("kubelet.d", 0o777, 0), ("", 0o755, 1000)],
-)
-def test_what_others_than_root_may_write_is_copied_before_it_is_run(
-    host: Host, place: str, mode: int, owner: int
-) -> None:
-    """It may lie where whoever installs the operator allows it, and belong to whoever has brought it there."""
-    host.settings = replace(host.settings, allowed=Allowed(paths=("/opt",)))
-    artifact = replace(IN_PLACE, path="/opt/kubelet.d/kubelet")
-    host.put(PurePosixPath("/opt/kubelet.d/kubelet"), RUNNABLE, mode=0o755)
-    changed = host.settings.on_host(PurePosixPath("/opt") / place)
-    changed.chmod(mode)
-    os.chown(changed, owner, 0)
-
-    found = host.fetch(artifact)
+    host.put(PurePosixPath("/opt/kubelet"), b"another program")
 
     assert found.program == host.settings.in_pod(host.settings.copied)
-    assert (found.digest, host.settings.copied.read_bytes()) == (IN_PLACE.sha256, RUNNABLE)
-
-
-def test_what_cannot_be_run_where_it_lies_is_run_in_the_pod(host: Host) -> None:
-    """Staging would give it the permissions of the running kubelet."""
-    host.put(PurePosixPath("/opt/kubelet"), RUNNABLE, mode=0o600)
-
-    found = host.fetch(IN_PLACE)
-
-    assert found.program == host.settings.in_pod(host.settings.copied)
+    assert host.settings.copied.read_bytes() == RUNNABLE
     assert host.settings.copied.stat().st_mode & 0o111
     assert (found.digest, found.takes) == (IN_PLACE.sha256, len(RUNNABLE))
 
