@@ -1,5 +1,6 @@
 """A runtime opens the logs of its containers when it starts: nothing that lies in their place holds a run."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -7,9 +8,12 @@ from pathlib import PurePosixPath
 import pytest
 
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.values import MonotonicSeconds
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.run.report import RunReport
+from nodeupgrade.node.run.start_preconditions import restart_for_logs
 from tests.doubles.node import Behaviour
 from tests.scenario.node_run.test_lost_pods import RESTART, held, well_again
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
@@ -131,6 +135,24 @@ def test_a_log_that_is_newer_than_the_plan_holds_no_way_back(up: int) -> None:
     assert well_again(it, it.tell())
     assert it.node.files.odd, "it was put there"
     assert str(path) not in it.node.files.odd
+
+
+@pytest.mark.parametrize("since", [True, False])
+def test_a_runtime_that_has_not_started_since_is_not_restarted_for_a_log(*, since: bool) -> None:
+    """It may be busy, and waits for no log."""
+    it = story()
+    put(it, log_of(it))()
+    it.node.timeline.advance(60.0)
+    examined = MonotonicSeconds(it.node.timeline.monotonic)
+    if since:
+        it.node.timeline.advance(5.0)
+        it.node.runtime.restart()
+    it.node.timeline.advance(5.0)
+
+    with contextlib.suppress(StepFailed):
+        restart_for_logs(it.node.ports, replace(it.plan, examined=examined))
+
+    assert (RESTART in it.node.calls.effects) is since
 
 
 def test_what_is_no_directory_of_a_pod_is_left_alone() -> None:

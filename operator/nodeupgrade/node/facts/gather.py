@@ -95,9 +95,7 @@ def kubelet_layout(files: FilesView, running: RunningKubelet) -> KubeletLayout:
         require_absolute_paths(Configured(words=running.words))
         paths = config_files(files, running.words)
         configs = (data for path in paths if (data := files.read(path)) is not None)
-        layout = read_layout(running.words, *configs, runtime=running.runtime)
-        # Who may write beside it may make it a link later, which nobody follows then.
-        return replace(layout, logs=str(files.follow(PurePosixPath(layout.logs))))
+        return read_layout(running.words, *configs, runtime=running.runtime)
     except ValueError as error:
         raise Refused(
             Reason.UNSUPPORTED_SERVICE_MANAGER, f"cannot determine how the kubelet is configured because {error}"

@@ -384,13 +384,21 @@ def restart_for_logs(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: as for require_runtime_comes_back(); or it was restarted.
     """
-    if not log_files.anything_in_the_way(node, plan):
+    if not _started_since(node, plan) or not log_files.anything_in_the_way(node, plan):
         return
     require_runtime_comes_back(node, plan)
     if (moved := log_files.put_away(node, plan)) is not None:
         node.services.restart(plan.runtime_unit, seconds=plan.limits.runtime_restart)
         why = f"what lay in the place of logs was moved aside, first to {moved}, and {plan.runtime_unit} restarted"
         raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER)
+
+
+def _started_since(node: Node, plan: RunPlan) -> bool:
+    """Report whether the runtime has started since the examination: no other has looked for its logs since."""
+    started = node.services.status(plan.runtime_unit).started
+    # Two clocks, of which one stands still while the node is suspended: it only makes a runtime younger.
+    since = node.clock.monotonic() - (plan.examined or 0.0)
+    return started is not None and node.clock.awake() - started < since
 
 
 def restart_runtime(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ()) -> None:

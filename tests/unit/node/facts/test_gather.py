@@ -198,15 +198,6 @@ def test_the_layout_is_read_from_all_configuration_files_in_their_order() -> Non
     assert list(read_manifests(seen.ports.files, layout)) == ["/etc/kubernetes/manifests/etcd.yaml"], "no dotfiles"
 
 
-def test_the_directory_of_logs_is_what_it_leads_to_now() -> None:
-    seen = node("--config=/etc/k.yaml")
-    seen.files.links["/var/log/pods"] = "/data/pods"
-
-    layout = kubelet_layout(seen.ports.files, running_kubelet(seen.services, seen.kubelet, UNIT))
-
-    assert layout.logs == "/data/pods"
-
-
 def test_a_configuration_that_is_not_there_is_as_good_as_none() -> None:
     seen = node("--config=/etc/k.yaml")
 

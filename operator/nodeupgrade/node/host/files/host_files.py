@@ -33,9 +33,9 @@ T = TypeVar("T")
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
-_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_UNWRITABLE = frozenset({errno.ETXTBSY, errno.EAGAIN, errno.ENXIO, errno.EISDIR, errno.ELOOP})
-"""What open() says of a program that runs, a file with a lease, and of what is no file."""
+_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_UNWRITABLE = frozenset({errno.ETXTBSY, errno.EAGAIN, errno.EPERM, errno.ENXIO, errno.EISDIR, errno.ELOOP})
+"""What open() says of a program that runs, of a file with a lease or one that never changes, and of what is no file."""
 _OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
 _GONE = frozenset({errno.ESRCH, errno.ENODEV})
 """What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
@@ -348,18 +348,20 @@ class HostFiles:
                     yield directory, Misplaced(path=at, what=f"is {kind}")
                     return
             else:
-                if why := self._unwritable(seen):
+                if why := self._unwritable(directory, seen):
                     yield directory, Misplaced(path=path, what=f"cannot be written: {why}")
                     return
             yield seen, None
 
-    def _unwritable(self, file: Path) -> str:
+    def _unwritable(self, directory: Path, file: Path) -> str:
         try:
-            self.disk.close(self.disk.open(file, _APPENDING))
+            self.disk.close(self.disk.open(file, _APPENDING, 0o640))
         except OSError as error:
-            if error.errno in _UNWRITABLE:
-                return os.strerror(error.errno)
-            if error.errno not in {errno.ENOENT, errno.EROFS}:  # a precheck sees the whole host read-only
+            # Of files of others in a sticky directory, who may create one may not open it (fs.protected_regular).
+            kept = error.errno == errno.EACCES and self.disk.stat(directory).st_mode & stat.S_ISVTX
+            if error.errno in _UNWRITABLE or kept:
+                return os.strerror(error.errno or 0)
+            if error.errno != errno.EROFS:  # a precheck sees the whole host read-only
                 raise
         return ""
 

@@ -142,7 +142,8 @@ def _logs_can_be_opened(files: FilesView, logs: Mapping[str, PurePosixPath]) -> 
                 reason=Reason.RUNTIME_RESTART_WOULD_KILL_POD,
                 subject=label,
                 detail=f"it logs to {one_line(str(log))}, and {obstacle}: a runtime that starts would lose it",
-                remedy="find out what has put that there, and remove it, or delete the pod",
+                remedy="find out what has put that there, and remove it, or mount a directory in place of a link; or "
+                "delete the pod",
             )
 
 
@@ -154,15 +155,10 @@ def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
 
 
 def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
-    """Follow no link below the directory of all logs, which may be one itself; then it leads to what is there."""
+    """Follow no link from the directory of all logs on, which others can exchange as well."""
     of_kubelet = log.parent.parent.name.count("_") == _SEPARATORS
-    root = log.parents[2] if of_kubelet else log.parent
-    real = files.follow(root)
-    if (found := files.misplaced(real / log.relative_to(root), real.parent)) is not None:
-        return f"{one_line(str(found.path))} {found.what}"
-    if files.link(root) is not None and files.entry(real / log.parent.relative_to(root)) is None:
-        return f"{one_line(str(root))} leads to {one_line(str(real))}, where no logs are"
-    return None
+    found = files.misplaced(log, log.parents[3] if of_kubelet else log.parent)
+    return None if found is None else f"{one_line(str(found.path))} {found.what}"
 
 
 def _nothing_is_paused(inventory: Inventory, paused: frozenset[str]) -> Iterator[Finding]:

@@ -375,6 +375,34 @@ def test_a_directory_that_is_exchanged_for_a_link_has_nothing_elsewhere_moved(
     assert [path.name for path in elsewhere.iterdir()] == ["usr"]
 
 
+@pytest.mark.parametrize(("mode", "error", "moved"), [
+    (0o1777, errno.EACCES, True), (0o755, errno.EACCES, False), (0o755, errno.EPERM, True), (0o755, errno.EIO, False),
+])  # fmt: skip
+def test_what_nobody_can_append_to_is_moved_and_what_only_we_cannot_is_not(
+    files: HostFiles, root: Path, mode: int, error: int, *, moved: bool
+) -> None:
+    """Of files of others in a sticky directory, the kernel lets nobody open one that may create it."""
+    log = root / "pods/0.log"
+    log.parent.mkdir()
+    log.touch()
+    log.parent.chmod(mode)
+
+    class Denying:
+        def __getattr__(self, name: str) -> Any:
+            return self.open if name == "open" else getattr(os, name)
+
+        def open(self, path: Path, flags: int, *rest: int) -> int:
+            if flags & os.O_CREAT:
+                raise OSError(error, os.strerror(error))
+            return os.open(path, flags, *rest)
+
+    denied = replace(files, disk=cast("Disk", Denying()))
+    with contextlib.suppress(StepFailed):
+        denied.clear_way(PurePosixPath("/pods/0.log"), PurePosixPath("/"))
+
+    assert log.exists() is not moved
+
+
 def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:
     plugins = root / "plugins"
     plugins.mkdir()

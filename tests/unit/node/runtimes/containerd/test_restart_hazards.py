@@ -126,10 +126,14 @@ LOG = f"/var/log/pods/{RUNNING.pod.namespace}_web_uid/nginx/0.log"
         ({"disk": {LOG: b""}, "busy": {LOG}}, f"{LOG} cannot be written"),
         ({"disk": {"/var/log/pods": b""}}, "/var/log/pods is a regular file"),
         ({"disk": {"/proc/x": b""}, "links": {str(PurePosixPath(LOG).parent): "/proc"}}, "nginx is a symbolic link"),
-        ({"disk": {LOG.replace("/var/log/pods", "/data"): b""}, "links": {"/var/log/pods": "/data"}}, None),
+        ({"disk": {LOG.replace("/var/log", "/data"): b""}, "links": {"/var/log": "/data"}}, None),
+        (
+            {"disk": {LOG.replace("/var/log/pods", "/data"): b""}, "links": {"/var/log/pods": "/data"}},
+            "/var/log/pods is a symbolic link",
+        ),
         (
             {"disk": {"/proc/x": b""}, "links": {"/var/log/pods": "/proc"}},
-            "/var/log/pods leads to /proc, where no logs",
+            "/var/log/pods is a symbolic link",
         ),
     ],
 )
