@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import PurePath, PurePosixPath
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.host.files.opening import CopyError
 from nodeupgrade.sources.download_addresses import AddressPolicy
 from tests.doubles.node.simulated import SimulatedNode
@@ -15,7 +16,7 @@ class SimulatedArtifacts:
     """Implements node.artifacts.artifacts.Artifacts."""
 
     node: SimulatedNode
-    root: Path  # where the agent sees the node's root directory
+    settings: AgentSettings
 
     def download(self, url: str, target: PurePath, expected: Digest, reach: AddressPolicy) -> None:
         raise AssertionError(f"nothing is downloaded here: {url} to {target}, {expected}, {reach}")
@@ -25,11 +26,11 @@ class SimulatedArtifacts:
 
     def copy(self, source: PurePosixPath, target: PurePath) -> Digest:
         content = self._content(source)
-        if Path(target).is_relative_to(self.root) and "staging" not in Path(target).parts:
-            self.node.files.copy(source, PurePosixPath("/") / Path(target).relative_to(self.root))
+        if target == self.settings.copied:
+            self.settings.copied.write_bytes(content)
+            self.node.disk[str(self.settings.in_pod(self.settings.copied))] = content
         else:
-            Path(target).write_bytes(content)
-            Path(target).chmod(0o755)
+            self.node.files.copy(source, PurePosixPath("/") / target.relative_to(self.settings.host))
         return Digest(sha256(content).hexdigest())
 
     def read(self, source: PurePosixPath, limit: int) -> bytes:

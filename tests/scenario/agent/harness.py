@@ -222,15 +222,19 @@ class World:
 
     async def serve(self) -> TaskStatus:
         """Let one agent serve, and return what the task says in the end."""
-        await Agent(
+        agent = Agent(
             self.settings,
             self.kube,
             SimulatedHost(self.node, self.control_plane),
             runs=self.runs,
             bundles=bundles_from_pod(self.settings.bundle, self.root, *bundles_on(self.node.files)),
-            artifacts=SimulatedArtifacts(self.node, self.root),
+            artifacts=SimulatedArtifacts(self.node, self.settings),
             failpoint=plan_failpoint(self.environment, self.root),
-        ).serve()
+        )
+        try:
+            await agent.serve()
+        finally:
+            self.node.disk.pop(str(self.settings.in_pod(self.settings.copied)), None)  # it is gone with the pod
         return self.status
 
     @property
@@ -338,8 +342,15 @@ def make_world(
     )
     node.disk[SOURCE] = program(new)
     settings = AgentSettings(
-        node=NODE, task=NODE, run_id=RUN, namespace="nodeupgrade-system", host=root, bundle=small_bundle(root)
+        node=NODE,
+        task=NODE,
+        run_id=RUN,
+        namespace="nodeupgrade-system",
+        host=root,
+        bundle=small_bundle(root),
+        copied=root / "staging/kubelet",
     )
+    settings.copied.parent.mkdir(exist_ok=True)
     runs = RunStore(settings.on_host(RUNS), mount=root)
     world = World(
         root=root,

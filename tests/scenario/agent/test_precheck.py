@@ -272,12 +272,9 @@ async def test_a_damaged_journal_refuses_and_is_not_the_precheck_s_doing(world: 
 
 
 async def test_what_an_image_brought_is_looked_at_where_it_is(world: World) -> None:
-    copied = world.root / "staging/kubelet"
-    copied.parent.mkdir()
-    world.settings = replace(world.settings, copied=copied, artifact_pod=PodUid("u"))
+    world.settings = replace(world.settings, artifact_pod=PodUid("u"))
     taken = volume_on_node("/var/lib/kubelet", PodUid("u")) / KUBELET_FROM_IMAGE
     world.node.disk[str(taken)] = program(NEW)
-    world.node.disk[str(world.settings.in_pod(copied))] = program(NEW)  # as the node sees the pod
     world.kube.wish(
         artifact=TaskArtifact(kind=ArtifactKind.IMAGE, ref="registry.example/kubelet@sha256:00", path="/kubelet")
     )
