@@ -16,6 +16,7 @@ from e2e.lab.process import PATIENCE, wait_until
 from nodeupgrade.api.json import from_json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.failpoints.failpoints import Failpoint, When, at
+from nodeupgrade.node.journal.journal import Record
 from nodeupgrade.node.run.report import RunReport
 
 NAME = "logged"
@@ -42,43 +43,49 @@ def program(log: Path) -> None:
 def once(put: Put, moment: Failpoint) -> Harm:
     """Put it there at a moment before the runtime restarts."""
 
-    def harm(run: FaultRun) -> Iterator[None]:
-        with pods.running(run.cluster, pods.pod(run.cluster, NAME)):
-            log = _log(run)
-            with run.armed(moment, "hang"):
-                yield
-                run.wait_hit(moment)
-                put(log)
-                run.release(moment)
-                wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
-                if not log.is_file():
-                    raise LabError(f"{log} is no file")
-                yield
+    def put_once(run: FaultRun, log: Path) -> None:
+        put(log)
+        run.release(moment)
+        _ended(run)
+        if not log.is_file():
+            raise LabError(f"{log} is no file")
 
-    return harm
+    return _at(moment, put_once)
 
 
 def while_it_restarts(put: Put) -> Harm:
     """Put it there again for some seconds, so that it lies there when the runtime opens it."""
     moment = at(Step.RESTART_RUNTIME, When.ANNOUNCED)
 
+    def put_again(run: FaultRun, log: Path) -> None:
+        putting = threading.Thread(target=_put_again, args=(put, log))
+        putting.start()
+        run.release(moment)
+        putting.join()
+        down = from_json(RunReport, _ended(run).payload, strict=True).down_seconds
+        if down is None or down > MOST_SECONDS * PATIENCE:
+            raise LabError(f"it was without a kubelet for {down} s")
+
+    return _at(moment, put_again)
+
+
+def _at(moment: Failpoint, act: Callable[[FaultRun, Path], None]) -> Harm:
+    """Hold a run at a moment, and do something to the log of a pod."""
+
     def harm(run: FaultRun) -> Iterator[None]:
         with pods.running(run.cluster, pods.pod(run.cluster, NAME)):
             log = _log(run)
             with run.armed(moment, "hang"):
                 yield
                 run.wait_hit(moment)
-                putting = threading.Thread(target=_put_again, args=(put, log))
-                putting.start()
-                run.release(moment)
-                putting.join()
-                ended = wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
-                down = from_json(RunReport, ended.payload, strict=True).down_seconds
-                if down is None or down > MOST_SECONDS * PATIENCE:
-                    raise LabError(f"it was without a kubelet for {down} s")
+                act(run, log)
                 yield
 
     return harm
+
+
+def _ended(run: FaultRun) -> Record:
+    return wait_until("the end of the run", lambda: run.journal().finished, timeout=300)
 
 
 def _put_again(put: Put, log: Path) -> None:

@@ -130,6 +130,7 @@ def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(f
 
     assert told("one") is told("none") is None
     assert files.clear_way(at / "pods" / "one" / "0.log", at) is None
+    assert files.misplaced(at / "none" / "pods" / "0.log", at / "none") is None, "what is missing is made"
     assert told("two") == ("two/0.log", "is a directory")
     assert told("three") == ("three", "is a regular file")
     assert told("four") == ("four", "is a symbolic link")

@@ -7,13 +7,11 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.values import MonotonicSeconds
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.run.report import RunReport
-from nodeupgrade.node.run.start_preconditions import restart_for_logs
+from nodeupgrade.node.run.start_preconditions import restart_for_logs, start_runtime
 from tests.doubles.node import Behaviour
 from tests.scenario.node_run.test_lost_pods import RESTART, held, well_again
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
@@ -137,6 +135,18 @@ def test_a_log_that_is_newer_than_the_plan_holds_no_way_back(up: int) -> None:
     assert str(path) not in it.node.files.odd
 
 
+def test_what_lies_there_is_moved_aside_before_a_runtime_starts_that_does_not_run() -> None:
+    """As where systemd does not start it again, or has given up."""
+    it = story()
+    put(it, log_of(it))()
+    it.node.runtime.stopped = True
+
+    start_runtime(it.node.ports, it.plan)
+
+    assert str(log_of(it)) not in it.node.files.odd
+    assert not it.node.runtime.stopped
+
+
 @pytest.mark.parametrize("since", [True, False])
 def test_a_runtime_that_has_not_started_since_is_not_restarted_for_a_log(*, since: bool) -> None:
     """It may be busy, and waits for no log."""
@@ -153,15 +163,3 @@ def test_a_runtime_that_has_not_started_since_is_not_restarted_for_a_log(*, sinc
         restart_for_logs(it.node.ports, replace(it.plan, examined=examined))
 
     assert (RESTART in it.node.calls.effects) is since
-
-
-def test_what_is_no_directory_of_a_pod_is_left_alone() -> None:
-    it = story()
-    it.node.disk["/var/log/pods/backup.tar"] = b"somebody's"
-    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.SICKENS
-
-    report: RunReport = it.tell()
-
-    assert well_again(it, report)
-    assert it.node.disk["/var/log/pods/backup.tar"] == b"somebody's"
-    assert report.reason is not Reason.RUNTIME_DID_NOT_ANSWER

@@ -19,17 +19,10 @@ from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.agent import staging
 from nodeupgrade.node.agent.settings import AgentSettings
 from nodeupgrade.node.artifacts.mounted import NodeArtifacts
-from nodeupgrade.node.host.clock import Clock
 from nodeupgrade.node.host.files.files import LARGEST_KUBELET
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.packages.packages import PackagesView
-from nodeupgrade.node.host.processes.processes import ProcessTable
-from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.names_beside import backup_path, staged_path
-from nodeupgrade.node.node import ReadOnlyNode
 from nodeupgrade.node.plan.request import Replacement
-from nodeupgrade.node.running_kubelet.host_kubelet import HostKubelet
-from nodeupgrade.node.running_kubelet.kubelet import AsKubelet
 from nodeupgrade.sources.allowlist import Allowed
 from nodeupgrade.sources.download_addresses import AddressPolicy
 
@@ -66,29 +59,6 @@ class Host:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
         target.chmod(mode)
-
-    @property
-    def services(self) -> ServicesView:
-        raise AssertionError("the new program is none of the service manager's business")
-
-    @property
-    def packages(self) -> PackagesView:
-        raise AssertionError("nor of dpkg's")
-
-    @property
-    def clock(self) -> Clock:
-        raise AssertionError("nor of the time")
-
-    def node(self, endpoint: str, runtime: str) -> ReadOnlyNode:
-        raise AssertionError(f"nor of the runtime's at {endpoint}")
-
-    def as_kubelet(self, kubeconfig: PurePosixPath, pid: int) -> AsKubelet:
-        raise AssertionError(f"nor of the API server's with {kubeconfig} of {pid}")
-
-    @property
-    def kubelet(self) -> HostKubelet:
-        """Programs are run where this process sees them, as the node would in its own root."""
-        return HostKubelet(ProcessTable(), prefix=("/bin/sh", "-c", f'exec "{self.settings.host}$0" "$@"'))
 
     def fetch(self, artifact: TaskArtifact) -> Replacement:
         """Borrow the program; nothing may come or go on the node."""

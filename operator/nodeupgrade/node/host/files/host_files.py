@@ -334,24 +334,25 @@ class HostFiles:
     ) -> Iterator[tuple[Path, Misplaced | None]]:
         """Yield what is misplaced, and the directory where it is, which stays the same whatever is exchanged."""
         at, seen = below, resolve(self.root, below, follow_last=True, disk=self.disk)
+        directory, found = seen, None
         with contextlib.ExitStack() as stack:
-            for name in path.relative_to(below).parts:
-                descriptor = self.disk.open(seen, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                stack.callback(self.disk.close, descriptor)
-                directory = Path(f"/proc/self/fd/{descriptor}")
-                at, seen = at / name, directory / name
-                try:
-                    kind = _kind(self.disk.lstat(seen).st_mode)
-                except FileNotFoundError:
-                    break
-                if kind is not (EntryKind.FILE if at == path else EntryKind.DIRECTORY):
-                    yield directory, Misplaced(path=at, what=f"is {kind}")
-                    return
-            else:
-                if why := self._unwritable(directory, seen):
-                    yield directory, Misplaced(path=path, what=f"cannot be written: {why}")
-                    return
-            yield seen, None
+            with contextlib.suppress(FileNotFoundError):  # what is missing can be made
+                for name in path.relative_to(below).parts:
+                    descriptor = self.disk.open(seen, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                    stack.callback(self.disk.close, descriptor)
+                    directory = Path(f"/proc/self/fd/{descriptor}")
+                    at, seen = at / name, directory / name
+                    if (found := self._misplaced_there(directory, at, last=at == path)) is not None:
+                        break
+            yield directory, found
+
+    def _misplaced_there(self, directory: Path, path: PurePosixPath, *, last: bool) -> Misplaced | None:
+        """Judge what is in an open directory, whose path on the node is ``path``."""
+        kind = _kind(self.disk.lstat(directory / path.name).st_mode)
+        if kind is not (EntryKind.FILE if last else EntryKind.DIRECTORY):
+            return Misplaced(path=path, what=f"is {kind}")
+        why = self._unwritable(directory, directory / path.name) if last else ""
+        return Misplaced(path=path, what=f"cannot be written: {why}") if why else None
 
     def _unwritable(self, directory: Path, file: Path) -> str:
         try:

@@ -349,11 +349,12 @@ def test_no_crowd_hides_a_link_that_a_starting_kubelet_would_follow(
 def test_a_directory_that_is_exchanged_for_a_link_has_nothing_elsewhere_moved(
     files: HostFiles, root: Path, call: str
 ) -> None:
-    """A pod names its containers as it likes, such as like a directory of the node."""
+    """A pod names its containers as it likes, such as like a file of the node."""
     pod, elsewhere = root / "pods" / "pod", root / "elsewhere"
-    for path in (pod, elsewhere / "usr"):
+    for path in (pod, elsewhere):
         path.mkdir(parents=True)
-    os.mkfifo(pod / "usr")
+    (elsewhere / "shadow").touch()
+    os.mkfifo(pod / "shadow")
     raced = list[str]()
 
     class Racing:
@@ -361,7 +362,7 @@ def test_a_directory_that_is_exchanged_for_a_link_has_nothing_elsewhere_moved(
             return functools.partial(self.raced, getattr(os, name)) if name == call else getattr(os, name)
 
         def raced(self, real: Any, path: Path, *rest: object) -> Any:
-            if path.name in {"pod", "usr"} and not raced:
+            if path.name in {"pod", "shadow"} and not raced:
                 raced.append(path.name)
                 pod.rename(root / "pods" / "away")
                 pod.symlink_to(elsewhere)
@@ -369,10 +370,21 @@ def test_a_directory_that_is_exchanged_for_a_link_has_nothing_elsewhere_moved(
 
     racing = replace(files, disk=cast("Disk", Racing()))
     with contextlib.suppress(StepFailed):
-        racing.clear_way(PurePosixPath("/pods/pod/usr/0.log"), PurePosixPath("/pods"))
+        racing.clear_way(PurePosixPath("/pods/pod/shadow/0.log"), PurePosixPath("/pods"))
 
     assert raced
-    assert [path.name for path in elsewhere.iterdir()] == ["usr"]
+    assert [path.name for path in elsewhere.iterdir()] == ["shadow"]
+
+
+def test_who_looks_for_what_is_in_the_way_leaves_nothing_open(files: HostFiles, root: Path) -> None:
+    (root / "pods").mkdir()
+    (root / "pods/0.log").mkdir()
+    before = sorted(Path("/proc/self/fd").iterdir())
+
+    for path in ("0.log", "none/0.log"):
+        files.clear_way(PurePosixPath("/pods") / path, PurePosixPath("/"))
+
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
 @pytest.mark.parametrize(("mode", "error", "moved"), [
