@@ -94,6 +94,21 @@ def _fraction(text: str) -> float:
     return value
 
 
+_VALUES = json.JSONDecoder(parse_constant=_refuse, parse_float=_fraction)
+
+
+def parse_json_at(text: str, at: int) -> tuple[Any, int]:
+    """Parse the JSON value that begins at this place, whatever follows it; return it, and the place where it ends.
+
+    Raises:
+        ValueError: as parse_json(); or the text ends before it does.
+    """
+    try:
+        return _VALUES.raw_decode(text, at)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
 def parse_pairs(data: bytes | str) -> list[tuple[str, Any]]:
     """Parse a JSON object into its names and values, in their order and with those that are repeated.
 

@@ -11,7 +11,8 @@ from nodeupgrade.cluster.client.kubectl import Kubectl, KubectlClient
 LIBRARY = "kubernetes"
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes of an answer that an agent reads: the pods of its node, 64 KiB for each of 250. Parsed, strings of two letters
-take eighteen times as much, and two answers at once have to fit into an agent's memory."""
+take eighteen times as much, and two answers at once have to fit into an agent's memory. Once a node is examined, its
+pods are read one by one, each up to this size, since anybody may enlarge them meanwhile."""
 
 
 def connect_pod() -> AbstractAsyncContextManager[KubeClient]:

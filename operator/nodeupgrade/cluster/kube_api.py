@@ -4,11 +4,11 @@ Pods and Nodes stay raw JSON on purpose: typed models reject fields that they do
 with ten years of Kubernetes releases.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
@@ -135,6 +135,10 @@ FENCE = "operator-fence.nodeupgrade.dev"
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 UPGRADES = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgrades", "NodeUpgrade")
 TASKS = Resource("nodeupgrade.dev", "v1alpha1", "nodeupgradetasks", "NodeUpgradeTask")
+
+
+Keep: TypeAlias = Callable[[Json], Json]
+"""Returns what is kept of an object that is read. It may be called again for the same one."""
 
 
 class WatchEventType(StrEnum):
@@ -312,8 +316,14 @@ class NodeSideKube(Protocol):
     async def get_node(self, name: str) -> Json:
         """Read a Node."""
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
-        """List all pods bound to a node, including finished ones."""
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
+        """List all pods bound to a node, including finished ones; with ``keep``, only that of each.
+
+        Whoever may create or annotate pods decides how large they are together. With ``keep``, that is no obstacle.
+
+        Raises:
+            TooLargeError: they, or with ``keep`` one of them, take more than an agent reads.
+        """
 
     async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
         """List the Services in these namespaces, with their EndpointSlices.
@@ -330,6 +340,8 @@ class NodeSideKube(Protocol):
 
     def watch_pods_on_node(self, node: str, *, resource_version: str = "") -> AsyncGenerator[WatchEvent, None]:
         """Watch the pods bound to a node, as KubeApi.watch does; without a resourceVersion, existing pods come first.
+
+        Of these, it may tell only what ``for_watch`` keeps.
 
         Raises:
             ExpiredError: the resourceVersion has expired; start again.

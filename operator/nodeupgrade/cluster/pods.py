@@ -20,6 +20,8 @@ from nodeupgrade.text import known_time
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
 _WATCHED = ("name", "image", "resources", "resizePolicy", "restartPolicy")
+_LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/part-of")
+"""Those by which agent pods are known."""
 _HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
 
 
@@ -205,7 +207,9 @@ def for_watch(pod: Json) -> Json:
     lists = ("initContainers", "containers", "ephemeralContainers")
     return {
         "metadata": {
-            **_some(metadata, "namespace", "name", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"),
+            **_some(metadata, "namespace", "name", "uid", "resourceVersion"),
+            **_some(metadata, "deletionTimestamp", "deletionGracePeriodSeconds"),
+            "labels": _some(metadata.get("labels") or {}, *_LABELS),
             "annotations": _some(metadata.get("annotations") or {}, CONFIG_HASH, CONFIG_MIRROR),
         },
         "spec": {each: [_watched(container) for container in spec.get(each) or ()] for each in lists},

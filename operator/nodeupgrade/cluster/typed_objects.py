@@ -24,6 +24,7 @@ from nodeupgrade.cluster.kube_api import (
     VALIDATING_WEBHOOKS,
     ConflictError,
     Event,
+    Keep,
     KubeApi,
     Resource,
     WatchEvent,
@@ -55,8 +56,9 @@ class TypedKube(KubeApi, Protocol):
     async def get_node(self, name: str) -> Json:
         return await self.get(NODES, name)
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
-        return await self.list(PODS, fields={"spec.nodeName": node})
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
+        pods = await self.list(PODS, fields={"spec.nodeName": node})
+        return pods if keep is None else [*map(keep, pods)]
 
     async def list_services(self, namespaces: Iterable[str]) -> list[Json]:
         kinds = (SERVICES, endpoints_kind(await self.server_version()))

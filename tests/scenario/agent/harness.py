@@ -17,7 +17,15 @@ from nodeupgrade.api.task.spec import GuardGrant
 from nodeupgrade.api.task.status import TaskPhase, TaskStatus
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import NodeName, RunId
-from nodeupgrade.cluster.kube_api import Event, NotFoundError, UnavailableError, WatchEvent, WatchEventType
+from nodeupgrade.cluster.kube_api import (
+    Event,
+    Keep,
+    NotFoundError,
+    TooLargeError,
+    UnavailableError,
+    WatchEvent,
+    WatchEventType,
+)
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.kubelet.credential_program import ProgramCredentials
 from nodeupgrade.node.agent.serve import Agent
@@ -86,6 +94,7 @@ class Kube:
         self.node_status: dict[str, Any] = {}
         self.changed: Callable[[dict[str, Any]], None] = lambda _pod: None
         self.hidden: set[str] = set()
+        self.crowded = False  # whether the pods are together more than an agent reads at once
         self.services, self.dependants, self.asked_about = list[Json](), list[Json](), list[str]()
         self._node = node
         self.hook = hook
@@ -117,12 +126,14 @@ class Kube:
             raise UnavailableError("nobody answers")
         return shown_node(name, api.shows, self.labels, self.node_status)
 
-    async def list_pods_on_node(self, node: str) -> list[dict[str, Any]]:
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[dict[str, Any]]:
         self.hook("list_pods_on_node")
+        if self.crowded and keep is None:
+            raise TooLargeError("the answer has more than 16777216 bytes")
         pods = [dict(pod.raw) for pod in self._node.kubelet.pods if pod.ref.name not in self.hidden]
         for pod in pods:
             self.changed(pod)
-        return pods
+        return pods if keep is None else [dict(keep(pod)) for pod in pods]
 
     async def list_services(self, namespaces: Iterable[str]) -> list[dict[str, Any]]:
         self.hook("list_services")

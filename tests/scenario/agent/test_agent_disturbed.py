@@ -584,9 +584,14 @@ async def test_the_executor_is_told_of_pods_that_were_removed_at_once(
     assert world.runs.owner_changes(FIRST).deleted == (("uid-web",) if told else ())
 
 
-@pytest.mark.parametrize("early", [False, True])
-async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(world: World, early: bool) -> None:
-    """Here it has to ask early: no agent says anything while this executor waits."""
+@pytest.mark.parametrize(("early", "crowded"), [(False, False), (True, False), (True, True)])
+async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(
+    world: World, early: bool, crowded: bool
+) -> None:
+    """Here it has to ask early: no agent says anything while this executor waits.
+
+    Annotations that somebody adds to other pods after the examination change nothing about that.
+    """
     world.kube.wish(verify=VerifySettings(settle=timedelta(seconds=30)))
     world.node.kubelet.behaviour[NEW] = Behaviour.SICKENS
     late = parse_pod(pod_json("late", "app"))
@@ -595,6 +600,7 @@ async def test_the_executor_is_told_the_hashes_of_pods_that_came_if_it_asks(worl
 
     def ask(moment: str) -> None:
         if early and moment == "sleep" and world.stops:
+            world.kube.crowded = crowded
             world.runs.ask_for_newcomers(FIRST)
 
     world.hook = ask

@@ -12,7 +12,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import RunId
-from nodeupgrade.cluster.kube_api import UnavailableError
+from nodeupgrade.cluster.kube_api import Keep, UnavailableError
 from nodeupgrade.cluster.pods import Pod, parse_pod
 from nodeupgrade.errors import Refused, Transient
 from nodeupgrade.kubelethash.errors import HashError
@@ -60,7 +60,7 @@ class Kube:
     def __init__(self, node: SimulatedNode, *fails: Exception, after: float) -> None:
         self.node, self.fails, self.after = node, [*fails], after
 
-    async def list_pods_on_node(self, _node: str) -> list[dict[str, Any]]:
+    async def list_pods_on_node(self, _node: str, _keep: Keep | None = None) -> list[dict[str, Any]]:
         if self.fails:
             self.node.timeline.advance(self.after)
             raise self.fails.pop(0)

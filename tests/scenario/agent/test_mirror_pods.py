@@ -13,6 +13,7 @@ from nodeupgrade.api.run_settings import ShieldPolicy, VerifySettings
 from nodeupgrade.api.task.status import TaskPhase
 from nodeupgrade.api.values import RunId
 from nodeupgrade.cluster.agent_pods import RUN_LABEL
+from nodeupgrade.cluster.kube_api import Keep
 from nodeupgrade.cluster.pods import CONFIG_HASH, CONFIG_MIRROR
 from tests.doubles.node import pod_json
 from tests.doubles.node.kubelet import program
@@ -58,8 +59,8 @@ def beside(world: World, *more: Json) -> None:
     """Have the API server show more pods of the node."""
     everything = world.kube.list_pods_on_node
 
-    async def with_them(node: str) -> list[dict[str, Any]]:
-        return [*await everything(node), *map(dict, more)]
+    async def with_them(node: str, keep: Keep | None = None) -> list[dict[str, Any]]:
+        return [*await everything(node, keep), *map(dict, more)]
 
     world.kube.list_pods_on_node = with_them  # type: ignore[method-assign]
 

@@ -9,7 +9,7 @@ import pytest
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.cluster.kube_api import WatchEventType
+from nodeupgrade.cluster.kube_api import Keep, WatchEventType
 from nodeupgrade.kubelet.probe_delay import LONGEST_EXPOSURE
 from tests.doubles.node import pod_json
 from tests.scenario.agent.guarded import Make, reported
@@ -32,8 +32,8 @@ def shows(world: World, late: Json, when: Callable[[], bool]) -> None:
     """Have the API server show another pod from a moment on."""
     everything = world.kube.list_pods_on_node
 
-    async def with_it(node: str) -> list[dict[str, Any]]:
-        return [*await everything(node), *([reported(world, dict(late))] if when() else [])]
+    async def with_it(node: str, keep: Keep | None = None) -> list[dict[str, Any]]:
+        return [*await everything(node, keep), *([reported(world, dict(late))] if when() else [])]
 
     world.kube.list_pods_on_node = with_it  # type: ignore[method-assign]
 

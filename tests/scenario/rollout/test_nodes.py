@@ -12,7 +12,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.values import NodeName
 from nodeupgrade.check_catalogue import read_upgrade
-from nodeupgrade.cluster.kube_api import NODES, UPGRADES, UnavailableError
+from nodeupgrade.cluster.kube_api import NODES, UPGRADES, Keep, UnavailableError
 from nodeupgrade.fleet.actions import FreeSlot, Wait
 from nodeupgrade.fleet.agents.manifests import AgentPodSettings
 from nodeupgrade.fleet.caches.fleet_source import InformedFleet
@@ -54,10 +54,10 @@ class Slow(InMemoryKube):
     slow = ""
     may_tell: asyncio.Event
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
         if node == self.slow:
             await self.may_tell.wait()
-        return await super().list_pods_on_node(node)
+        return await super().list_pods_on_node(node, keep)
 
 
 async def test_a_node_whose_pods_are_long_in_coming_delays_nobody() -> None:
@@ -95,12 +95,12 @@ class Counting(InMemoryKube):
 
     looking = most = 0
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
         self.looking += 1
         self.most = max(self.most, self.looking)
         await asyncio.sleep(0.01)
         self.looking -= 1
-        return await super().list_pods_on_node(node)
+        return await super().list_pods_on_node(node, keep)
 
 
 async def test_only_so_many_nodes_are_looked_at_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,7 +117,7 @@ class Hanging(InMemoryKube):
 
     broken_off = 0
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
         if node == "node-0":
             raise UnavailableError("no answer")
         try:

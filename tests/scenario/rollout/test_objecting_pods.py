@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES
+from nodeupgrade.cluster.kube_api import NODES, TASKS, UPGRADES, Keep
 from nodeupgrade.cluster.pods import Pod
 from nodeupgrade.controlplane.workers import requeue_after
 from nodeupgrade.fleet.controllers import rollout_controller
@@ -27,7 +27,7 @@ class Relabelled(InMemoryKube):
     read: list[tuple[datetime, str]]  # whose pods were read, and when
     most_alive: int | None = None  # how many pods were in memory at the same time, at most; None if nobody asks
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
         self.read.append((self.clock(), node))
         self.most_alive = None if self.most_alive is None else max(self.most_alive, alive())
         unmet: Json = {} if node in self.content else {"nodeSelector": {"pool-name": "old"}}

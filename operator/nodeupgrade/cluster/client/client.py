@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nodeupgrade.cluster.client.paths import event, has_index, path, selectors
 from nodeupgrade.cluster.client.requesting import RequestingKube
 from nodeupgrade.cluster.kube_api import Resource, WatchEvent, WatchEventType
+from nodeupgrade.cluster.pods import for_watch
 
 if TYPE_CHECKING:
     from nodeupgrade.cluster.client.transport import Patience, Session, Transport
@@ -98,7 +99,7 @@ class KubeClient(RequestingKube):
     ) -> AsyncGenerator[WatchEvent, None]:
         if not resource_version and labels is None and has_index(resource, fields):
             # Without a resourceVersion, the API server would read everything from etcd here too.
-            page = await self._indexed(resource, fields)
+            page = await self._indexed(resource, fields, for_watch)
             for item in page.items:
                 yield WatchEvent(WatchEventType.ADDED, item)
             resource_version = page.resource_version

@@ -16,7 +16,14 @@ from pathlib import Path
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.refusals import failure
 from nodeupgrade.cluster.client.requesting import RequestingKube
-from nodeupgrade.cluster.kube_api import NoClusterError, NoCredentialsError, Resource, UnavailableError, WatchEvent
+from nodeupgrade.cluster.kube_api import (
+    Keep,
+    NoClusterError,
+    NoCredentialsError,
+    Resource,
+    UnavailableError,
+    WatchEvent,
+)
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.text import one_line, parse_json, trimmed
 
@@ -79,6 +86,7 @@ class Kubectl:
         body: object = None,
         content_type: str = "application/json",
         largest: int | None = None,  # noqa: ARG002 - a person's machine has the memory
+        keep: Keep | None = None,  # noqa: ARG002 - as above
     ) -> Json:
         """Send a request and return the JSON of the answer.
 

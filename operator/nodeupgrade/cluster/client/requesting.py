@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from nodeupgrade.api.json import Json
-from nodeupgrade.cluster.client.paths import has_index, path, selectors
+from nodeupgrade.cluster.client.paths import NODE_OF_POD, has_index, path, selectors
 from nodeupgrade.cluster.client.refusals import AheadError
 from nodeupgrade.cluster.kube_api import (
     ACCESS_REVIEWS,
     PODS,
     ExpiredError,
+    Keep,
     NotFoundError,
     Page,
     RejectedError,
@@ -54,8 +55,11 @@ class Requests(Protocol):
         body: object = None,
         content_type: str = "application/json",
         largest: int | None = None,
+        keep: Keep | None = None,
     ) -> Json:
         """Send it; with ``largest``, read no answer that has more bytes.
+
+        With ``keep``, the answer is a list, of whose items no more may be kept; ``largest`` is for each of them.
 
         Raises:
             NoClusterError, NotFoundError, ConflictError, RejectedError, UnavailableError: As in ``kube_api``.
@@ -78,6 +82,10 @@ class RequestingKube(TypedKube):
     async def get(self, resource: Resource, name: str) -> Json:
         return await self._requests.request("GET", path(resource, name))
 
+    async def list_pods_on_node(self, node: str, keep: Keep | None = None) -> list[Json]:
+        page = await self._indexed(PODS, {NODE_OF_POD: node}, keep)
+        return [*page.items]
+
     async def list(
         self,
         resource: Resource,
@@ -95,7 +103,7 @@ class RequestingKube(TypedKube):
         page = await (self._indexed(resource, fields) if indexed else self._whole(resource, labels, fields))
         return list(page.items)
 
-    async def _indexed(self, resource: Resource, fields: Mapping[str, str] | None) -> Page:
+    async def _indexed(self, resource: Resource, fields: Mapping[str, str] | None, keep: Keep | None = None) -> Page:
         """List from the API server's index, at a state no older than this call.
 
         That state is named: without a resourceVersion, API servers before 1.31, and later ones whose etcd cannot report
@@ -108,9 +116,9 @@ class RequestingKube(TypedKube):
         if not await self._are_few(resource):
             asked |= {"resourceVersion": await self._newest_version(), "resourceVersionMatch": "NotOlderThan"}
         try:
-            (page,) = [page async for page in self._pages(resource, asked)]
+            (page,) = [page async for page in self._pages(resource, asked, keep)]
         except AheadError:
-            return await self._whole(resource, None, fields)
+            return await self._whole(resource, None, fields, keep)
         return page
 
     async def _newest_version(self) -> str:
@@ -139,13 +147,17 @@ class RequestingKube(TypedKube):
             return self._few
 
     async def _whole(
-        self, resource: Resource, labels: Mapping[str, str] | None, fields: Mapping[str, str] | None
+        self,
+        resource: Resource,
+        labels: Mapping[str, str] | None,
+        fields: Mapping[str, str] | None,
+        keep: Keep | None = None,
     ) -> Page:
         """List all pages and return them as one."""
         query = {"limit": str(self._page_size or PAGE_SIZE), **selectors(labels, fields)}
         for _ in range(EXPIRED_LISTS):
             with contextlib.suppress(ExpiredError):
-                pages = [page async for page in self._pages(resource, query)]
+                pages = [page async for page in self._pages(resource, query, keep)]
                 return Page(tuple(item for page in pages for item in page.items), pages[-1].resource_version)
         raise UnavailableError(f"cannot list {resource.plural} because the API server forgets pages too quickly")
 
@@ -153,10 +165,12 @@ class RequestingKube(TypedKube):
         """List all objects page by page, from etcd rather than from a cache that may lag behind."""
         return self._pages(resource, {"limit": str(self._page_size or PAGE_SIZE), **selectors(labels)})
 
-    async def _pages(self, resource: Resource, query: Mapping[str, str]) -> AsyncIterator[Page]:
+    async def _pages(
+        self, resource: Resource, query: Mapping[str, str], keep: Keep | None = None
+    ) -> AsyncIterator[Page]:
         asked = dict(query)
         while True:
-            page, token = _page(resource, await self._requests.request("GET", path(resource), query=asked))
+            page, token = _page(resource, await self._requests.request("GET", path(resource), query=asked, keep=keep))
             yield page
             if not token:
                 return

@@ -16,8 +16,9 @@ import tenacity
 from kubernetes.aio import config as untyped_config
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.cluster.client.list_reading import read_list
 from nodeupgrade.cluster.client.refusals import AheadError, failure, is_about_all_requests, refusal_message
-from nodeupgrade.cluster.kube_api import NotLeadingError, TooLargeError, UnavailableError
+from nodeupgrade.cluster.kube_api import Keep, NotLeadingError, TooLargeError, UnavailableError
 from nodeupgrade.text import parse_json
 
 _config: Any = untyped_config  # Any: upstream has no type hints here
@@ -141,8 +142,9 @@ class Transport:
         body: object = None,
         content_type: str = "application/json",
         largest: int | None = None,
+        keep: Keep | None = None,
     ) -> Json:
-        """Send a request, with retries, and return the JSON of the answer; for ``largest``, see ``Requests``.
+        """Send a request, with retries, and return the JSON of the answer; for the last two, see ``Requests``.
 
         All our requests are safe to repeat. A create is, because names are deterministic: the second one
         conflicts, as it would after a crash between the two.
@@ -157,7 +159,9 @@ class Transport:
             stop=tenacity.stop_before_delay(self._patience.retry_seconds),
             reraise=True,
         )
-        return await retrying(self._send, method, path, dict(query or {}), body, content_type, largest=largest)
+        return await retrying(
+            self._send, method, path, dict(query or {}), body, content_type, largest=largest, keep=keep
+        )
 
     async def lines(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[bytes, None]:
         """Stream the lines of a watch.
@@ -200,6 +204,7 @@ class Transport:
         content_type: str,
         *,
         largest: int | None = None,
+        keep: Keep | None = None,
     ) -> Json:
         what, largest = f"{method} {path}", self._largest if largest is None else largest
         await self._turn(what)
@@ -208,7 +213,12 @@ class Transport:
             if method != "GET" and not self.may_write():
                 raise NotLeadingError(f"cannot {what} because this operator does not lead")
             response = await self._client.call_api(*request, _request_timeout=self._patience.request_seconds)
-            payload = await (response.read() if largest is None else _read(response, largest))
+            payload: bytes | None = None
+            kept: Json | None = None
+            if keep is not None and response.status < 400:
+                kept = await _read_list(response, keep, largest)
+            else:
+                payload = await (response.read() if largest is None else _read(response, largest))
             if payload is not None and response.status < 400:
                 answer: Json = parse_json(payload)
         except _NO_ANSWER as error:
@@ -216,6 +226,8 @@ class Transport:
             raise UnavailableError(f"cannot {what} because the API server does not answer ({_why(error)})") from error
         self._answered(method, str(response.status))
         self._note_time(response.getheaders().get("Date"))
+        if kept is not None:
+            return kept
         if payload is None:
             raise TooLargeError(f"cannot {what} because the answer has more than {largest} bytes")
         if response.status < 400:
@@ -269,6 +281,17 @@ async def _read(response: Any, largest: int) -> bytes | None:
             _break_off(response)
             return None
     return bytes(payload)
+
+
+async def _read_list(response: Any, keep: Keep, largest: int | None) -> Json | None:
+    """Return the list that a response has; None if an item of it is larger, and then no more of it is read."""
+    answer = None
+    try:
+        answer = await read_list(response.response.content.iter_any(), keep, largest)
+    finally:
+        if answer is None:
+            _break_off(response)
+    return answer
 
 
 def _break_off(response: Any) -> None:

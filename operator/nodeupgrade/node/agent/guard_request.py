@@ -15,6 +15,7 @@ from nodeupgrade.api.task.object import Task
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import GuardReport, GuardState
 from nodeupgrade.cluster.kube_api import NodeSideKube
+from nodeupgrade.cluster.pods import for_watch
 from nodeupgrade.errors import NodeUpgradeError
 from nodeupgrade.node.agent.guard_trials import InForce, NotInForce, growing_pauses, try_until_in_force
 from nodeupgrade.node.agent.settings import AgentSettings
@@ -75,7 +76,7 @@ class Guard:
 
     async def _ask(self, plan: RunPlan, reporter: TaskReporter) -> None:
         try:
-            exposure = exposure_seconds(await self.kube.list_pods_on_node(self.settings.node))
+            exposure = exposure_seconds(await self.kube.list_pods_on_node(self.settings.node, for_watch))
         except NodeUpgradeError as error:
             log.info("exposure_unknown", error=str(error))
             exposure = 0

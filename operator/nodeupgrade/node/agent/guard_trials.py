@@ -15,7 +15,7 @@ import structlog
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.kube_api import NODE_GUARD, READINESS_GUARD, NodeSideKube, UnavailableError
-from nodeupgrade.cluster.pods import parse_pod
+from nodeupgrade.cluster.pods import for_watch, parse_pod
 from nodeupgrade.errors import NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.kubelet.probe_delay import MARGIN
 from nodeupgrade.node.node import Host
@@ -94,7 +94,7 @@ async def try_until_in_force(host: Host, kube: NodeSideKube, node: str, plan: Ru
     while True:
         answer: InForce | NotInForce | None
         try:
-            pods = await kube.list_pods_on_node(node)
+            pods = await kube.list_pods_on_node(node, for_watch)
             path = PurePosixPath(plan.kubeconfig)
             answer = await asyncio.to_thread(_try, host, node, path, plan.swap.unit, pod_trials(pods))
         except StepFailed as error:

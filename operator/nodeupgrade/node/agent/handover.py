@@ -33,7 +33,7 @@ from nodeupgrade.node.journal.journal import Journal, Mark
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import AgentRuns
 from nodeupgrade.node.node import Host
-from nodeupgrade.node.plan.hash_rewriting import newcomers
+from nodeupgrade.node.plan.hash_rewriting import for_newcomers, newcomers
 from nodeupgrade.node.plan.plan import RunPlan, ShownKubelet
 from nodeupgrade.node.run.state_machine import undone_in_vain
 from nodeupgrade.node.task_status.run_status import run_status
@@ -265,8 +265,10 @@ class Handover:
         if not (wants_changes or wants_newcomers):
             return
         try:
-            listed = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), REQUEST_SECONDS)
-        except (NodeUpgradeError, TimeoutError):
+            listing = self.kube.list_pods_on_node(self.settings.node, for_newcomers(in_effect))
+            listed = await asyncio.wait_for(listing, REQUEST_SECONDS)
+        except (NodeUpgradeError, TimeoutError) as error:
+            log.info("pods_not_listed", error=str(error))
             return
         pods = tuple(map(parse_pod, listed))
         try:

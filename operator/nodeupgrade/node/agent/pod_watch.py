@@ -53,7 +53,7 @@ class PodWatch:
     async def refresh(self) -> None:
         """List the pods, if the API server answers soon, to catch up with events that the watch missed."""
         try:
-            listed = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node), LIST_SECONDS)
+            listed = await asyncio.wait_for(self.kube.list_pods_on_node(self.settings.node, for_watch), LIST_SECONDS)
         except (NodeUpgradeError, TimeoutError) as error:
             self._report_trouble(f"pods cannot be listed: {error}")
             return

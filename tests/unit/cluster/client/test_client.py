@@ -12,7 +12,8 @@ from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.refusals import failure
 from nodeupgrade.cluster.client.requesting import LARGEST_RECENT
 from nodeupgrade.cluster.client.transport import Transport
-from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, UnavailableError, WatchEventType
+from nodeupgrade.cluster.kube_api import EVENTS, NODES, PODS, Keep, UnavailableError, WatchEventType
+from nodeupgrade.cluster.pods import for_watch
 
 POD: Json = {"metadata": {"name": "web", "uid": "u", "resourceVersion": "40"}}
 COUNT: tuple[str, Json] = ("/api/v1/pods", {"limit": "1"})
@@ -34,14 +35,22 @@ class Line:
     counted: Json | None = field(default_factory=lambda: {"remainingItemCount": 149_999, "continue": "c"})
     answers: asyncio.Event | None = None  # set once it answers; None if it always does
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    kept: list[Keep | None] = field(default_factory=list)
     bounds: list[int | None] = field(default_factory=list)
     watched: list[Mapping[str, str]] = field(default_factory=list)
 
     async def request(
-        self, _method: str, path: str, *, query: Mapping[str, str] | None = None, largest: int | None = None
+        self,
+        _method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        largest: int | None = None,
+        keep: Keep | None = None,
     ) -> Any:
         query = query or {}
         self.bounds.append(largest)
+        self.kept.append(keep)
         self.asked.append((path, dict(query)))
         if self.answers is not None:
             await self.answers.wait()
@@ -139,6 +148,7 @@ async def test_a_watch_begins_with_such_a_list() -> None:
     events = [event async for event in client(line).watch_pods_on_node("a")]
     assert [(event.change, event.body["metadata"]["name"]) for event in events] == [(WatchEventType.ADDED, "web")]
     assert line.asked == [COUNT, NOW, INDEXED]
+    assert line.kept[-1] is for_watch, "the pods may be larger together than an agent reads"
     assert [query["resourceVersion"] for query in line.watched] == ["42"]
 
 

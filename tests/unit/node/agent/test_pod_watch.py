@@ -4,6 +4,7 @@ from typing import Any
 
 from nodeupgrade.api.json import Json
 from nodeupgrade.api.values import NodeName, RunId
+from nodeupgrade.cluster.kube_api import Keep
 from nodeupgrade.node.agent.pod_watch import PodWatch
 from nodeupgrade.node.agent.settings import AgentSettings
 from tests.doubles.kube_fleet import pod_object
@@ -14,11 +15,11 @@ SETTINGS = AgentSettings(node=NodeName("node-0"), task="node-0", run_id=RunId("r
 class Kube:
     """Serves a pod whose container has very many arguments."""
 
-    async def list_pods_on_node(self, node: str) -> list[Json]:
+    async def list_pods_on_node(self, node: str, keep: Keep) -> list[Json]:
         pod: dict[str, Any] = pod_object("web", node)
         pod["metadata"]["uid"] = "web-1"
         pod["spec"]["containers"][0]["args"] = ["ab"] * 100_000
-        return [pod]
+        return [keep(pod)]
 
 
 async def test_little_is_kept_of_a_large_pod() -> None:
