@@ -95,7 +95,7 @@ def no_restart_when_restored(patch: pytest.MonkeyPatch) -> None:
 
 
 def forget_who_came(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(newcomers, "restore_hashes", lambda *_: ((), ()))
+    patch.setattr(newcomers, "restore_hashes", lambda *_: ((), {}))
 
 
 def no_restart_and_no_look(patch: pytest.MonkeyPatch) -> None:

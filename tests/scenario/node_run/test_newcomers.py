@@ -3,21 +3,25 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 
+from nodeupgrade.api.json import Json
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
+from nodeupgrade.cluster.owner_changes import seen_in
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEVICE_STATE, SOCKETS
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
-from nodeupgrade.node.plan.hash_rewriting import newcomers
+from nodeupgrade.node.plan.hash_rewriting import LARGEST_SPEC, for_newcomers, newcomers
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
 from nodeupgrade.node.runtimes.inventory import ContainerState
 from nodeupgrade.node.runtimes.runtime import BeforeImage
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
+from nodeupgrade.node.task_status.run_status import run_status
 from tests.builders.admitted import checkpoint
 from tests.doubles.node import Behaviour, SimulatedNode, plan_for, pod_json
 from tests.doubles.node.containers.pods import computed_hash
@@ -109,6 +113,10 @@ def test_without_an_agent_it_goes_back_all_the_same_and_says_what_that_costs() -
     assert asked is not None
     assert over is not None
     assert EXCUSE_SECONDS <= over.monotonic - asked.monotonic < EXCUSE_SECONDS + 1
+    said = run_status("run", it.plan, journal).message
+    assert "none that ran before restarted" in said
+    came = "added or changed after planning have ended or restarted: default/late/app and may still restart:"
+    assert f"{came} default/late/proxy. Cause:" in said
 
 
 def test_a_hash_is_changed_only_if_it_is_the_one_that_was_told() -> None:
@@ -211,6 +219,38 @@ def test_what_the_new_kubelet_began_of_a_pod_that_the_old_one_had_begun_is_begun
     assert begun(it) == {"app": 1, "proxy": 1 + (state is ContainerState.CREATED)}
     assert (it.node.kubelet.replaced, it.node.kubelet.violations) == ([], [])
     assert undone(it) is None
+
+
+def served(name: str, **metadata: Any) -> Json:
+    pod = dict(pod_json(name, "app"))
+    return {**pod, "metadata": {**pod["metadata"], **metadata}}
+
+
+def test_what_is_kept_of_pods_as_served_tells_the_same_of_them() -> None:
+    it = story()
+    [first, *others] = (dict(pod.raw) for pod in it.node.kubelet.pods)
+    image = [{**each, "image": "other:2"} for each in first["spec"]["containers"]]
+    changed = {**first, "spec": {**first["spec"], "containers": image}}
+    pods = [changed, *others, served("late", annotations={"a": "b" * 1000})]
+
+    kept = [*map(for_newcomers(it.plan), pods)]
+
+    whole, reduced = tuple(map(parse_pod, pods)), tuple(map(parse_pod, kept))
+    assert newcomers(it.plan, reduced) == newcomers(it.plan, whole)
+    assert {"uid-late", first["metadata"]["uid"]} == {*newcomers(it.plan, reduced).pods}
+    assert seen_in(it.plan.owned, reduced) == seen_in(it.plan.owned, whole)
+    assert "b" * 1000 not in str(kept)
+    assert "env" not in str(kept[1]["spec"])
+
+
+def test_of_a_pod_that_came_with_a_vast_spec_nothing_is_told() -> None:
+    it, vast = story(), served("vast")
+    vast["spec"]["containers"][0]["args"] = ["a"] * LARGEST_SPEC
+    keep = for_newcomers(it.plan)
+
+    told = newcomers(it.plan, [parse_pod(keep(pod)) for pod in (vast, served("late"))])
+
+    assert told.pods == ("uid-late",)
 
 
 def test_a_pod_of_which_the_examination_saw_only_the_sandbox_is_not_known() -> None:

@@ -20,6 +20,7 @@ from nodeupgrade.text import parse_json
 
 JOURNAL_SCHEMA = 1
 CHANGED = "changed"
+DOUBTFUL = "doubtful"
 
 
 class Mark(StrEnum):
@@ -56,7 +57,8 @@ class Record:
     at: str  # wall-clock time, RFC 3339, for display
     monotonic: float  # seconds since boot, for durations within one boot
     step: Step | None = None  # None for records about the whole run
-    # before-images for ``doing``; the report for ``finished``; changed containers for ``failed``
+    # before-images for ``doing``; the report for ``finished``; changed containers for ``failed``; for ``undone``, those
+    # that the old kubelet may restart and nobody watches
     payload: dict[str, JsonValue] | None = None
     error: str | None = None  # one sentence, for failures
     reason: str | None = None  # fixed reason of a failure
@@ -75,6 +77,12 @@ class Record:
         """
         found = (self.payload or {}).get(CHANGED) if self.mark is Mark.FAILED else None
         return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    @property
+    def doubtful(self) -> Mapping[str, str]:
+        """Return the containers that nobody watches and the old kubelet may restart: by ID, their labels."""
+        found = (self.payload or {}).get(DOUBTFUL) if self.mark is Mark.UNDONE else None
+        return {key: str(label) for key, label in found.items()} if isinstance(found, dict) else {}
 
 
 _REPEATABLE = frozenset({Mark.DONE, Mark.UNDONE, Mark.HELD})

@@ -6,6 +6,7 @@ The executor cannot compute them, since it has no pods. It uses the agent's repo
 neither its content nor its absence stops a rollback.
 """
 
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.cluster.owner_changes import owner_change
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, RunPlan
@@ -16,11 +17,11 @@ from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerStat
 from nodeupgrade.node.shield.harmful_calls import EXCUSE_SECONDS
 
 
-def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], tuple[str, ...]]:
+def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, ...], dict[ContainerId, str]]:
     """Store the old kubelet's hash with each container that stores the hash that the agent reported, or the planned.
 
     Returns:
-        The containers that store it now, and the labels of those that the old kubelet may not recognise.
+        The containers that store it now, and labels of those that the old kubelet may not recognise.
     """
     known, planned, owners = plan.pods(), {c.id: c for c in plan.containers}, node.owner_changes()
     resized = {c.id for c in plan_amendment.resized(plan, owners)}
@@ -34,11 +35,11 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
     ]
     report = _reported(node, unplanned)
     expectations = {(c.pod, c.name): c for c in report.containers}
-    restored, doubtful = [], []
+    restored, doubtful = list[AwaitedContainer](), dict[ContainerId, str]()
     for container in unplanned:
         expected = expectations.get((container.pod.uid, container.name))
         if expected is None:
-            doubtful += [container.label] if container.pod.uid not in report.pods else []
+            doubtful |= {container.id: container.label} if container.pod.uid not in report.pods else {}
         elif store_hash(
             node,
             container.id,
@@ -47,8 +48,8 @@ def restore_hashes(node: Node, plan: RunPlan) -> tuple[tuple[AwaitedContainer, .
         ):
             restored.append(expected)
         else:
-            doubtful.append(container.label)
-    return tuple(restored), tuple(sorted(doubtful))
+            doubtful[container.id] = container.label
+    return tuple(restored), doubtful
 
 
 def _reported(node: Node, unplanned: list[ContainerInstance]) -> Newcomers:

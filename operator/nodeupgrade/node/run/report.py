@@ -42,6 +42,9 @@ class RunReport:
     # those of `ended` that ended because the runtime was restarted, while no kubelet ran
     with_runtime: tuple[str, ...] = ()
     recreated: tuple[str, ...] = ()  # containers of static pods that were replaced on request
+    # containers that came after planning, or were resized, and whose hash for the old kubelet is not known
+    unrecognised: tuple[str, ...] = ()  # those that run on, which it may still restart
+    unrecognised_ended: tuple[str, ...] = ()  # those that have ended since, or were restarted
     looked: bool = True  # whether the runtime answered for this report; if not, it is unknown what restarted
 
 

@@ -15,7 +15,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import Inconsistent, NodeUpgradeError, StepFailed, Transient
 from nodeupgrade.node.failpoints.failpoints import When, at
-from nodeupgrade.node.journal.journal import CHANGED, Journal, Mark, Outcome, Record
+from nodeupgrade.node.journal.journal import CHANGED, DOUBTFUL, Journal, Mark, Outcome, Record
 from nodeupgrade.node.journal.plan_in_effect import plan_in_effect
 from nodeupgrade.node.journal.run_store import JournalStore, volatile_files
 from nodeupgrade.node.node import DEAD_MAN_TIMER, KUBELET_ENVIRONMENT, Node
@@ -47,6 +47,7 @@ from nodeupgrade.node.run.state_machine import (
     needs_quiet,
     needs_runtime,
 )
+from nodeupgrade.node.run.steps.actions import Unreversed
 from nodeupgrade.node.run.steps.order import STEPS
 from nodeupgrade.node.run.summary import has_one_kubelet, sum_up
 from nodeupgrade.node.verification.hidden_containers import Obstacle
@@ -169,6 +170,9 @@ class NodeRun:
             self.node.failpoint(at(step, When.UNDONE))
         except Exception as error:  # noqa: BLE001 - retried and reported; a crash loop would be neither
             return self._record(journal, Mark.UNDO_FAILED, step, error=_sentence(error), reason=_reason(error))
+        if isinstance(unreversed, Unreversed):
+            doubtful: dict[str, JsonValue] = {str(each): label for each, label in unreversed.doubtful.items()}
+            return self._record(journal, Mark.UNDONE, step, payload={DOUBTFUL: doubtful}, error=unreversed.why)
         return self._record(journal, Mark.UNDONE, step, error=unreversed)
 
     def _hung(self, journal: Journal, step: Step) -> str:

@@ -60,6 +60,8 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
     replaced = recreated(plan, final.inventory) if final.complete else ()
     before = [container.label for container in plan.baseline.running()]
     not_the_same = {*labels, *ended, *changed, *replaced}
+    running = {container.id for container in final.inventory.running()}
+    doubtful = {i: label for record in journal.records for i, label in record.doubtful.items() if label not in found}
     with_runtime = recorded_ended(journal.payload(Step.START_KUBELET))
     return RunReport(
         outcome=finish.outcome,
@@ -89,6 +91,8 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
             if each.container in with_runtime and may_end_with_runtime(plan, each)
         ),
         recreated=replaced,
+        unrecognised=tuple(sorted(label for i, label in doubtful.items() if i in running)),
+        unrecognised_ended=tuple(sorted(label for i, label in doubtful.items() if i not in running)),
         looked=final.complete,
         rebooted=any(record.boot != node.clock.boot() for record in journal.records),
     )

@@ -171,7 +171,9 @@ def _ending(plan: RunPlan, summary: RunReport, *, rewrote: bool) -> tuple[TaskPh
             message = f"kubelet {plan.from_version} runs again, nothing restarted and no hash was rewritten: "
             return TaskPhase.REFUSED, summary.reason, f"{message}{summary.message}"
         case Outcome.ROLLED_BACK:
-            restarted = (restarts or "nothing restarted") if summary.looked else _NOT_KNOWN
+            restarted = (restarts or _none_restarted(summary)) if summary.looked else _NOT_KNOWN
+            if came := _came(summary):
+                restarted = f"{restarted}; {came}"
             if summary.recreated:
                 restarted = f"{restarted}, replaced on request: {named(summary.recreated, NAMED)}"
             if summary.with_runtime:
@@ -181,6 +183,17 @@ def _ending(plan: RunPlan, summary: RunReport, *, rewrote: bool) -> tuple[TaskPh
         case Outcome.DEGRADED:
             remedy = Reason.ROLLBACK_FAILED.remedy
             return TaskPhase.ROLLBACK_FAILED, Reason.ROLLBACK_FAILED, f"{summary.message}; {remedy}"
+
+
+def _none_restarted(summary: RunReport) -> str:
+    return "none that ran before restarted" if _came(summary) else "nothing restarted"
+
+
+def _came(summary: RunReport) -> str:
+    """Name the containers of which nobody has promised anything, and which the old kubelet does not recognise."""
+    fates = (("have ended or restarted", summary.unrecognised_ended), ("may still restart", summary.unrecognised))
+    said = " and ".join(f"{fate}: {named(labels, NAMED)}" for fate, labels in fates if labels)
+    return f"containers added or changed after planning {said}" if said and summary.looked else ""
 
 
 def _never_got_quiet(summary: RunReport) -> bool:

@@ -20,6 +20,7 @@ from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import kubelet_sockets
+from nodeupgrade.node.run.steps.actions import Unreversed
 from nodeupgrade.node.run.steps.order import STEPS
 from tests.builders.admitted import checkpoint
 from tests.builders.followed_links import watched_link
@@ -67,6 +68,7 @@ class Machine:
     def restore(self, payload: dict[str, Any]) -> str | None:
         said = SAVE.undo(self.ports, self.plan, payload)
         assert SAVE.undo(self.ports, self.plan, payload) is None, "the second time nothing is left to say or do"
+        assert not isinstance(said, Unreversed)
         return said
 
 
@@ -188,7 +190,7 @@ def test_a_directory_in_its_place_is_moved_aside(machine: Machine) -> None:
     said = SAVE.undo(machine.ports, machine.plan, payload)
 
     aside = machine.path(DEVICE_STATE).with_name(".kubelet_internal_checkpoint.nodeupgrade-aside")
-    assert said is not None
+    assert isinstance(said, str)
     assert said.endswith(f"it was moved to /{aside.relative_to(machine.root)}")
     assert (aside / "theirs").is_dir()
     assert machine.path(DEVICE_STATE).read_bytes() == BEFORE

@@ -2,13 +2,23 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from nodeupgrade.api.json import JsonValue
+from nodeupgrade.api.values import ContainerId
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 
 Payload: TypeAlias = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreversed:
+    """What an undo could not reverse."""
+
+    why: str  # a sentence
+    doubtful: Mapping[ContainerId, str]  # containers that are not watched and the old kubelet may restart, with labels
 
 
 class StepActions(ABC):
@@ -26,7 +36,7 @@ class StepActions(ABC):
     def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
         """Carry out the step."""
 
-    def undo(self, _node: Node, _plan: RunPlan, _payload: Payload) -> str | None:
+    def undo(self, _node: Node, _plan: RunPlan, _payload: Payload) -> str | Unreversed | None:
         """Reverse the step, wherever it was interrupted; return a sentence about what could not be reversed."""
         return None
 

@@ -24,7 +24,7 @@ from nodeupgrade.node.run import (
 )
 from nodeupgrade.node.run.container_watch import owner_evidence
 from nodeupgrade.node.run.inventory_comparison import require_planned
-from nodeupgrade.node.run.steps.actions import Payload, StepActions
+from nodeupgrade.node.run.steps.actions import Payload, StepActions, Unreversed
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 from nodeupgrade.node.verification.ended_containers import change_of_owner
 from nodeupgrade.node.verification.verification import Difference, hash_differences
@@ -84,7 +84,7 @@ class RewriteHashes(StepActions):
         node.failpoint(FIRST_REWRITTEN)
         node.runtime.rewrite(changes[1:])
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | Unreversed | None:
         """Restore every byte, and make the runtime serve it.
 
         Containers that the new kubelet created meanwhile get the old kubelet's hashes, or it would replace them a
@@ -116,7 +116,9 @@ class RewriteHashes(StepActions):
                 raise StepFailed(
                     f"after its restart the runtime still serves hashes of the new kubelet, first: {remaining[0]}"
                 )
-        return "; ".join(filter(None, (_unrestored(sorted(known.values()), doubtful), look.lost))) or None
+        labels = sorted(doubtful.values())
+        said = "; ".join(filter(None, (_unrestored(sorted(known.values()), labels), look.lost))) or None
+        return Unreversed(said, doubtful) if said and doubtful else said
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether every stored hash is the planned one."""
