@@ -3,11 +3,13 @@
 import json
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from e2e.changes import kubelet_settings
 from e2e.cluster import Cluster, disturbed
 from e2e.conformance import images, programs
 from e2e.conformance.outcomes import FAILED, Outcome, Row, beside
@@ -28,9 +30,13 @@ _FRESH = "fresh"
 @click.option("--pods", default=20, show_default=True, help="Pods on the node from before its upgrade.")
 @click.option("--parallel", default=8, show_default=True, help="How many specs run at once.")
 @click.option("--only", default="", help="Only specs in whose names this regular expression is found.")
+@click.option("--control", is_flag=True, help="Keep the upgraded node's kubelet from serving logs and exec: the specs "
+              "must notice it.")  # fmt: skip
 @click.option("--name", default="conformance", show_default=True, help="Name of the lab that is made for it.")
 @click.option("--json", "file", type=click.Path(path_type=Path), help="Append a line of JSON per spec to this file.")
-def main(*, pair: tuple[str, str], pods: int, parallel: int, only: str, name: str, file: Path | None) -> None:
+def main(
+    *, pair: tuple[str, str], pods: int, parallel: int, only: str, control: bool, name: str, file: Path | None
+) -> None:
     """Run upstream's NodeConformance on an upgraded node, beside a fresh one."""
     old, new = pair
     built = programs.ensure(Version.parse(new), Lines())
@@ -43,7 +49,8 @@ def main(*, pair: tuple[str, str], pods: int, parallel: int, only: str, name: st
         lab.wait_ready()
         suite = Suite(lab, built.suite)
         _import_images(lab, suite, built)
-        rows = _both(suite, nodes, suite.names(only), parallel=parallel)
+        with kubelet_settings(cluster.node, enableDebuggingHandlers=False) if control else nullcontext():
+            rows = _both(suite, nodes, suite.names(only), parallel=parallel)
         lost = disturbed(before, cluster.wait_settled())
     finally:
         lab.down()
@@ -55,7 +62,9 @@ def main(*, pair: tuple[str, str], pods: int, parallel: int, only: str, name: st
             click.echo(f"{row.upgraded} | {row.fresh}: {row.spec}: {row.said}")
     differ = sum(not row.same for row in rows)
     click.echo(f"{len(rows)} specs, {differ} differ; {len(lost)} of {len(before.running())} containers disturbed")
-    if differ or lost:
+    if control and not differ:
+        raise click.ClickException("no spec noticed a kubelet that serves neither logs nor exec")
+    if (differ and not control) or lost:
         raise click.ClickException("the upgraded node is not like the fresh one")
 
 
