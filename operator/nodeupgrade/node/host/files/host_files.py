@@ -30,9 +30,10 @@ from nodeupgrade.node.names_beside import UNFINISHED, free_aside, hidden_aside
 
 T = TypeVar("T")
 
-# From linux/fs.h; the request number is the same on all 64-bit architectures.
-FS_IOC_GETFLAGS = 0x80086601
+# From linux/fs.h; the request numbers are the same on all 64-bit architectures.
+FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR = 0x80086601, 0x801C581F, 0x401C5820
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
+PROJINHERIT = 0x200
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNWRITABLE = frozenset({errno.ETXTBSY, errno.EAGAIN, errno.EPERM, errno.ENXIO, errno.EISDIR, errno.ELOOP})
 """What open() says of a program that runs, of a file with a lease or one that never changes, and of what is no file."""
@@ -50,6 +51,26 @@ _KINDS = {
 
 def _kind(mode: int) -> EntryKind:
     return _KINDS.get(stat.S_IFMT(mode), EntryKind.OTHER)
+
+
+@contextlib.contextmanager
+def _handing_down_no_project(directory: Path) -> Iterator[None]:
+    """Keep a directory for a moment from giving its project to what comes into it, as XFS has it without any quota.
+
+    Nothing of another project can be renamed in it until then. Whoever may write in it as root may have done that.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        before = fcntl.ioctl(descriptor, FS_IOC_FSGETXATTR, bytes(28))
+        flags = int.from_bytes(before[:4], sys.byteorder) & ~PROJINHERIT
+        fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, flags.to_bytes(4, sys.byteorder) + before[4:])
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, before)
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,9 +224,19 @@ class HostFiles:
             if not self._is_there(target) or atomic.is_regular(target, self.disk):
                 return None
             aside = free_aside(target, self._is_there)
-            self.disk.rename(target, aside)
+            self._rename_there(target, aside)
             atomic.sync_directory(target.parent, self.disk)
             return path.with_name(aside.name)
+
+    def _rename_there(self, target: Path, aside: Path) -> None:
+        """Rename within a directory, whatever projects its owner has given to it and to what is there."""
+        try:
+            self.disk.rename(target, aside)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            with _handing_down_no_project(target.parent):
+                self.disk.rename(target, aside)
 
     def tidy(self, path: PurePosixPath) -> None:
         with translate_errors(f"cannot clean up beside {path}"):
@@ -324,7 +355,7 @@ class HostFiles:
                 if found is None:
                     return None
                 aside = hidden_aside()
-                self.disk.rename(directory / found.path.name, directory / aside)
+                self._rename_there(directory / found.path.name, directory / aside)
                 atomic.sync_directory(directory, self.disk)
             return found.path.with_name(aside)
 

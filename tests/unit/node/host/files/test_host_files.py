@@ -415,6 +415,43 @@ def test_what_nobody_can_append_to_is_moved_and_what_only_we_cannot_is_not(
     assert log.exists() is not moved
 
 
+@pytest.mark.parametrize("call", ["clear_way", "set_aside"])
+def test_a_directory_that_hands_down_a_project_keeps_nothing_in_its_place(
+    files: HostFiles, root: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Its owner may choose one (XFS needs no quota for that): nothing of another project can be renamed in it."""
+    there = root / "pods/0.log"
+    there.mkdir(parents=True)
+    as_it_was = struct.pack("=7I", 0x202, 1, 2, 7, 3, 0, 0)
+    kept = [as_it_was]
+
+    class Quota:
+        def __getattr__(self, name: str) -> Any:
+            return self.rename if name == "rename" else getattr(os, name)
+
+        def rename(self, path: Path, target: Path) -> None:
+            if struct.unpack_from("=I", kept[-1])[0] & 0x200:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            path.rename(target)
+
+    def ioctl(descriptor: int, request: int, data: bytes) -> bytes:
+        assert os.path.samestat(os.fstat(descriptor), there.parent.stat())
+        if request == host_files.FS_IOC_FSSETXATTR:
+            kept.append(data)
+        return kept[-1]
+
+    monkeypatch.setattr(host_files.fcntl, "ioctl", ioctl)
+    full = replace(files, disk=cast("Disk", Quota()))
+
+    if call == "clear_way":
+        assert full.clear_way(PurePosixPath("/pods/0.log"), PurePosixPath("/")) is not None
+    else:
+        assert full.set_aside(PurePosixPath("/pods/0.log")) is not None
+
+    assert not there.exists()
+    assert kept == [as_it_was, struct.pack("=7I", 0x002, 1, 2, 7, 3, 0, 0), as_it_was]
+
+
 def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:
     plugins = root / "plugins"
     plugins.mkdir()
