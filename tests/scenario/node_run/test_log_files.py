@@ -97,6 +97,25 @@ def test_a_log_that_cannot_be_opened_holds_no_way_back(up: int) -> None:
     assert "in the place of logs was moved aside" in says(it)
 
 
+def test_no_runtime_is_restarted_beside_what_cannot_be_moved_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk, where the new name of it has no room."""
+    it = story()
+
+    def full(path: PurePosixPath, below: PurePosixPath) -> None:
+        if it.node.files.misplaced(path, below) is not None:
+            raise StepFailed(f"cannot clear the way to {path} because No space left on device")
+
+    monkeypatch.setattr(it.node.files, "clear_way", full)
+    waits_for(it, log_of(it))
+    it.node.calls.before("services.stop kubelet.service", put(it, log_of(it)))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert RESTART not in it.node.calls.effects
+    assert "No space left" in report.message
+
+
 def test_a_program_in_the_place_of_a_log_holds_no_way_back() -> None:
     """Nobody can write a program that runs, but it is a regular file."""
     it = story()

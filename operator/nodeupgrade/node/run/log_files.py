@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import PurePosixPath
 
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.files import Misplaced
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
@@ -15,11 +17,7 @@ from nodeupgrade.node.runtimes.inventory import ContainerInstance
 
 def anything_in_the_way(node: Node, plan: RunPlan) -> bool:
     """Report whether anything keeps a starting runtime from opening the logs of planned containers."""
-    for log in _logs(node, plan):
-        with suppress(StepFailed):  # perhaps it can be opened
-            if node.files.misplaced(log, _above(plan)) is not None:
-                return True
-    return False
+    return any(_misplaced(node, log, plan) is not None for log in _logs(node, plan))
 
 
 def put_away(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ()) -> PurePosixPath | None:
@@ -34,6 +32,29 @@ def put_away(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ())
             if (aside := node.files.clear_way(log, _above(plan))) is not None:
                 moved.append(aside)
     return moved[0] if moved else None
+
+
+def require_put_away(node: Node, plan: RunPlan) -> None:
+    """Move aside what is in the way of the logs of planned containers, before anything is restarted that may lose them.
+
+    Raises:
+        StepFailed: it is there still.
+    """
+    for log in _logs(node, plan):
+        try:
+            node.files.clear_way(log, _above(plan))
+        except StepFailed as error:
+            if (found := _misplaced(node, log, plan)) is not None:
+                raise StepFailed(
+                    f"{error}: {found.path} {found.what}, and {plan.runtime_unit} would lose a container by that",
+                    reason=Reason.INVENTORY_CHANGED,
+                ) from error
+
+
+def _misplaced(node: Node, log: PurePosixPath, plan: RunPlan) -> Misplaced | None:
+    with suppress(StepFailed):  # perhaps it can be opened
+        return node.files.misplaced(log, _above(plan))
+    return None
 
 
 def _above(plan: RunPlan) -> PurePosixPath:
