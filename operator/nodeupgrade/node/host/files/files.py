@@ -175,7 +175,10 @@ class Files(FilesView, Protocol):
         """Remove a file, if it exists."""
 
     def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
-        """Rename what is misplaced() to a hidden name beside it; return that, ``None`` if nothing was moved."""
+        """Rename what is misplaced() to a hidden name beside it; return that, ``None`` if nothing was moved.
+
+        Other than the rest, it may be undone by a power failure.
+        """
 
     def set_aside(self, path: PurePosixPath) -> PurePosixPath | None:
         """Rename what lies at a path and is no regular file, such as a directory or a link, to a hidden name beside it.

@@ -440,7 +440,7 @@ def test_a_directory_that_hands_down_a_project_keeps_nothing_in_its_place(
             kept.append(data)
         return kept[-1]
 
-    monkeypatch.setattr(host_files.fcntl, "ioctl", ioctl)
+    monkeypatch.setattr("fcntl.ioctl", ioctl)
     full = replace(files, disk=cast("Disk", Quota()))
 
     if call == "clear_way":
@@ -450,6 +450,20 @@ def test_a_directory_that_hands_down_a_project_keeps_nothing_in_its_place(
 
     assert not there.exists()
     assert kept == [as_it_was, struct.pack("=7I", 0x002, 1, 2, 7, 3, 0, 0), as_it_was]
+
+
+def test_what_is_in_the_way_of_a_log_is_moved_without_waiting_for_a_disk(files: HostFiles, root: Path) -> None:
+    """A pod that writes much makes each wait long, for hundreds of logs, while no kubelet runs."""
+    (root / "pods/0.log").mkdir(parents=True)
+
+    class Busy:
+        def __getattr__(self, name: str) -> Any:
+            assert name != "fsync"
+            return getattr(os, name)
+
+    busy = replace(files, disk=cast("Disk", Busy()))
+
+    assert busy.clear_way(PurePosixPath("/pods/0.log"), PurePosixPath("/")) is not None
 
 
 def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:
