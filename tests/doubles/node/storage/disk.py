@@ -383,7 +383,7 @@ class ModelDisk:
         """Extended attributes are not supported."""
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 
-    def removexattr(self, _path: int, _attribute: str, /) -> None:
+    def removexattr(self, _path: PurePath | int, _attribute: str, /) -> None:
         """Extended attributes are not supported."""
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
 

@@ -12,3 +12,4 @@ class Room:
     f_blocks: int = 16 * 1024**2
     f_files: int = 1024**2
     f_ffree: int = 1024**2
+    f_flag: int = 0

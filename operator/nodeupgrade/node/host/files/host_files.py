@@ -37,6 +37,8 @@ PROJINHERIT = 0x200
 _APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _UNWRITABLE = frozenset({errno.ETXTBSY, errno.EAGAIN, errno.EPERM, errno.ENXIO, errno.EISDIR, errno.ELOOP})
 """What open() says of a program that runs, of a file with a lease or one that never changes, and of what is no file."""
+NO_ATTRIBUTE = "user.nodeupgrade.none"
+"""An extended attribute that no file has: the attempt to remove it tells whether anything could be changed."""
 _OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
 _GONE = frozenset({errno.ESRCH, errno.ENODEV})
 """What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
@@ -371,11 +373,23 @@ class HostFiles:
                 for name in path.relative_to(below).parts:
                     descriptor = self.disk.open(seen, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                     stack.callback(self.disk.close, descriptor)
-                    directory = Path(f"/proc/self/fd/{descriptor}")
-                    at, seen = at / name, directory / name
+                    opened = Path(f"/proc/self/fd/{descriptor}")
+                    if at != below and self._is_read_only(opened):
+                        found = Misplaced(path=at, what=f"cannot be written: {os.strerror(errno.EROFS)}")
+                        break
+                    directory, at, seen = opened, at / name, opened / name
                     if (found := self._misplaced_there(directory, at, last=at == path)) is not None:
                         break
             yield directory, found
+
+    def _is_read_only(self, directory: Path) -> bool:
+        """Report whether a directory is read-only although its mount is not, as a subvolume of btrfs may be."""
+        try:
+            self.disk.removexattr(directory, NO_ATTRIBUTE)
+        except OSError as error:
+            # A precheck sees the whole host mounted read-only.
+            return error.errno == errno.EROFS and not self.disk.statvfs(directory).f_flag & os.ST_RDONLY
+        return False
 
     def _misplaced_there(self, directory: Path, path: PurePosixPath, *, last: bool) -> Misplaced | None:
         """Judge what is in an open directory, whose path on the node is ``path``."""

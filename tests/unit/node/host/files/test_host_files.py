@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files import host_files
+from nodeupgrade.node.host.files.files import Misplaced
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.system_calls import Disk
 from nodeupgrade.node.names_beside import UNFINISHED
@@ -464,6 +466,38 @@ def test_what_is_in_the_way_of_a_log_is_moved_without_waiting_for_a_disk(files: 
     busy = replace(files, disk=cast("Disk", Busy()))
 
     assert busy.clear_way(PurePosixPath("/pods/0.log"), PurePosixPath("/")) is not None
+
+
+@pytest.mark.parametrize("mounted", [False, True])
+def test_a_directory_that_is_read_only_by_itself_is_in_the_way(files: HostFiles, root: Path, *, mounted: bool) -> None:
+    """Its owner may make it a subvolume of btrfs and read-only. To a precheck, the whole host is mounted so."""
+    log = root / "pods/pod/app/0.log"
+    log.parent.mkdir(parents=True)
+    frozen = log.parents[2 if mounted else 1]
+
+    class Subvolume:
+        def __getattr__(self, name: str) -> Any:
+            return {"removexattr": self.changes, "statvfs": self.tells}.get(name) or getattr(os, name)
+
+        def changes(self, path: Path, attribute: str) -> None:
+            if frozen.resolve() in {path.resolve(), *path.resolve().parents}:
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+            os.removexattr(path, attribute)
+
+        def tells(self, path: Path) -> Any:
+            return SimpleNamespace(f_flag=os.ST_RDONLY if mounted else os.statvfs(path).f_flag & ~os.ST_RDONLY)
+
+    full = replace(files, disk=cast("Disk", Subvolume()))
+    at = PurePosixPath("/pods/pod/app/0.log")
+
+    found = full.misplaced(at, PurePosixPath("/"))
+
+    if mounted:
+        assert found is None
+    else:
+        assert found == Misplaced(path=PurePosixPath("/pods/pod"), what="cannot be written: Read-only file system")
+        assert full.clear_way(at, PurePosixPath("/")) is not None
+        assert not frozen.exists()
 
 
 def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:
