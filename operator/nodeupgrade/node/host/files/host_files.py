@@ -235,6 +235,9 @@ class HostFiles:
         try:
             self.disk.rename(target, aside)
         except OSError as error:
+            if error.errno == errno.ENOTEMPTY:  # the new name is free: in a snapshot, what was a subvolume; it is empty
+                self.disk.rmdir(target)
+                return
             if error.errno != errno.EXDEV:
                 raise
             with _handing_down_no_project(target.parent):

@@ -500,6 +500,23 @@ def test_a_directory_that_is_read_only_by_itself_is_in_the_way(files: HostFiles,
         assert not frozen.exists()
 
 
+def test_a_directory_that_cannot_be_renamed_since_it_was_a_subvolume_is_removed(files: HostFiles, root: Path) -> None:
+    """In a snapshot of btrfs, which the owner of a subvolume may make, an empty directory is in the place of others."""
+    log = root / "pods/0.log"
+    log.mkdir(parents=True)
+
+    class Snapshot:
+        def __getattr__(self, name: str) -> Any:
+            return self.rename if name == "rename" else getattr(os, name)
+
+        def rename(self, _path: Path, _target: Path) -> None:
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY))
+
+    replace(files, disk=cast("Disk", Snapshot())).clear_way(PurePosixPath("/pods/0.log"), PurePosixPath("/"))
+
+    assert not log.exists()
+
+
 def test_a_directory_that_takes_the_place_of_a_link_keeps_no_other_link(files: HostFiles, root: Path) -> None:
     plugins = root / "plugins"
     plugins.mkdir()
