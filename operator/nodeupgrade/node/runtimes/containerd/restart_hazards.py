@@ -157,7 +157,7 @@ def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
 def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
     """Follow no link from the directory of all logs on, which others can exchange as well."""
     of_kubelet = log.parent.parent.name.count("_") == _SEPARATORS
-    found = files.misplaced(log, log.parents[3] if of_kubelet else log.parent)
+    found = files.misplaced(log, log.parent.parent.parent.parent if of_kubelet else log.parent)
     return None if found is None else f"{one_line(str(found.path))} {found.what}"
 
 

@@ -151,6 +151,16 @@ def test_a_log_that_a_starting_containerd_cannot_open_is_named(there: dict[str, 
     assert told is None or told in found[0].detail
 
 
+def test_logs_may_be_directly_below_the_root(tmp_path: Path) -> None:
+    """As with podLogsDir: /."""
+    seen = RuntimeAtWork(
+        info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
+    )
+    log = PurePosixPath("/", *PurePosixPath(LOG).parts[-3:])
+
+    assert find_hazards(HostFiles(tmp_path), seen, logs={RUNNING.label: log}).pods == ()
+
+
 def test_a_log_whose_path_leads_nowhere_is_that_of_one_container(tmp_path: Path) -> None:
     """Who writes where logs are may make links that nobody can follow; the rest of the node is examined still."""
     at = tmp_path / LOG.lstrip("/")
