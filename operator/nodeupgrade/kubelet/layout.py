@@ -37,6 +37,12 @@ from 1.33 on, only where nothing or a socket lies, and follows all links beside 
 """
 
 
+def above_logs(logs: PurePosixPath) -> PurePosixPath:
+    """Return the directory from which on pods may exchange what leads to all logs: collectors mount /var/log."""
+    shared = POD_LOGS.parent
+    return shared if shared in logs.parents else logs.parent
+
+
 def path_of(name: str, root: str) -> PurePosixPath:
     """Return where a kubelet with this root directory has one of READ_AT_START or SOCKETS.
 

@@ -81,10 +81,13 @@ def test_a_fifo_that_is_put_there_at_the_restart_costs_no_more_than_the_budget(s
     assert report.down_seconds < LIMITS.kubelet_down + 10
 
 
-@pytest.mark.parametrize("up", [0, 1, 2, 3], ids=["the log", "its directory", "that of the pod", "that of all"])
+@pytest.mark.parametrize(
+    "up", [0, 1, 2, 3, 4], ids=["the log", "its directory", "that of the pod", "that of all", "above all"]
+)
 def test_a_log_that_cannot_be_opened_holds_no_way_back(up: int) -> None:
     """A runtime that starts answers then, but does not show the container as running."""
     it = story()
+    it.plan = replace(it.plan, logs="/var/log/k8s/pods")
     web, log = next(it.plan.baseline.running()), log_of(it)
     path = (log, *log.parents)[up]
     hidden = it.node.runtime.troubles.overlooks

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.kubelet.layout import above_logs
 from nodeupgrade.node.host.files.files import Misplaced
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -58,8 +59,8 @@ def _misplaced(node: Node, log: PurePosixPath, plan: RunPlan) -> Misplaced | Non
 
 
 def _above(plan: RunPlan) -> PurePosixPath:
-    """Return the directory where that of all logs is, which no pod writes that could not be root as well."""
-    return PurePosixPath(plan.logs).parent
+    """Return the directory above that of all logs which no pod writes that could not be root as well."""
+    return above_logs(PurePosixPath(plan.logs))
 
 
 def _logs(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ()) -> dict[PurePosixPath, None]:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
+from nodeupgrade.kubelet.layout import above_logs
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.runtimes.cri.restart_hazards import unit_hazards, version_numbers
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
@@ -155,9 +156,9 @@ def _obstacle(files: FilesView, log: PurePosixPath) -> str | None:
 
 
 def _in_the_way(files: FilesView, log: PurePosixPath) -> str | None:
-    """Follow no link from the directory of all logs on, which others can exchange as well."""
+    """Follow no link from above the directory of all logs on, which others can exchange as well."""
     of_kubelet = log.parent.parent.name.count("_") == _SEPARATORS
-    found = files.misplaced(log, log.parent.parent.parent.parent if of_kubelet else log.parent)
+    found = files.misplaced(log, above_logs(log.parent.parent.parent) if of_kubelet else log.parent)
     return None if found is None else f"{one_line(str(found.path))} {found.what}"
 
 

@@ -151,6 +151,20 @@ def test_a_log_that_a_starting_containerd_cannot_open_is_named(there: dict[str, 
     assert told is None or told in found[0].detail
 
 
+def test_whoever_may_write_in_var_log_may_exchange_what_is_above_the_logs(tmp_path: Path) -> None:
+    """As where podLogsDir is /var/log/k8s/pods."""
+    (tmp_path / "var/log").mkdir(parents=True)
+    (tmp_path / "var/log/k8s").symlink_to("/proc")
+    seen = RuntimeAtWork(
+        info=containerd("1.7.2"), unit=unit("containerd.service"), inventory=inventory(RUNNING), listing_seconds=0.1
+    )
+    log = PurePosixPath("/var/log/k8s/pods", *PurePosixPath(LOG).parts[-3:])
+
+    [found] = find_hazards(HostFiles(tmp_path), seen, logs={RUNNING.label: log}).pods
+
+    assert "/var/log/k8s is a symbolic link" in found.detail
+
+
 def test_logs_may_be_directly_below_the_root(tmp_path: Path) -> None:
     """As with podLogsDir: /."""
     seen = RuntimeAtWork(
