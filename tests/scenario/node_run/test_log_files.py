@@ -13,7 +13,7 @@ from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 from nodeupgrade.node.journal.journal import Outcome
 from nodeupgrade.node.run.start_preconditions import restart_for_logs, start_runtime
 from tests.doubles.node import Behaviour
-from tests.scenario.node_run.test_lost_pods import RESTART, held, well_again
+from tests.scenario.node_run.test_lost_pods import RESTART, held, later, well_again
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
 
 
@@ -134,6 +134,28 @@ def test_a_program_in_the_place_of_a_log_holds_no_way_back() -> None:
 
     assert well_again(it, it.tell())
     assert log not in it.node.disk
+
+
+def test_what_was_in_the_way_and_is_gone_holds_no_way_back() -> None:
+    """A runtime that could not open a log when it started never tries again."""
+    it = story()
+    web = next(it.plan.baseline.running())
+    hidden = it.node.runtime.troubles.overlooks
+    starts = iter((True, False, False))
+    opens(it, lambda: hidden.add(web.id) if next(starts) else hidden.clear())
+
+    assert well_again(it, it.tell())
+    assert it.node.calls.effects.count(RESTART) == 3, "forward, for the log, and for the hashes"
+
+
+def test_a_runtime_that_goes_on_to_lose_containers_is_not_restarted_again_and_again() -> None:
+    it = story()
+    web = next(it.plan.baseline.running())
+    it.node.calls.before(RESTART, lambda: setattr(it.node.runtime.troubles, "overlooks", {web.id}))
+    later(it, 3600.0, lambda: setattr(it.node.runtime.troubles, "overlooks", set()))
+
+    assert well_again(it, it.tell())
+    assert it.node.calls.effects.count(RESTART) == 3, "forward, once for what was lost, and for the hashes"
 
 
 @pytest.mark.parametrize("up", [0, 1])

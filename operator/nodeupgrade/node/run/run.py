@@ -31,6 +31,7 @@ from nodeupgrade.node.run import (
     restart_tuning,
     shield_use,
     shown_containers,
+    start_preconditions,
 )
 from nodeupgrade.node.run.container_watch import glance
 from nodeupgrade.node.run.report import RunReport
@@ -225,6 +226,11 @@ class NodeRun:
                 return obstacle
             with suppress(StepFailed, Transient):  # the obstacle is known, and this is tried again
                 if before_images.reinstate(replace(self.node, recorded=journal.payload), self._plan(journal)):
+                    return shown_containers.find_obstacle(self.node, self._plan(journal), rebooted=rebooted)
+                told = journal.first(Step.REWRITE_HASHES, Mark.UNDOING)
+                if told is not None and start_preconditions.restart_for_lost(
+                    self.node, self._plan(journal), told.monotonic
+                ):
                     return shown_containers.find_obstacle(self.node, self._plan(journal), rebooted=rebooted)
             return obstacle
         except Exception as error:  # noqa: BLE001 - an error does not prove that the runtime is fit

@@ -384,7 +384,7 @@ def restart_for_logs(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: as for require_runtime_comes_back(); or it was restarted.
     """
-    if not _started_since(node, plan) or not log_files.anything_in_the_way(node, plan):
+    if not _started_since(node, plan, plan.examined) or not log_files.anything_in_the_way(node, plan):
         return
     require_runtime_comes_back(node, plan)
     if (moved := log_files.put_away(node, plan)) is not None:
@@ -393,12 +393,30 @@ def restart_for_logs(node: Node, plan: RunPlan) -> None:
         raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER)
 
 
-def _started_since(node: Node, plan: RunPlan) -> bool:
-    """Report whether the runtime has started since the examination: no other has looked for its logs since."""
+def restart_for_lost(node: Node, plan: RunPlan, told: float) -> bool:
+    """Restart a runtime that lost containers when it was started, and has not been since that was ``told``.
+
+    It goes on not to know one whose log it could not open, whatever lies there by now.
+
+    Returns:
+        Whether it was restarted.
+
+    Raises:
+        StepFailed: as for restart_runtime().
+    """
+    if not node.runtime.kind.opens_logs or not _started_since(node, plan, plan.examined):
+        return False
+    if _started_since(node, plan, told):
+        return False
+    restart_runtime(node, plan, node.runtime.inventory().running())
+    return True
+
+
+def _started_since(node: Node, plan: RunPlan, moment: float | None) -> bool:
+    """Report whether the runtime has started since a moment of this boot, as since the examination, to open logs."""
     started = node.services.status(plan.runtime_unit).started
     # Two clocks, of which one stands still while the node is suspended: it only makes a runtime younger.
-    since = node.clock.monotonic() - (plan.examined or 0.0)
-    return started is not None and node.clock.awake() - started < since
+    return started is not None and node.clock.awake() - started < node.clock.monotonic() - (moment or 0.0)
 
 
 def restart_runtime(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ()) -> None:
