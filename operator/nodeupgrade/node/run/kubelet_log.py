@@ -26,6 +26,11 @@ EVICTS = "eviction manager: must evict pod(s)"
 EVICTION_SOURCE = "eviction_manager.go"
 QUOTED = 320
 """Characters of a line in a message."""
+SPEC = re.compile(r"&?(?:Container|EnvVar|PodSpec)\{")
+"""How a spec begins that a kubelet writes with the values of its environment: from 1.19 to 1.33, that of each container
+that does not start.
+"""
+AFTER_SPEC = "} start failed in pod "
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ def cause(log: tuple[str, ...], call: RefusedCall) -> str:
     pod = f"{namespace}/{rest.partition('/')[0]}"
     about = [e.line for e in _entries(log) if (call.instance and call.instance in e.line) or pod in e.line]
     line = trimmed(next((line for line in reversed(about) if CAUSE.search(line)), ""))
-    return f"; the kubelet wrote: {line[:QUOTED]}" if line else quoted(log, call.instance)
+    return f"; the kubelet wrote: {_told(line)}" if line else quoted(log, call.instance)
 
 
 def evicts(log: tuple[str, ...]) -> bool:
@@ -79,14 +84,22 @@ def last_errors(log: tuple[str, ...]) -> str:
 
     The last one often says only that it ends; the one before it says why.
     """
-    errors = [entry.error[:QUOTED] for entry in _entries(log) if entry.error is not None]
+    errors = [_told(entry.error) for entry in _entries(log) if entry.error is not None]
     return f"; the kubelet wrote: {'; '.join(errors[-2:])}" if errors else ""
 
 
 def quoted(log: tuple[str, ...], instance: str) -> str:
     """Return the kubelet's last line about an instance, to be appended to a message; empty if there is none."""
     line = trimmed(next((entry.line for entry in reversed([*_entries(log)]) if instance in entry.line), ""))
-    return f"; the kubelet wrote: {line[:QUOTED]}" if line and instance else ""
+    return f"; the kubelet wrote: {_told(line)}" if line and instance else ""
+
+
+def _told(line: str) -> str:
+    """Return what may be told of a line: no spec of a container, nor what the journal has cut of one."""
+    if (begun := SPEC.search(line)) is not None:
+        _, ended, rest = line[begun.end() :].rpartition(AFTER_SPEC)
+        line = f"{line[: begun.start()]}…{ended.removeprefix('}')}{rest if ended else ''}"
+    return line[:QUOTED]
 
 
 def _entries(log: tuple[str, ...]) -> Iterator[Entry]:
