@@ -84,6 +84,7 @@ TOOLS = ("base64", "cat", "cp", "date", "find", "flock", "grep", "ln", "mkdir", 
          "tail", "wc")  # fmt: skip
 KUBELET_ROOT = "root of a kubelet"
 PLUGINS_ROOT = "var/lib/kubelet"
+KUBELET_LOGS = ("var/log/containers", "var/log/pods")
 KUBELET_SOCKETS = (f"{PLUGINS_ROOT}/device-plugins/kubelet.sock", f"{KUBELET_ROOT}/pod-resources/kubelet.sock")
 OLD, NEW = b"old kubelet\n", b"new kubelet\n"
 EXCHANGED = (
@@ -188,6 +189,7 @@ class Node:
         text = text.replace("/proc/$pid/stat", f"{self.root}/stat")
         text = text.replace("/proc/sys/fs/inotify/", f"{self.root}/")
         text = text.replace(f" /{PLUGINS_ROOT}/", f" {self.root}/{PLUGINS_ROOT}/")
+        text = text.replace(" /var/log/", f" {self.root}/var/log/")
         text = text.replace("/run/", f"{self.root}/run/").replace("take_lock -w 10", "take_lock -w 0.1")
         stand_ins = STAND_INS.format(root=self.root, flag=self.root / FLAG, sleep=shutil.which("sleep"))
         tools = "".join(TOOL.format(tool=tool) for tool in TOOLS)

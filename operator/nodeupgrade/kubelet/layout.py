@@ -17,6 +17,8 @@ DEFAULT_CGROUP_DRIVER = "cgroupfs"
 
 POD_LOGS = PurePosixPath("/var/log/pods")
 """By default; kubelets from 1.30 on may have another place."""
+CONTAINER_LOGS = PurePosixPath("/var/log/containers")
+"""Where kubelets link to the log of each container."""
 
 CPU_STATE = "cpu_manager_state"
 MEMORY_STATE = "memory_manager_state"
@@ -66,6 +68,15 @@ def sockets_beside(state_files: Iterable[str]) -> tuple[PurePosixPath, ...]:
     names = {path: state_name(path) for path in state_files}
     roots = {path.removesuffix(name) for path, name in names.items() if name != DEVICE_STATE}
     return tuple(path_of(name, root) for root in sorted(roots) for name in SOCKETS)
+
+
+def log_directories(logs: str) -> tuple[PurePosixPath, ...]:
+    """Return the directories that a starting kubelet makes where pods that collect logs may write.
+
+    Without the first one it exits from 1.19 on, without ``logs``, that of all pods, from 1.30 on. It makes neither in
+    place of a file, nor of a link that leads nowhere (``initializeModules``, ``setupDataDirs``).
+    """
+    return (CONTAINER_LOGS, PurePosixPath(logs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

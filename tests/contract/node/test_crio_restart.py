@@ -2,8 +2,9 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,25 @@ def test_a_version_that_is_noted_no_more_would_cost_every_pod(
     assert finding.reason is Reason.RUNTIME_NOT_READY
     assert finding.detail.startswith("/run/crio/version does not name version ")
     world.runs = world.runs.replace("internal_wipe = true", "internal_wipe = false")
+    assert hazards(world) == RestartHazards()
+
+
+@pytest.mark.parametrize("path", ["var/log/crio", "var/log/crio/pods"])
+@pytest.mark.parametrize("put", [Path.touch, partial(Path.symlink_to, target="nowhere")])
+def test_a_directory_for_logs_that_it_cannot_make_would_keep_it_from_starting(
+    world: CrioWorld, well: ContainerId, path: str, put: Callable[[Path], None]
+) -> None:
+    within(world, well, f"/system.slice/crio-conmon-{well}.scope")
+    place = world.root / path
+    place.parent.mkdir(parents=True)
+    put(place)
+
+    [finding] = hazards(world).runtime
+
+    assert finding.reason is Reason.RUNTIME_NOT_READY
+    assert finding.detail.startswith(f"/{path} is ")
+    place.unlink()
+    place.mkdir()
     assert hazards(world) == RestartHazards()
 
 

@@ -156,6 +156,22 @@ def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(f
             process.kill()
 
 
+def test_what_is_no_directory_is_in_the_way_of_one_and_so_is_a_link_on_the_way(files_world: FilesWorld) -> None:
+    files, at = files_world.files, files_world.directory
+    files.write(at / "there" / "pods" / "x", b"theirs")
+    files.write(at / "there" / "file", b"theirs")
+    make_link(files, at / "link", str(at / "there"))
+
+    assert files.misplaced(at / "there" / "pods", at, directory=True) is None
+    assert files.clear_way(at / "none" / "pods", at, directory=True) is None
+    for name, in_the_way in (("there/file", "there/file"), ("link/pods", "link"), ("link/file", None)):
+        found = files.misplaced(at / name, at, directory=True)
+        assert (None if found is None else str(found.path.relative_to(at))) == in_the_way
+        aside = files.clear_way(at / name, at, directory=True)
+        assert (aside is None) is (in_the_way is None)
+    assert files.read(at / "there" / "pods" / "x") == b"theirs"
+
+
 def test_removing_may_be_repeated(files_world: FilesWorld) -> None:
     files, path = files_world.files, files_world.directory / "file"
     files.write(path, b"x")

@@ -104,8 +104,8 @@ def test_no_runtime_is_restarted_beside_what_cannot_be_moved_aside(monkeypatch: 
     """As on a full disk, where the new name of it has no room."""
     it = story()
 
-    def full(path: PurePosixPath, below: PurePosixPath) -> None:
-        if it.node.files.misplaced(path, below) is not None:
+    def full(path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> None:
+        if it.node.files.misplaced(path, below, directory=directory) is not None:
             raise StepFailed(f"cannot clear the way to {path} because No space left on device")
 
     monkeypatch.setattr(it.node.files, "clear_way", full)
@@ -189,6 +189,30 @@ def test_what_lies_there_is_moved_aside_before_a_runtime_starts_that_does_not_ru
 
     assert str(log_of(it)) not in it.node.files.odd
     assert not it.node.runtime.stopped
+
+
+@pytest.mark.parametrize("directory", ["/var/log/crio", "/var/log/crio/pods"])
+@pytest.mark.parametrize("kind", ["links", "odd", "disk"])
+@pytest.mark.parametrize("when", ["services.stop kubelet.service", RESTART])
+def test_what_lies_in_place_of_a_directory_that_a_starting_runtime_makes_holds_no_run(
+    directory: str, kind: str, when: str
+) -> None:
+    """CRI-O exits without the directory for logs, which pods may write, whatever it has there."""
+    it = story()
+    it.node.runtime.kind = replace(it.node.runtime.kind, opens_logs=False, makes=(PurePosixPath("/var/log/crio/pods"),))
+    files, trouble = it.node.files, it.node.runtime.troubles
+    theirs: dict[str, Callable[[], None]] = {
+        "links": lambda: files.links.update({directory: "/nowhere"}),
+        "odd": lambda: files.odd.update({directory: "it is a FIFO"}),
+        "disk": lambda: it.node.disk.update({directory: b"theirs"}),
+    }
+    it.node.calls.before(when, theirs[kind])
+    opens(it, lambda: setattr(trouble, "hangs", directory in {*files.links, *files.odd, *it.node.disk}))
+
+    report = it.tell()
+
+    assert report.outcome is (Outcome.ROLLED_BACK if when == RESTART else Outcome.UPGRADED)
+    assert it.nothing_restarted()
 
 
 @pytest.mark.parametrize("since", [True, False])

@@ -1,6 +1,6 @@
 """Pods that come to the node after its run was planned, and are begun by a new kubelet that does not stay."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,6 +15,7 @@ from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import DEVICE_STATE, SOCKETS
 from nodeupgrade.kubelethash import HashValue, KubeletVersion
+from nodeupgrade.node.failpoints.failpoints import LOOKED
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
 from nodeupgrade.node.plan.hash_rewriting import LARGEST_SPEC, for_newcomers, newcomers
 from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers
@@ -361,6 +362,47 @@ def test_no_kubelet_finds_a_link_that_a_pod_has_put_where_it_makes_its_sockets(n
     spared = behaviour is Behaviour.WELL and name not in SOCKETS
     assert ended is (Outcome.UPGRADED if spared else Outcome.ROLLED_BACK)
     assert set(map(len, found)) == {0}
+
+
+def exits_without(it: Story, directory: str) -> None:
+    """Kubelets exit where they cannot make a directory."""
+
+    def look() -> None:
+        there = directory in it.node.files.links.keys() | it.node.files.odd.keys() | it.node.disk.keys()
+        behaviour = Behaviour.EXITS if there else Behaviour.WELL
+        it.node.kubelet.behaviour |= {it.plan.from_version: behaviour, it.plan.to_version: behaviour}
+        it.node.calls.before(START, look)
+
+    it.node.calls.before(START, look)
+
+
+@pytest.mark.parametrize("directory", ["/var/log/containers", "/data/pods"])
+@pytest.mark.parametrize("looked", [True, False])
+@pytest.mark.parametrize("kind", ["links", "odd", "disk"])
+def test_what_a_pod_puts_in_place_of_a_kubelets_directory_for_logs_keeps_none_from_starting(
+    directory: str, *, looked: bool, kind: str
+) -> None:
+    """Also where the runtime is not restarted, which opens logs there as well."""
+    it = story("v1.31.9")
+    it.plan = replace(it.plan, logs="/data/pods")
+    files = it.node.files
+    put: Mapping[str, Callable[[], None]] = {
+        "links": lambda: files.links.update({directory: "/nowhere"}),
+        "odd": lambda: files.odd.update({directory: "it is a FIFO"}),
+        "disk": lambda: it.node.disk.update({directory: b"theirs"}),
+    }
+    exits_without(it, directory)
+    if looked:
+        it.node.calls.failpoints[LOOKED] = put[kind]
+    else:
+        it.node.calls.before("services.stop kubelet.service", put[kind])
+
+    report = it.tell()
+
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert it.nothing_restarted()
+    said = "".join(str(record.error) for record in parse(it.node.journal.data)[0].records)
+    assert f"what lay in the way of {directory}, which is no directory, was moved to " in said
 
 
 def test_a_directory_of_sockets_that_a_pod_has_crowded_stops_the_run_before_the_kubelet() -> None:

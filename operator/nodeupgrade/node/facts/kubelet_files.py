@@ -6,10 +6,11 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
-from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout, path_of
+from nodeupgrade.kubelet.layout import READ_AT_START, SOCKETS, KubeletLayout, log_directories, path_of
 from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import MOST_ENTRIES, EntryKind, FilesView
+from nodeupgrade.node.host.files.made_directories import misplaced_at
 from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
 from nodeupgrade.node.own_directories import mount_table
 
@@ -45,6 +46,12 @@ def irreplaceable(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterato
             yield path, f"is {entry.kind}, where a starting kubelet makes a socket, without which it exits"
 
 
+def misplaced_logs(files: FilesView, logs: str) -> Iterator[tuple[PurePosixPath, str]]:
+    """Yield what keeps a starting kubelet from making its directories for logs, ``logs`` among them, and why."""
+    for found in misplaced_at(files, log_directories(logs)):
+        yield found.path, f"{found.what}, where a starting kubelet makes a directory, without which it exits"
+
+
 def crowded(files: FilesView, sockets: Iterable[PurePosixPath]) -> Iterator[tuple[PurePosixPath, str]]:
     """Yield the directories of a kubelet's sockets of which a kubelet would look at too many entries, and why."""
     for directory in sorted({path.parent for path in sockets}):
@@ -56,12 +63,13 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
     """Return the content of the kubelet's state files, by their path below its root directory.
 
     Raises:
-        Refused: something else lies in the place of one, or of a socket.
+        Refused: something else lies in the place of one, of a socket, or of a directory for logs.
     """
     try:
         found = {name: files.read_state(path_of(name, layout.root)) for name in READ_AT_START}
         sockets = tuple(path_of(name, layout.root) for name in SOCKETS)
-        problem = next(chain(irreplaceable(files, sockets), crowded(files, sockets)), None)
+        logs = misplaced_logs(files, layout.logs)
+        problem = next(chain(irreplaceable(files, sockets), logs, crowded(files, sockets)), None)
     except StepFailed as error:
         raise _out_of_place(f"{error}, where kubelets keep a state file") from error
     if problem is not None:

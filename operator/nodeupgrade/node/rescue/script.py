@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from shlex import quote
 
 from nodeupgrade.api.task.step import COMMIT, Step
-from nodeupgrade.kubelet.layout import sockets_beside
+from nodeupgrade.kubelet.layout import log_directories, sockets_beside
 from nodeupgrade.node.host.shell import define_function, piped_command
 from nodeupgrade.node.host.systemd import fence
 from nodeupgrade.node.journal.journal import Mark
@@ -105,6 +105,7 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         f"# nodeupgrade, run {plan.run_id}: brings kubelet {plan.from_version} back when the executor cannot.",
         *(f"{name}={quote(value)}" for name, value in settings.items()),
         *define_function("make_way_for_sockets", map(_way_made, sockets_beside(plan.state_files))),
+        *define_function("make_way_for_logs", map(_way_made_for_logs, log_directories(plan.logs))),
         *define_function("allow_inotify", (f"    allow {DIRECTORY / name} {least}" for name, least in RAISED.items())),
         *define_function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
         LOGIC,
@@ -124,6 +125,10 @@ def _shield(plan: RunPlan) -> dict[str, str]:
 
 def _way_made(socket: PurePosixPath) -> str:
     return f"    make_way {quote(str(socket))}"
+
+
+def _way_made_for_logs(directory: PurePosixPath) -> str:
+    return f"    make_way_for_directory {quote(str(directory))}"
 
 
 def _put_back(file: ExchangedFile) -> str:

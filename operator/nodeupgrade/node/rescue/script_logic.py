@@ -301,9 +301,18 @@ make_way() {
     find "${1%/*}/." ! -name . -prune -type l -exec rm -f {} + 2> /dev/null
 }
 
+# A kubelet exits where it cannot make a directory for logs, such as at a link that leads nowhere.
+make_way_for_directory() {
+    case $(kind "$1") in
+        '' | directory) ;;
+        *) move_aside "$1" directory ;;
+    esac
+}
+
 # Repeated until a kubelet is well: nothing says that systemd has heard it.
 start_kubelet() {
     make_way_for_sockets
+    make_way_for_logs
     allow_inotify
     mv -f "$flag" "$lifted" || rm -f "$flag"
     [ -z "$reloads" ] || read_units

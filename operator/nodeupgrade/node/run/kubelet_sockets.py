@@ -1,4 +1,7 @@
-"""The sockets that a starting kubelet makes where pods may write: it exits where it cannot replace what lies there."""
+"""The sockets that a starting kubelet makes where pods may write: it exits where it cannot replace what lies there.
+
+So it does where it cannot make its directories for logs.
+"""
 
 from contextlib import suppress
 from itertools import chain
@@ -6,30 +9,35 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.kubelet.layout import sockets_beside
-from nodeupgrade.node.facts.kubelet_files import crowded, irreplaceable
+from nodeupgrade.kubelet.layout import log_directories, sockets_beside
+from nodeupgrade.node.facts.kubelet_files import crowded, irreplaceable, misplaced_logs
+from nodeupgrade.node.host.files import made_directories
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import kubelet_state
 
 
 def require_replaceable(node: Node, plan: RunPlan) -> None:
-    """Require a kubelet to be able to make its sockets, and soon.
+    """Require a kubelet to be able to make its sockets, and soon, and its directories for logs.
 
     Raises:
-        StepFailed: something else lies in the place of one, or too much beside it.
+        StepFailed: something else lies in the place of one, or too much beside a socket.
     """
-    sockets = sockets_beside(plan.state_files)
-    for path, why in chain(irreplaceable(node.files, sockets), crowded(node.files, sockets)):
+    sockets, logs = sockets_beside(plan.state_files), misplaced_logs(node.files, plan.logs)
+    for path, why in chain(irreplaceable(node.files, sockets), logs, crowded(node.files, sockets)):
         raise StepFailed(f"{path} {why}", reason=Reason.KUBELET_WOULD_NOT_START)
 
 
 def make_way(node: Node, plan: RunPlan) -> str | None:
-    """Move a directory aside, and remove anything else that a kubelet may not start with; return what was done."""
+    """Move aside or remove what a kubelet may not start with; return what was done."""
     done = list[str]()
     for socket in sockets_beside(plan.state_files):
         with suppress(StepFailed):
             done += [_put_away(node, path) for path, _ in irreplaceable(node.files, (socket,))]
+    for directory in log_directories(plan.logs):
+        with suppress(StepFailed):
+            if (aside := made_directories.make_way(node.files, directory)) is not None:
+                done.append(f"what lay in the way of {directory}, which is no directory, was moved to {aside}")
     return "; ".join([*done, *remove_links(node, plan)]) or None
 
 

@@ -1,6 +1,7 @@
 """The logs of containers: a runtime that opens them when it starts does not know a container whose log it cannot open.
 
-For the reader of a FIFO, it waits without end. Pods that collect logs may write where they are.
+For the reader of a FIFO, it waits without end. Pods that collect logs may write where they are. There as well are
+directories without which a runtime exits, and that it cannot make where something else lies.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.layout import above_logs
+from nodeupgrade.node.host.files import made_directories
 from nodeupgrade.node.host.files.files import Misplaced
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
@@ -17,17 +19,24 @@ from nodeupgrade.node.runtimes.inventory import ContainerInstance
 
 
 def anything_in_the_way(node: Node, plan: RunPlan) -> bool:
-    """Report whether anything keeps a starting runtime from opening the logs of planned containers."""
+    """Report whether anything keeps a starting runtime from opening logs of planned containers, or from starting."""
+    with suppress(StepFailed):
+        if any(made_directories.misplaced_at(node.files, node.runtime.kind.makes)):
+            return True
     return any(_misplaced(node, log, plan) is not None for log in _logs(node, plan))
 
 
 def put_away(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ()) -> PurePosixPath | None:
-    """Move aside what is in the way of the logs of planned containers, and of ``newer`` ones.
+    """Move aside what is in the way of a starting runtime: of the logs of planned containers, and of ``newer`` ones.
 
     Returns:
         Where the first of it is now; ``None`` if nothing was moved.
     """
     moved = list[PurePosixPath]()
+    for directory in node.runtime.kind.makes:
+        with suppress(StepFailed):
+            if (aside := made_directories.make_way(node.files, directory)) is not None:
+                moved.append(aside)
     for log in _logs(node, plan, newer):
         with suppress(StepFailed):
             if (aside := node.files.clear_way(log, _above(plan))) is not None:
@@ -38,9 +47,13 @@ def put_away(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance] = ())
 def require_put_away(node: Node, plan: RunPlan) -> None:
     """Move aside what is in the way of the logs of planned containers, before anything is restarted that may lose them.
 
+    Likewise what is in the way of its own directories.
+
     Raises:
         StepFailed: it is there still.
     """
+    for directory in node.runtime.kind.makes:
+        made_directories.make_way(node.files, directory)
     for log in _logs(node, plan):
         try:
             node.files.clear_way(log, _above(plan))

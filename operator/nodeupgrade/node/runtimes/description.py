@@ -35,6 +35,7 @@ class RuntimeKind:
     # whether a pod does not survive a restart of it if a container runs under another monitor than the sandbox
     one_monitor_per_pod: bool = False
     opens_logs: bool = False  # whether it opens the log of every container that runs when it starts
+    makes: tuple[PurePosixPath, ...] = ()  # directories that it makes when it starts, or else exits
     stops_for_rewriting: bool = False  # whether it is stopped to write hashes, and starts only when it is next needed
 
     def unproven(self, version: str) -> str:

@@ -129,9 +129,9 @@ class SimulatedFiles:
             self._move(path, aside)
         return aside
 
-    def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
+    def clear_way(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> PurePosixPath | None:
         """Move what is ``misplaced``."""
-        if (found := self.misplaced(path, below)) is None:
+        if (found := self.misplaced(path, below, directory=directory)) is None:
             return None
         aside = found.path.with_name(hidden_aside())
         with self._calls.effect(f"files.clear_way {path}"):
@@ -225,13 +225,13 @@ class SimulatedFiles:
         self._calls.read(f"files.is_crowded {directory}")
         return str(directory) in self.crowds
 
-    def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
+    def misplaced(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> Misplaced | None:
         """What is of another kind, or ``busy``."""
         self._calls.read(f"files.misplaced {path}")
         at = below
         for name in path.relative_to(below).parts:
             at /= name
-            kind, wanted = self._kind(at), EntryKind.FILE if at == path else EntryKind.DIRECTORY
+            kind, wanted = self._kind(at), EntryKind.FILE if at == path and not directory else EntryKind.DIRECTORY
             if kind not in {None, wanted}:
                 return Misplaced(path=at, what=f"is {kind}")
         return Misplaced(path=path, what="cannot be written: Text file busy") if str(path) in self.busy else None

@@ -31,6 +31,19 @@ def test_what_is_no_socket_where_a_kubelet_makes_one_is_refused(name: str, below
     assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
 
 
+@pytest.mark.parametrize("path", ["/var/log/containers", "/var/log/pods", "/data/pods"])
+def test_what_is_no_directory_where_a_kubelet_makes_one_for_logs_is_refused(path: str) -> None:
+    config = {"/c": b"podLogsDir: /data/pods"} if path == "/data/pods" else {}
+    seen = node(*(f"--config={each}" for each in config), files=config)
+    seen.files.links = {path: "/nowhere"}
+
+    with pytest.raises(
+        Refused, match=f"{path} is a symbolic link, where a starting kubelet makes a directory"
+    ) as refused:
+        gathered(seen)
+    assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
+
+
 def test_a_directory_of_which_a_kubelet_would_look_at_too_much_is_refused() -> None:
     seen = node()
     seen.files.crowds.add("/var/lib/kubelet/device-plugins")

@@ -25,6 +25,7 @@ from tests.builders.rescue_rig import (
     FINISHED,
     FLAG,
     HANDED_OVER,
+    KUBELET_LOGS,
     KUBELET_SOCKETS,
     LOOK,
     OLD,
@@ -504,6 +505,33 @@ def test_what_else_lies_in_place_of_a_kubelets_socket_is_removed_before_it_start
     assert old_again(node), node.log
     assert [path.read_text() for path in place.parent.iterdir()] == ["theirs"]
     assert f"what lay at {place}, which is no socket, was removed" in node.log
+
+
+@pytest.mark.parametrize("name", KUBELET_LOGS)
+@pytest.mark.parametrize("put", [Path.touch, os.mkfifo, partial(Path.symlink_to, target="nowhere")])
+def test_what_lies_in_place_of_a_directory_for_logs_is_moved_aside_before_a_kubelet_starts(
+    node: Node, name: str, put: Callable[[Path], None]
+) -> None:
+    """A kubelet exits where it cannot make that directory."""
+    place = node.root / name
+    place.parent.mkdir(parents=True)
+    put(place)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    assert not os.path.lexists(place)
+    assert f"what lay at {place}, which is no directory, was moved to " in node.log
+
+
+def test_directories_for_logs_are_left_to_a_kubelet(node: Node) -> None:
+    for name in KUBELET_LOGS:
+        (node.root / name / "theirs").mkdir(parents=True)
+
+    node.look().looks(1)
+
+    assert old_again(node), node.log
+    assert all((node.root / name / "theirs").is_dir() for name in KUBELET_LOGS)
 
 
 def test_a_kubelets_old_socket_is_left_to_it(node: Node) -> None:

@@ -119,12 +119,12 @@ class FilesView(Protocol):
     def is_crowded(self, directory: PurePosixPath) -> bool:
         """Report whether a directory has more entries than can be looked at while a kubelet is down."""
 
-    def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
-        """Return what keeps a program from appending to a file; ``None`` if nothing does, or it is missing.
+    def misplaced(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> Misplaced | None:
+        """Return what keeps a program from appending to a file, or from making a directory; ``None`` if nothing does.
 
-        It is opened for that, and nothing is waited for: neither the reader of a FIFO nor the holder of a lease. No
-        symbolic link is followed below ``below``, whoever exchanges a directory meanwhile: its target may be on a
-        server that does not answer.
+        What is missing can be made. A file is opened for that, and nothing is waited for: neither the reader of a FIFO
+        nor the holder of a lease. No symbolic link is followed below ``below``, whoever exchanges a directory
+        meanwhile: its target may be on a server that does not answer.
         """
 
     def is_empty(self, directory: PurePosixPath) -> bool:
@@ -174,7 +174,7 @@ class Files(FilesView, Protocol):
     def remove(self, path: PurePosixPath) -> None:
         """Remove a file, if it exists."""
 
-    def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
+    def clear_way(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> PurePosixPath | None:
         """Rename what is misplaced() to a hidden name beside it; return that, ``None`` if nothing was moved.
 
         Other than the rest, it may be undone by a power failure.

@@ -350,23 +350,25 @@ class HostFiles:
                 atomic.sync_directory(resolved, self.disk)
         return len(links)
 
-    def misplaced(self, path: PurePosixPath, below: PurePosixPath) -> Misplaced | None:
-        with translate_errors(f"cannot look at {path}"), self._directory_of_misplaced(path, below) as (_, found):
+    def misplaced(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> Misplaced | None:
+        wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
+        with translate_errors(f"cannot look at {path}"), self._place_of_misplaced(path, below, wanted) as (_, found):
             return found
 
-    def clear_way(self, path: PurePosixPath, below: PurePosixPath) -> PurePosixPath | None:
+    def clear_way(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> PurePosixPath | None:
+        wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
         with translate_errors(f"cannot clear the way to {path}"):
-            with self._directory_of_misplaced(path, below) as (directory, found):
+            with self._place_of_misplaced(path, below, wanted) as (place, found):
                 if found is None:
                     return None
                 aside = hidden_aside()
                 # Whoever restarts anything looks again, so nothing has to outlive a power failure.
-                self._rename_there(directory / found.path.name, directory / aside)
+                self._rename_there(place / found.path.name, place / aside)
             return found.path.with_name(aside)
 
     @contextlib.contextmanager
-    def _directory_of_misplaced(
-        self, path: PurePosixPath, below: PurePosixPath
+    def _place_of_misplaced(
+        self, path: PurePosixPath, below: PurePosixPath, wanted: EntryKind
     ) -> Iterator[tuple[Path, Misplaced | None]]:
         """Yield what is misplaced, and the directory where it is, which stays the same whatever is exchanged."""
         at, seen = below, resolve(self.root, below, follow_last=True, disk=self.disk)
@@ -381,7 +383,8 @@ class HostFiles:
                         found = Misplaced(path=at, what=f"cannot be written: {os.strerror(errno.EROFS)}")
                         break
                     directory, at, seen = opened, at / name, opened / name
-                    if (found := self._misplaced_there(directory, at, last=at == path)) is not None:
+                    kind = wanted if at == path else EntryKind.DIRECTORY
+                    if (found := self._misplaced_there(directory, at, kind)) is not None:
                         break
             yield directory, found
 
@@ -394,12 +397,12 @@ class HostFiles:
             return error.errno == errno.EROFS and not self.disk.statvfs(directory).f_flag & os.ST_RDONLY
         return False
 
-    def _misplaced_there(self, directory: Path, path: PurePosixPath, *, last: bool) -> Misplaced | None:
+    def _misplaced_there(self, directory: Path, path: PurePosixPath, wanted: EntryKind) -> Misplaced | None:
         """Judge what is in an open directory, whose path on the node is ``path``."""
         kind = _kind(self.disk.lstat(directory / path.name).st_mode)
-        if kind is not (EntryKind.FILE if last else EntryKind.DIRECTORY):
+        if kind is not wanted:
             return Misplaced(path=path, what=f"is {kind}")
-        why = self._unwritable(directory, directory / path.name) if last else ""
+        why = self._unwritable(directory, directory / path.name) if kind is EntryKind.FILE else ""
         return Misplaced(path=path, what=f"cannot be written: {why}") if why else None
 
     def _unwritable(self, directory: Path, file: Path) -> str:

@@ -17,12 +17,16 @@ UNIT = "crio.service"
 PROVEN = ("1.33", "1.34", "1.36")
 """Minor versions with which nodes were upgraded and rolled back."""
 
+LOGS = PurePosixPath("/var/log/crio/pods")
+"""The default of ``log_dir``, which a starting CRI-O makes, though kubelets have all logs elsewhere."""
+
 CRIO = RuntimeKind(
     name=SupportedRuntime.CRIO,
     unit=UNIT,
     exchangeable_socket=True,
     needs_free_path=True,
     remembers_ends=True,
+    makes=(LOGS,),
     proven=PROVEN,
 )
 

@@ -7,8 +7,10 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.files.files import FilesView
+from nodeupgrade.node.host.files.made_directories import misplaced_at
 from nodeupgrade.node.runtimes.cri.restart_hazards import version_numbers
 from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration, Handler
+from nodeupgrade.node.runtimes.crio.next_start import CRIO
 from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.text import lines, parse_json, trimmed
@@ -34,6 +36,7 @@ def find_hazards(
             *_storage_knows_them(files, configuration, seen),
             *_version_is_noted(files, configuration, seen),
             *_clients_made_a_call(seen.unit.name, silent),
+            *_logs_can_be_made(files),
         ),
     )
 
@@ -144,6 +147,16 @@ def _clients_made_a_call(unit: str, silent: int) -> Iterator[Finding]:
         )
         remedy = "end that client (see `ss --unix --processes` and the containers that are named as connected)"
         yield Finding(reason=Reason.RUNTIME_NOT_READY, detail=detail, remedy=remedy)
+
+
+def _logs_can_be_made(files: FilesView) -> Iterator[Finding]:
+    """CRI-O can make its directory for logs, or exits when it starts. Pods that collect logs may write there."""
+    for found in misplaced_at(files, CRIO.makes):
+        yield Finding(
+            reason=Reason.RUNTIME_NOT_READY,
+            detail=f"{found.path} {found.what}, where a starting CRI-O makes a directory, without which it exits",
+            remedy="find out what has put that there, and remove it, or mount a directory in place of a link",
+        )
 
 
 def _records(files: FilesView, paths: list[PurePosixPath]) -> Iterator[dict[str, object]]:
