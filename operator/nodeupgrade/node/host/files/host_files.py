@@ -7,13 +7,14 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
-from nodeupgrade.node.host.files import atomic, reading
+from nodeupgrade.node.host.files import atomic, misplaced, reading
 from nodeupgrade.node.host.files.files import (
     LARGEST_READ,
     MOST_ENTRIES,
@@ -24,55 +25,18 @@ from nodeupgrade.node.host.files.files import (
     Misplaced,
 )
 from nodeupgrade.node.host.files.resolving import resolve
-from nodeupgrade.node.host.files.system_calls import Disk, stamp
+from nodeupgrade.node.host.files.system_calls import Disk, kind_of, stamp
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.names_beside import UNFINISHED, free_aside, hidden_aside
 
 T = TypeVar("T")
 
-# From linux/fs.h; the request numbers are the same on all 64-bit architectures.
-FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR = 0x80086601, 0x801C581F, 0x401C5820
+# From linux/fs.h; the request number is the same on all 64-bit architectures.
+FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
-PROJINHERIT = 0x200
-_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_UNWRITABLE = frozenset({errno.ETXTBSY, errno.EAGAIN, errno.EPERM, errno.ENXIO, errno.EISDIR, errno.ELOOP})
-"""What open() says of a program that runs, of a file with a lease or one that never changes, and of what is no file."""
-NO_ATTRIBUTE = "user.nodeupgrade.none"
-"""An extended attribute that no file has: the attempt to remove it tells whether anything could be changed."""
 _OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
 _GONE = frozenset({errno.ESRCH, errno.ENODEV})
 """What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
-
-_KINDS = {
-    stat.S_IFREG: EntryKind.FILE,
-    stat.S_IFDIR: EntryKind.DIRECTORY,
-    stat.S_IFLNK: EntryKind.LINK,
-    stat.S_IFSOCK: EntryKind.SOCKET,
-}
-
-
-def _kind(mode: int) -> EntryKind:
-    return _KINDS.get(stat.S_IFMT(mode), EntryKind.OTHER)
-
-
-@contextlib.contextmanager
-def _handing_down_no_project(directory: Path) -> Iterator[None]:
-    """Keep a directory for a moment from giving its project to what comes into it, as XFS has it without any quota.
-
-    Nothing of another project can be renamed in it until then. Whoever may write in it as root may have done that.
-    """
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        before = fcntl.ioctl(descriptor, FS_IOC_FSGETXATTR, bytes(28))
-        flags = int.from_bytes(before[:4], sys.byteorder) & ~PROJINHERIT
-        fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, flags.to_bytes(4, sys.byteorder) + before[4:])
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(descriptor, FS_IOC_FSSETXATTR, before)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,22 +190,9 @@ class HostFiles:
             if not self._is_there(target) or atomic.is_regular(target, self.disk):
                 return None
             aside = free_aside(target, self._is_there)
-            self._rename_there(target, aside)
+            misplaced.rename_within(target, aside, self.disk)
             atomic.sync_directory(target.parent, self.disk)
             return path.with_name(aside.name)
-
-    def _rename_there(self, target: Path, aside: Path) -> None:
-        """Rename within a directory, whatever projects its owner has given to it and to what is there."""
-        try:
-            self.disk.rename(target, aside)
-        except OSError as error:
-            if error.errno == errno.ENOTEMPTY:  # the new name is free: in a snapshot, what was a subvolume; it is empty
-                self.disk.rmdir(target)
-                return
-            if error.errno != errno.EXDEV:
-                raise
-            with _handing_down_no_project(target.parent):
-                self.disk.rename(target, aside)
 
     def tidy(self, path: PurePosixPath) -> None:
         with translate_errors(f"cannot clean up beside {path}"):
@@ -351,71 +302,25 @@ class HostFiles:
         return len(links)
 
     def misplaced(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> Misplaced | None:
-        wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
-        with translate_errors(f"cannot look at {path}"), self._place_of_misplaced(path, below, wanted) as (_, found):
+        with translate_errors(f"cannot look at {path}"), self._looking(path, below, directory=directory) as (_, found):
             return found
 
     def clear_way(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> PurePosixPath | None:
-        wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
         with translate_errors(f"cannot clear the way to {path}"):
-            with self._place_of_misplaced(path, below, wanted) as (place, found):
+            with self._looking(path, below, directory=directory) as (place, found):
                 if found is None:
                     return None
                 aside = hidden_aside()
                 # Whoever restarts anything looks again, so nothing has to outlive a power failure.
-                self._rename_there(place / found.path.name, place / aside)
+                misplaced.rename_within(place / found.path.name, place / aside, self.disk)
             return found.path.with_name(aside)
 
-    @contextlib.contextmanager
-    def _place_of_misplaced(
-        self, path: PurePosixPath, below: PurePosixPath, wanted: EntryKind
-    ) -> Iterator[tuple[Path, Misplaced | None]]:
-        """Yield what is misplaced, and the directory where it is, which stays the same whatever is exchanged."""
-        at, seen = below, resolve(self.root, below, follow_last=True, disk=self.disk)
-        directory, found = seen, None
-        with contextlib.ExitStack() as stack:
-            with contextlib.suppress(FileNotFoundError):  # what is missing can be made
-                for name in path.relative_to(below).parts:
-                    descriptor = self.disk.open(seen, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-                    stack.callback(self.disk.close, descriptor)
-                    opened = Path(f"/proc/self/fd/{descriptor}")
-                    if at != below and self._is_read_only(opened):
-                        found = Misplaced(path=at, what=f"cannot be written: {os.strerror(errno.EROFS)}")
-                        break
-                    directory, at, seen = opened, at / name, opened / name
-                    kind = wanted if at == path else EntryKind.DIRECTORY
-                    if (found := self._misplaced_there(directory, at, kind)) is not None:
-                        break
-            yield directory, found
-
-    def _is_read_only(self, directory: Path) -> bool:
-        """Report whether a directory is read-only although its mount is not, as a subvolume of btrfs may be."""
-        try:
-            self.disk.removexattr(directory, NO_ATTRIBUTE)
-        except OSError as error:
-            # A precheck sees the whole host mounted read-only.
-            return error.errno == errno.EROFS and not self.disk.statvfs(directory).f_flag & os.ST_RDONLY
-        return False
-
-    def _misplaced_there(self, directory: Path, path: PurePosixPath, wanted: EntryKind) -> Misplaced | None:
-        """Judge what is in an open directory, whose path on the node is ``path``."""
-        kind = _kind(self.disk.lstat(directory / path.name).st_mode)
-        if kind is not wanted:
-            return Misplaced(path=path, what=f"is {kind}")
-        why = self._unwritable(directory, directory / path.name) if kind is EntryKind.FILE else ""
-        return Misplaced(path=path, what=f"cannot be written: {why}") if why else None
-
-    def _unwritable(self, directory: Path, file: Path) -> str:
-        try:
-            self.disk.close(self.disk.open(file, _APPENDING, 0o640))
-        except OSError as error:
-            # Of files of others in a sticky directory, who may create one may not open it (fs.protected_regular).
-            kept = error.errno == errno.EACCES and self.disk.stat(directory).st_mode & stat.S_ISVTX
-            if error.errno in _UNWRITABLE or kept:
-                return os.strerror(error.errno or 0)
-            if error.errno != errno.EROFS:  # a precheck sees the whole host read-only
-                raise
-        return ""
+    def _looking(
+        self, path: PurePosixPath, below: PurePosixPath, *, directory: bool
+    ) -> AbstractContextManager[tuple[Path, Misplaced | None]]:
+        top = resolve(self.root, below, follow_last=True, disk=self.disk)
+        wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
+        return misplaced.look(path, below, top, wanted, disk=self.disk)
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         return not self._below(directory, lambda _path: True)
@@ -444,7 +349,7 @@ class HostFiles:
             except (FileNotFoundError, NotADirectoryError):
                 return None
             return FileEntry(
-                kind=_kind(status.st_mode),
+                kind=kind_of(status),
                 mode=stat.S_IMODE(status.st_mode),
                 links=status.st_nlink,
                 real=self.on_node(resolved),

@@ -4,10 +4,20 @@ The module ``os`` is the real implementation. Everything a run stores on a node'
 that tests can substitute a disk that loses unsynchronised data on power failure.
 """
 
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import PurePath
 from typing import Protocol
+
+from nodeupgrade.node.host.files.files import EntryKind
+
+_KINDS = {
+    stat.S_IFREG: EntryKind.FILE,
+    stat.S_IFDIR: EntryKind.DIRECTORY,
+    stat.S_IFLNK: EntryKind.LINK,
+    stat.S_IFSOCK: EntryKind.SOCKET,
+}
 
 
 class Status(Protocol):
@@ -36,6 +46,11 @@ class Status(Protocol):
 def stamp(status: Status) -> str:
     """Return device, inode, size and mtime of a file, which show cheaply whether it is still the same one."""
     return f"{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
+
+
+def kind_of(status: Status) -> EntryKind:
+    """Return what something is."""
+    return _KINDS.get(stat.S_IFMT(status.st_mode), EntryKind.OTHER)
 
 
 class Space(Protocol):

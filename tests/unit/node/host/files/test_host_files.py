@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from nodeupgrade.errors import StepFailed
-from nodeupgrade.node.host.files import host_files
+from nodeupgrade.node.host.files import host_files, misplaced
 from nodeupgrade.node.host.files.files import Misplaced
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.host.files.system_calls import Disk
@@ -438,7 +438,7 @@ def test_a_directory_that_hands_down_a_project_keeps_nothing_in_its_place(
 
     def ioctl(descriptor: int, request: int, data: bytes) -> bytes:
         assert os.path.samestat(os.fstat(descriptor), there.parent.stat())
-        if request == host_files.FS_IOC_FSSETXATTR:
+        if request == misplaced.FS_IOC_FSSETXATTR:
             kept.append(data)
         return kept[-1]
 
