@@ -20,6 +20,11 @@ def is_containerd(runtime: LabRuntime) -> bool:
     return runtime.name in {"containerd", "containerd-2"}
 
 
+def is_crio(runtime: LabRuntime) -> bool:
+    """Report whether a node's runtime is CRI-O, likewise."""
+    return runtime.name == "crio"
+
+
 @dataclass(frozen=True)
 class Fault:
     """One fault."""

@@ -1,4 +1,7 @@
-"""What a pod that may write where others log puts in the place of a log, which a starting containerd opens."""
+"""What a pod that may write where others log puts in the place of a log, which a starting containerd opens.
+
+Or of a directory that a starting kubelet, or CRI-O, makes.
+"""
 
 import os
 import shutil
@@ -9,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from e2e import pods
-from e2e.faults.fault import BACK, UP, Fault, is_containerd
+from e2e.faults.fault import BACK, UP, Fault, is_containerd, is_crio
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.process import PATIENCE, wait_until
@@ -69,6 +72,34 @@ def while_it_restarts(put: Put) -> Harm:
     return _at(moment, put_again)
 
 
+def in_place_of(directory: str, moment: Failpoint) -> Harm:
+    """Put a link that leads nowhere in the place of a directory at a moment at which no kubelet runs."""
+
+    def harm(run: FaultRun) -> Iterator[None]:
+        there = run.cluster.node.root / directory.lstrip("/")
+        with run.armed(moment, "hang"):
+            yield
+            run.wait_hit(moment)
+            before = there.rename(there.with_name("before"))
+            there.symlink_to("/nowhere")
+            try:
+                run.release(moment)
+                _ended(run)
+                run.cluster.node.wait_kubelet_healthy()
+                if there.is_symlink() or not there.is_dir():
+                    raise LabError(f"{directory} is no directory")
+            finally:
+                if there.is_symlink():
+                    there.unlink()
+                there.mkdir(exist_ok=True)
+                for each in before.iterdir():
+                    each.rename(there / each.name)
+                before.rmdir()
+            yield
+
+    return harm
+
+
 def _at(moment: Failpoint, act: Callable[[FaultRun, Path], None]) -> Harm:
     """Hold a run at a moment, and do something to the log of a pod."""
 
@@ -102,10 +133,15 @@ def _log(run: FaultRun) -> Path:
     return max(there, key=lambda each: each.stat().st_ctime_ns) / "main/0.log"  # those of earlier pods may be left
 
 
-ON_THE_WAY_BACK = at(Step.REWRITE_HASHES, When.UNDOING)
+STOPPED, ON_THE_WAY_BACK = at(Step.STOP_KUBELET, When.DONE), at(Step.REWRITE_HASHES, When.UNDOING)
+OF_KUBELET, OF_CRIO = "/var/log/containers", "/var/log/crio/pods"
 
 FAULTS = (
-    Fault("logs/pipe-once-stopped", once(pipe, at(Step.STOP_KUBELET, When.DONE)), UP, needs=is_containerd),
+    Fault("logs/directory-once-stopped", in_place_of(OF_KUBELET, STOPPED), BACK),
+    Fault("logs/directory-on-the-way-back", in_place_of(OF_KUBELET, ON_THE_WAY_BACK), BACK),
+    Fault("logs/crio-directory-once-stopped", in_place_of(OF_CRIO, STOPPED), UP, needs=is_crio),
+    Fault("logs/crio-directory-on-the-way-back", in_place_of(OF_CRIO, ON_THE_WAY_BACK), BACK, needs=is_crio),
+    Fault("logs/pipe-once-stopped", once(pipe, STOPPED), UP, needs=is_containerd),
     Fault("logs/pipe-on-the-way-back", once(pipe, ON_THE_WAY_BACK), BACK, needs=is_containerd),
     Fault("logs/pipe-at-the-restart", while_it_restarts(pipe), BACK, needs=is_containerd),
     Fault("logs/program-at-the-restart", while_it_restarts(program), BACK, needs=is_containerd),

@@ -78,5 +78,5 @@ def state(files: FilesView, layout: KubeletLayout) -> dict[str, bytes]:
 
 
 def _out_of_place(what: str) -> Refused:
-    why = f"{what}; find out which pod or program does that, and remove it"
+    why = f"{what}; find out what has put that there, and remove it, or mount a directory in place of a link"
     return Refused(Reason.KUBELET_WOULD_NOT_START, why, check=state_files_are_readable.name)
