@@ -8,7 +8,6 @@ have been lost, and an executor that is started again turns back: what its journ
 
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 from pathlib import PurePosixPath
 
 import structlog
@@ -47,14 +46,14 @@ class ContinuedJournal:
 
     def load(self) -> Journal:
         """Read all records. A line that stayed on the disk although writing it failed is none of them."""
-        written, copy = self._disk.load().records, self._copy()
+        written, copy = self._disk.load(), self._copy()
         kept, whole = parse(copy or b"")
-        common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(written, kept.records, strict=False)))
+        common = written.shared_with(kept)
         self._pending = list(kept.records[common:])
         if self._pending and copy is not None:
             self._disk.keep(common)
             self._copied = copy[:whole]
-        self._records = kept.records if self._pending else written
+        self._records = kept.records if self._pending else written.records
         if copy is None:
             self._turn_back()
         return Journal(self._records)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from itertools import takewhile
 
 from nodeupgrade.api.json import JsonValue, MalformedFileError, from_json, to_json
 from nodeupgrade.api.reasons import Reason, known_reason
@@ -110,6 +111,11 @@ class Journal:
     @cached_property
     def _oldest(self) -> Mapping[tuple[Step | None, Mark], Record]:
         return {(record.step, record.mark): record for record in reversed(self.records)}
+
+    def shared_with(self, other: "Journal") -> int:
+        """Return with how many of its records another journal begins."""
+        pairs = zip(self.records, other.records, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def mark(self, step: Step) -> Mark | None:
         """Return the newest mark of a step."""

@@ -97,10 +97,16 @@ class RunStore(Messages):
         return plan
 
     def read_journal(self, run: RunId) -> Journal:
+        """Read also what the disk did not take: nobody would learn otherwise what the executor waits for."""
         try:
-            return read_journal(path := self._directory(run) / JOURNAL, disk=self.disk)
+            written = read_journal(path := self._directory(run) / JOURNAL, disk=self.disk)
         except OSError as error:
             raise Inconsistent(f"the journal of run {run} cannot be read: {self._why(path, error)}") from error
+        if written.finished is None:
+            with suppress(Inconsistent, OSError):
+                copy = read_journal(self._volatile(JOURNAL, run), disk=self.disk)
+                return copy if len(copy.records) > written.shared_with(copy) else written
+        return written
 
     def open_journal(self, run: RunId) -> FileJournal:
         return FileJournal(self._directory(run) / JOURNAL, disk=self.disk, lock=self.lock)

@@ -54,6 +54,43 @@ def test_what_a_killed_executor_left_in_memory_goes_once_its_run_is_over(tmp_pat
     assert len([*memory.iterdir()]) == 3
 
 
+@pytest.mark.parametrize(
+    ("written", "copied", "read"),
+    [
+        ((Mark.DOING,), (Mark.DOING, Mark.UNDO_FAILED), (Mark.DOING, Mark.UNDO_FAILED)),
+        ((Mark.DOING, Mark.DONE), (Mark.DOING, Mark.FAILED), (Mark.DOING, Mark.FAILED)),
+        ((Mark.DOING, Mark.DONE), (Mark.DOING,), (Mark.DOING, Mark.DONE)),
+        ((Mark.DOING, Mark.DONE), (), (Mark.DOING, Mark.DONE)),
+        ((Mark.DOING, Mark.FINISHED), (Mark.DOING, Mark.UNDO_FAILED), (Mark.DOING, Mark.FINISHED)),
+    ],
+)
+def test_what_the_disk_did_not_take_is_read_as_well(
+    tmp_path: Path, written: tuple[Mark, ...], copied: tuple[Mark, ...], read: tuple[Mark, ...]
+) -> None:
+    """With all of /var read-only, a run that could put nothing back waited, and nobody was told for what."""
+    runs, memory = RunStore(tmp_path / "runs", mount=tmp_path), tmp_path / "run"
+    memory.mkdir()
+    runs.write_plan(plan("run-1"))
+    with runs.open_journal(RunId("run-1")) as journal:
+        for number, mark in enumerate(written, 1):
+            journal.append(record(number, mark))
+    copy = b"".join(render(record(number, mark)) for number, mark in enumerate(copied, 1))
+    (memory / "nodeupgrade-journal-run-1").write_bytes(copy)
+
+    assert tuple(each.mark for each in runs.read_journal(RunId("run-1")).records) == read
+
+
+def test_a_copy_that_is_damaged_hides_no_journal(tmp_path: Path) -> None:
+    runs, memory = RunStore(tmp_path / "runs", mount=tmp_path), tmp_path / "run"
+    memory.mkdir()
+    runs.write_plan(plan("run-1"))
+    with runs.open_journal(RunId("run-1")) as journal:
+        journal.append(record(1, Mark.DOING))
+    (memory / "nodeupgrade-journal-run-1").write_bytes(b"x\n" + render(record(2, Mark.DONE)))
+
+    assert len(runs.read_journal(RunId("run-1")).records) == 1
+
+
 def test_a_run_whose_end_nobody_knows_stays_although_a_clock_was_set_back(tmp_path: Path) -> None:
     """Its agent may be lost before it reports, and the next one would begin anew what is done."""
     runs = RunStore(tmp_path, retained=2)
