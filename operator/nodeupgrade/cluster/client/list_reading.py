@@ -30,7 +30,8 @@ async def read_list(chunks: AsyncIterator[bytes], keep: Keep, largest: int | Non
         if head and len(rest) >= enough:
             whole, rest = _taken(rest)
             items += [keep(_object(item)) for item in whole]
-            enough = 2 * len(rest)  # so that a large item is not parsed anew with every few bytes of it
+            # So that a large item is not parsed anew with every few bytes of it, nor counted with what follows it.
+            enough = 2 * len(rest) if largest is None else min(2 * len(rest), largest + 1)
         if largest is not None and len(rest) > largest:
             return None
     answer = _object(parse_json(head + rest.lstrip(_BETWEEN) + decoder.decode(b"", final=True)))

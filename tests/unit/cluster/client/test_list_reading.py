@@ -76,6 +76,12 @@ async def test_an_item_that_is_larger_than_wanted_ends_it() -> None:
     assert await read_list(in_pieces(many, 100), name, 4096) is not None
 
 
+@pytest.mark.parametrize("size", [100, 700])
+async def test_what_follows_a_large_item_is_no_part_of_it(size: int) -> None:
+    text = json.dumps({**HEAD, "items": [{"spec": "x" * 2500}] * 4}).encode()
+    assert await read_list(in_pieces(text, size), name, 4096) is not None
+
+
 @asynccontextmanager
 async def served(directory: Path, pods: Handler, largest: int | None = None) -> AsyncIterator[KubeClient]:
     """A client of an API server that answers so for the pods of a node."""
