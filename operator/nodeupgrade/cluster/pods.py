@@ -4,6 +4,7 @@ Fields that every caller needs are parsed at once; the rest is read from the pod
 reads many pods and uses little of each.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ CONFIG_MIRROR = "kubernetes.io/config.mirror"
 _WATCHED = ("name", "image", "resources", "resizePolicy", "restartPolicy")
 _LABELS = ("app.kubernetes.io/name", "app.kubernetes.io/part-of")
 """Those by which agent pods are known."""
+LARGEST_WATCHED = 256 * 1024
+"""Size, as JSON, of the largest part of a spec that is watched: no node runs as many containers for one pod."""
 _HANDLERS = frozenset({"exec", "grpc", "httpGet", "tcpSocket"})
 
 
@@ -205,6 +208,7 @@ def for_watch(pod: Json) -> Json:
     """Return of a pod as served what is compared while it is watched: pods may be many, and their specs large."""
     metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
     lists = ("initContainers", "containers", "ephemeralContainers")
+    watched = {each: [_watched(container) for container in spec.get(each) or ()] for each in lists}
     return {
         "metadata": {
             **_some(metadata, "namespace", "name", "uid", "resourceVersion"),
@@ -212,7 +216,7 @@ def for_watch(pod: Json) -> Json:
             "labels": _some(metadata.get("labels") or {}, *_LABELS),
             "annotations": _some(metadata.get("annotations") or {}, CONFIG_HASH, CONFIG_MIRROR),
         },
-        "spec": {each: [_watched(container) for container in spec.get(each) or ()] for each in lists},
+        "spec": watched if len(json.dumps(watched)) <= LARGEST_WATCHED else {},
         "status": status,
     }
 

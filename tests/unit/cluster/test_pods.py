@@ -100,3 +100,13 @@ def test_a_watch_keeps_little_of_a_large_pod() -> None:
     kept = for_watch(pod)
     assert len(str(kept)) < 500
     assert parse_pod(kept).exposure == parse_pod(pod).exposure > timedelta(seconds=9)
+
+
+def test_of_more_containers_than_a_node_runs_none_is_watched() -> None:
+    """Whoever may create pods could fill the memory of an agent with them."""
+    pod = dict(pod_object("web", "node-a"))
+    vast = [{"name": f"c{number}", "image": "nginx"} for number in range(10_000)]
+    kept = for_watch({**pod, "spec": {"initContainers": vast, "containers": [{"name": "main"}]}})
+    assert len(str(kept)) < 1000
+    assert parse_pod(kept).ref == parse_pod(pod).ref
+    assert parse_pod(kept).containers == ()
