@@ -26,9 +26,9 @@ EVICTS = "eviction manager: must evict pod(s)"
 EVICTION_SOURCE = "eviction_manager.go"
 QUOTED = 320
 """Characters of a line in a message."""
-SPEC = re.compile(r"&?(?:Container|EnvVar|PodSpec)\{")
+SPEC = re.compile(r'&?(?:Container|EnvVar|Pod|PodSpec)\{|podActions"?[:=]\{')
 """How a spec begins that a kubelet writes with the values of its environment: from 1.19 to 1.33, that of each container
-that does not start.
+that does not start; a verbose one, up to 1.29, that of the init container that comes next, as JSON.
 """
 AFTER_SPEC = "} start failed in pod "
 

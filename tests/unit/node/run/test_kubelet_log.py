@@ -82,3 +82,20 @@ def test_nor_where_the_journal_has_cut_the_line() -> None:
     line = f"E{HEADER} kuberuntime_manager.go:1274] container {SPEC}"
 
     assert last_errors((line[:-60],)) == "; the kubelet wrote: container …"
+
+
+ENVIRONMENT = '"env":[{"name":"PASSWORD","value":"hunter2"}]'
+ACTIONS = '{"KillPod":false,"SandboxID":"3f3f","NextInitContainerToStart":{"name":"rejected",' + ENVIRONMENT + "}}"
+POD = "&Pod{ObjectMeta:{web default map[last-applied-configuration:{" + ENVIRONMENT + "}]},Spec:PodSpec{},}"
+
+
+@pytest.mark.parametrize("line", [
+    f'I{HEADER} kuberuntime_manager.go:1053] "computePodActions got for pod" podActions={ACTIONS} pod="default/web"',
+    f'{{"caller":"kuberuntime_manager.go:1","msg":"computePodActions","podActions":{ACTIONS},"pod":"default/web"}}',
+    f"E{HEADER} config.go:1] 3f3f default/web rejected: {POD}",
+    f'E{HEADER} config.go:1] "rejected" err={json.dumps(POD)} pod="default/web" id="3f3f"',
+])  # fmt: skip
+def test_nor_is_a_pod_that_they_write_as_a_whole(line: str) -> None:
+    """A verbose kubelet up to 1.29 writes the init container that comes next, with its environment."""
+    for told in (last_errors((line,)), cause((line,), CALL), quoted((line,), "3f3f")):
+        assert "hunter2" not in told
