@@ -254,6 +254,16 @@ def test_of_a_pod_that_came_with_a_vast_spec_nothing_is_told() -> None:
     assert told.pods == ("uid-late",)
 
 
+def test_of_a_pod_that_came_whose_hashes_nobody_knows_nothing_is_told() -> None:
+    """Its containers are named as what the old kubelet may not recognise."""
+    it, odd = story(), served("odd")
+    odd["spec"]["containers"][0]["args"] = ["\b"]  # Go's releases write it differently
+
+    told = newcomers(it.plan, [parse_pod(pod) for pod in (odd, served("late"))])
+
+    assert told.pods == ("uid-late",)
+
+
 def test_a_pod_of_which_the_examination_saw_only_the_sandbox_is_not_known() -> None:
     """It was bound to the node after the pods had been listed."""
     node = SimulatedNode(version="v1.30.14", pods=[pod_json("web", "nginx")])

@@ -137,7 +137,8 @@ def for_newcomers(plan: RunPlan) -> Callable[[Json], Json]:
 def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
     """Return the pods that were added or changed after planning, and the hashes that kubelets store with containers.
 
-    Pods without containers are those of which ``for_newcomers`` has kept none.
+    Those with a hash that nobody knows are left out: the old kubelet may not recognise their containers. Pods without
+    containers are those of which ``for_newcomers`` has kept none.
 
     Raises:
         UnsupportedKubelet: one of the two versions is not supported.
@@ -147,7 +148,17 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
     changed = {spec.pod for spec in seen_in(plan.owned, pods).specs}
     new = [pod for pod in pods if pod.containers and (pod.ref.uid not in known or pod.ref.uid in changed)]
     current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
-    return Newcomers(pods=tuple(pod.ref.uid for pod in new), containers=tuple(_awaited(new, (), current, target)))
+    certain = tuple(pod.ref.uid for pod in new if _is_hashable(pod, current, target))
+    return Newcomers(pods=certain, containers=tuple(_awaited(new, (), current, target)))
+
+
+def _is_hashable(pod: Pod, *kubelets: KubeletVersion) -> bool:
+    """Report whether it is known what kubelets store with all containers whose hash one of them compares."""
+    compared = [spec for spec in pod.containers if spec.role in {Role.REGULAR, Role.SIDECAR}]
+    try:
+        return all(hash_of(pod, spec, kubelet) for kubelet in kubelets for spec in compared)
+    except UnhashableContainer:
+        return False
 
 
 def _awaited(
