@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from nodeupgrade.cluster.agent_pods import AGENT_LABELS
 from nodeupgrade.cluster.pods import Role, for_admission, for_watch, parse_pod
 from tests.doubles.kube_fleet import pod_object
 
@@ -110,3 +111,9 @@ def test_of_more_containers_than_a_node_runs_none_is_watched() -> None:
     assert len(str(kept)) < 1000
     assert parse_pod(kept).ref == parse_pod(pod).ref
     assert parse_pod(kept).containers == ()
+
+
+def test_whoever_watches_pods_knows_an_agents_and_where_to_go_on() -> None:
+    labels = {**AGENT_LABELS, "another": "x"}
+    kept = for_watch({"metadata": {"uid": "u", "resourceVersion": "7", "labels": labels}})
+    assert (kept["metadata"]["resourceVersion"], parse_pod(kept).labels) == ("7", AGENT_LABELS)

@@ -112,8 +112,9 @@ async def test_the_state_of_one_moment_is_asked_for_once_and_nobody_gets_that_of
 
 async def test_where_the_cache_does_not_come_so_far_etcd_is_asked() -> None:
     line = Line(lags=True)
-    assert len(await client(line).list_pods_on_node("a")) == 1
+    assert len(await client(line).list_pods_on_node("a", for_watch)) == 1
     assert line.asked == [COUNT, NOW, INDEXED, EXACT]
+    assert line.kept[-2:] == [for_watch, for_watch]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from nodeupgrade.api.json import Json
 from nodeupgrade.cluster.client.client import KubeClient
 from nodeupgrade.cluster.client.list_reading import read_list
 from nodeupgrade.cluster.client.transport import Patience
-from nodeupgrade.cluster.kube_api import TooLargeError, UnavailableError
+from nodeupgrade.cluster.kube_api import ForbiddenError, TooLargeError, UnavailableError
 from nodeupgrade.cluster.pods import for_watch
 
 KUBECONFIG = """
@@ -156,4 +156,13 @@ async def test_a_list_that_breaks_off_is_no_answer(tmp_path: Path) -> None:
 
     async with served(tmp_path, answer) as kube:
         with pytest.raises(UnavailableError):
+            await kube.list_pods_on_node("node-1", for_watch)
+
+
+async def test_a_refusal_is_no_list(tmp_path: Path) -> None:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.json_response({"kind": "Status", "message": "not you"}, status=403)
+
+    async with served(tmp_path, answer) as kube:
+        with pytest.raises(ForbiddenError, match="not you"):
             await kube.list_pods_on_node("node-1", for_watch)

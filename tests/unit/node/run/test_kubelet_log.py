@@ -68,6 +68,7 @@ FAILED = 'start failed in pod web_default(3f3f default/web): CreateContainerConf
 
 @pytest.mark.parametrize("line", [
     f"E{HEADER} kuberuntime_manager.go:1274] container {SPEC} {FAILED}",
+    f"E{HEADER} kuberuntime_manager.go:1274] container &Container{{Env:x}} start failed in pod hunter2,}} {FAILED}",
     f'E{HEADER} kuberuntime_manager.go:1358] "Unhandled Error" err={json.dumps(f"container {SPEC} {FAILED}")}',
     json.dumps({"caller": "kuberuntime_manager.go:1", "msg": "Unhandled Error", "err": f"container {SPEC} {FAILED}"}),
 ])  # fmt: skip

@@ -170,7 +170,8 @@ ENDINGS: dict[str, tuple[RunReport, TaskPhase, Reason, str]] = {
         f"kubelet v1.33.13 runs, and everything had settled, but {NOT_KNOWN}",
     ),
     "rolled back, and nobody could look": (
-        replace(BACK, looked=False), TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
+        replace(BACK, looked=False, unrecognised_ended=("default/late/app",)),
+        TaskPhase.ROLLED_BACK, Reason.KUBELET_DID_NOT_START,
         f"rolled back to v1.30.14; {NOT_KNOWN}. Cause: {CAUSE}",
     ),
     "not rolled back": (
