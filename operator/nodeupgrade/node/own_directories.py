@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files.files import FilesView
-from nodeupgrade.node.host.files.mounts import has_option, is_read_only, mount_holding
+from nodeupgrade.node.host.files.mounts import has_option, is_read_only, mount_holding, mount_table
 
 STATE_DIRECTORY = PurePosixPath("/var/lib/nodeupgrade")
 """Holds records and journals."""
@@ -21,7 +21,6 @@ LABELLED = "seclabel"
 """Mount option of a filesystem whose files can have SELinux labels of their own."""
 VOLATILE = frozenset({"tmpfs", "ramfs"})
 """Types of filesystems that are empty after a reboot."""
-MOUNTS = PurePosixPath("/proc/1/mountinfo")
 
 
 def program_place(files: FilesView) -> PurePosixPath:
@@ -74,11 +73,6 @@ def _is_volatile(table: str, directory: PurePosixPath) -> bool:
     if mount is not None and mount.upper is not None:
         mount = mount_holding(table, mount.upper)
     return mount is not None and mount.kind in VOLATILE
-
-
-def mount_table(files: FilesView) -> str:
-    """Return the host's mount table, which may differ from this process's."""
-    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
 
 
 def bundles_on(files: FilesView) -> tuple[PurePosixPath, PurePosixPath]:

@@ -6,7 +6,7 @@ from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.run_settings import PreflightSettings
 from nodeupgrade.api.task.spec import TaskAction
 from nodeupgrade.api.task.status import TaskPhase
-from nodeupgrade.node.own_directories import MOUNTS
+from nodeupgrade.node.host.files.mounts import MOUNTS
 from tests.scenario.agent.harness import World, untouched, upgraded
 
 ROOT = "25 1 253:0 / / rw,relatime - ext4 /dev/vda1 rw"

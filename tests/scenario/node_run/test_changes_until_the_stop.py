@@ -21,8 +21,8 @@ from nodeupgrade.errors import Refused
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.examination.arrivals import plan_arrivals
 from nodeupgrade.node.facts.static_pod_manifests import read_manifests
+from nodeupgrade.node.host.files.mounts import MOUNTS
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
-from nodeupgrade.node.own_directories import MOUNTS
 from nodeupgrade.node.plan.amendment import Arrivals, PlannedArrivals
 from nodeupgrade.node.run.attempts import summed_up
 from nodeupgrade.node.run.plan_amendment import LARGEST_ARRIVALS

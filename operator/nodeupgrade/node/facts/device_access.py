@@ -15,9 +15,8 @@ from nodeupgrade.node.checks.facts import PodCgroups
 from nodeupgrade.node.facts.oci_specs import Specifications
 from nodeupgrade.node.host.device_rules import DeviceNames, DeviceRule, UnitDevices, is_common, lost_by_reload, rules_of
 from nodeupgrade.node.host.files.files import LARGEST_MOUNT_TABLE, FilesView
-from nodeupgrade.node.host.files.mounts import Mount, mounts
+from nodeupgrade.node.host.files.mounts import Mount, mount_table, mounts
 from nodeupgrade.node.host.systemd.services import Look, ServicesView
-from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import number, words
 

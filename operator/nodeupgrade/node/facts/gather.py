@@ -32,6 +32,7 @@ from nodeupgrade.node.facts.runtime import examine_runtime, find_socket, unit_of
 from nodeupgrade.node.facts.trial_start import accepted_arguments, dry_run
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
+from nodeupgrade.node.host.files.mounts import mount_table
 from nodeupgrade.node.host.systemd.services import ServicesView
 from nodeupgrade.node.host.systemd.start_obstacles import start_obstacles
 from nodeupgrade.node.host.systemd.stops import stopped_with
@@ -39,7 +40,7 @@ from nodeupgrade.node.host.systemd.unit_start import UnitStart
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.names_beside import backup_path, staged_path
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.own_directories import STATE_DIRECTORY, mount_table, program_place
+from nodeupgrade.node.own_directories import STATE_DIRECTORY, program_place
 from nodeupgrade.node.plan.current_instances import as_they_run
 from nodeupgrade.node.plan.derived_uids import RECORD, OwnUids
 from nodeupgrade.node.plan.exchanged_files import FileFound, OwnPlaces, changes_of

@@ -11,8 +11,7 @@ from nodeupgrade.node.checks.state_files import state_files_are_readable
 from nodeupgrade.node.facts.static_pod_manifests import manifest_paths
 from nodeupgrade.node.host.files.files import MOST_ENTRIES, EntryKind, FilesView
 from nodeupgrade.node.host.files.made_directories import misplaced_at
-from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
-from nodeupgrade.node.own_directories import mount_table
+from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only, mount_table
 
 
 def unchangeable(files: FilesView, program: PurePosixPath | None, layout: KubeletLayout) -> tuple[str, ...]:

@@ -10,10 +10,9 @@ from nodeupgrade.node.checks.kubelet_start import Start, command
 from nodeupgrade.node.facts.files_after import FilesAfter
 from nodeupgrade.node.facts.kubelet_start import config_files, environment_files
 from nodeupgrade.node.host.files.files import EntryKind, FileEntry, FilesView
-from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
+from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only, mount_table
 from nodeupgrade.node.host.systemd.environment_files import is_pattern
 from nodeupgrade.node.host.systemd.unit_start import UnitStart
-from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.plan.exchanged_files import FileFound, NewFile, changes_of
 from nodeupgrade.node.plan.exchanged_files import is_drop_in as is_drop_in_of_unit
 

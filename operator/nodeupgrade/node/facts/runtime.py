@@ -8,12 +8,11 @@ from pathlib import PurePosixPath
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.facts.kubelet_start import environment_files, missing_environment_file, read_start, run_by
 from nodeupgrade.node.host.files.files import FilesView
-from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only
+from nodeupgrade.node.host.files.mounts import is_mount_point, is_read_only, mount_table
 from nodeupgrade.node.host.systemd.through_env import without_env
 from nodeupgrade.node.host.systemd.unit_start import UnitStart, unit_files
 from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import ReadOnlyNode
-from nodeupgrade.node.own_directories import mount_table
 from nodeupgrade.node.runtimes.description import NextStart, RuntimeAsFound, RuntimeInfo, RuntimeKind, RuntimeSocket
 from nodeupgrade.text import lines
 

@@ -10,11 +10,11 @@ from nodeupgrade.node.facts.device_access import device_access, keeping
 from nodeupgrade.node.facts.pod_cgroups import pod_cgroups
 from nodeupgrade.node.facts.volume_claims import read_claims
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
-from nodeupgrade.node.host.files.mounts import mount_holding
+from nodeupgrade.node.host.files.mounts import mount_holding, mount_table
 from nodeupgrade.node.host.packages.dpkg_database import DIVERSIONS, DPKG, INFO, STATUS, Package
 from nodeupgrade.node.host.packages.ownership import assumed_owners, listed_as, owner_by_dpkg, owner_by_rpm
 from nodeupgrade.node.node import HostView
-from nodeupgrade.node.own_directories import mount_table, selinux_is_on
+from nodeupgrade.node.own_directories import selinux_is_on
 from nodeupgrade.text import trimmed
 
 HOSTNAME = PurePosixPath("/proc/sys/kernel/hostname")

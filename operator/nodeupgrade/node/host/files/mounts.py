@@ -7,8 +7,10 @@ from pathlib import PurePosixPath
 
 from nodeupgrade.api.limits import shorten
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.text import lines
 
+MOUNTS = PurePosixPath("/proc/1/mountinfo")
 _ESCAPES = {"040": " ", "011": "\t", "012": "\n", "134": "\\", "043": "#"}
 REMOTE = frozenset({"9p", "afs", "autofs", "beegfs", "ceph", "cifs", "glusterfs", "lustre", "nfs", "nfs4", "smb3"})
 """Types of filesystems of other machines, and of what would mount something."""
@@ -36,6 +38,11 @@ class Mount:
         """Return the directory that an overlay writes to; ``None`` if it is not a writable overlay."""
         named = (option.removeprefix("upperdir=") for option in self.options if option.startswith("upperdir="))
         return next(map(_unescaped, named), None)
+
+
+def mount_table(files: FilesView) -> str:
+    """Return the host's mount table, which may differ from this process's."""
+    return (files.read(MOUNTS) or b"").decode(errors="surrogateescape")
 
 
 def is_read_only(mountinfo: str, path: PurePosixPath) -> bool:
