@@ -33,7 +33,7 @@ from tests.doubles.node.storage.room import Room
 MAX_LINKS = 40
 LARGEST_HOLE = 1024
 """Bytes. Whoever reads a huge file to its end finds a small one."""
-MOST_PENDING = 10
+MOST_PENDING = 12
 """More unsynchronised changes of names in a directory are an error: their outcomes are too many to enumerate."""
 
 Image: TypeAlias = tuple[tuple[str, bytes, int], ...]
