@@ -305,7 +305,6 @@ make_way() {
 make_way_for_directory() {
     case $(kind "$1") in
         '' | directory) ;;
-        'symbolic link') [ "$(timeout -k 5 5 stat -L -c %F "$1")" = directory ] || move_aside "$1" directory ;;
         *) move_aside "$1" directory ;;
     esac
 }

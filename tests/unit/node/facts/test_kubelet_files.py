@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused
 from nodeupgrade.kubelet.layout import SOCKETS
-from nodeupgrade.node.facts.kubelet_files import irreplaceable, misplaced_logs
+from nodeupgrade.node.facts.kubelet_files import irreplaceable
 from tests.builders.gathered import gathered, node
 from tests.doubles.node.kubelet import PROGRAM
 
@@ -42,33 +42,6 @@ def test_what_is_no_directory_where_a_kubelet_makes_one_for_logs_is_refused(path
     ) as refused:
         gathered(seen)
     assert refused.value.finding.reason is Reason.KUBELET_WOULD_NOT_START
-
-
-@pytest.mark.parametrize(
-    ("links", "filesystem", "fit"),
-    [
-        ({"/var/log/pods": "/data/pods"}, "ext4", True),
-        ({"/var/log/containers": "/data/pods"}, "ext4", True),
-        ({"/var/log/pods": "/data/pods"}, "nfs4", False),
-        ({"/var/log/pods": "/data/none"}, "ext4", False),
-        ({"/var/log/pods": "/data/pods/log"}, "ext4", False),
-        ({"/var/log/pods": "/other/pods", "/other": "/data"}, "ext4", False),
-        ({"/var/log/pods": "/data/../data/pods"}, "ext4", False),
-        ({"/var/log/pods": "../../data/pods"}, "ext4", False),
-        ({}, "ext4", True),
-    ],
-)
-def test_administrators_may_link_the_directories_for_logs_to_another_disk(
-    links: dict[str, str], filesystem: str, *, fit: bool
-) -> None:
-    """A kubelet starts with such a link. Of another machine nothing is asked: it may not answer."""
-    table = f"1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 8:2 / /data rw - {filesystem} /dev/b rw"
-    seen = node(files={"/proc/1/mountinfo": table.encode(), "/data/pods/log": b""})
-    seen.files.links = links
-
-    found = [*misplaced_logs(seen.files, "/var/log/pods")]
-
-    assert bool(found) is not fit
 
 
 def test_a_directory_of_which_a_kubelet_would_look_at_too_much_is_refused() -> None:
