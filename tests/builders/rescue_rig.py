@@ -57,7 +57,7 @@ systemctl() {{
       "start nodeupgrade-spare.service")
         [ -e {root}/spare-works ] || return 1
         command flock -n {root}/runs/journal -c "echo yes > {root}/executor-runs; exec {sleep} 0.7" > /dev/null 2>&1 &
-        until [ -e {root}/executor-runs ]; do command sleep 0.01; done;;
+        until [ -s {root}/executor-runs ]; do command sleep 0.01; done;;
       "is-active --quiet nodeupgrade-shield.service") [ "$(shown shield '')" = active ];;
       "--no-block stop nodeupgrade-rescue.timer") echo stopped > {root}/timer;;
     esac
