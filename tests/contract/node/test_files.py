@@ -161,10 +161,16 @@ def test_what_is_no_directory_is_in_the_way_of_one_and_so_is_a_link_on_the_way(f
     files.write(at / "there" / "pods" / "x", b"theirs")
     files.write(at / "there" / "file", b"theirs")
     make_link(files, at / "link", str(at / "there"))
+    make_link(files, at / "long", f"/{'a' * 300}")  # no look at where it leads would come back with an answer
 
     assert files.misplaced(at / "there" / "pods", at, directory=True) is None
     assert files.clear_way(at / "none" / "pods", at, directory=True) is None
-    for name, in_the_way in (("there/file", "there/file"), ("link/pods", "link"), ("link/file", None)):
+    for name, in_the_way in (
+        ("there/file", "there/file"),
+        ("link/pods", "link"),
+        ("link/file", None),
+        ("long", "long"),
+    ):
         found = files.misplaced(at / name, at, directory=True)
         assert (None if found is None else str(found.path.relative_to(at))) == in_the_way
         aside = files.clear_way(at / name, at, directory=True)
