@@ -11,7 +11,7 @@ from nodeupgrade.api.values import MonotonicSeconds
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import KUBELET_STARTED
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.run.start_preconditions import restart_for_logs, start_runtime
+from nodeupgrade.node.run.start_preconditions import restart_for_logs, restart_for_lost, start_runtime
 from tests.doubles.node import Behaviour
 from tests.scenario.node_run.test_lost_pods import RESTART, held, later, well_again
 from tests.scenario.node_run.test_node_run import LIMITS, Story, story
@@ -231,3 +231,26 @@ def test_a_runtime_that_has_not_started_since_is_not_restarted_for_a_log(*, sinc
         restart_for_logs(it.node.ports, replace(it.plan, examined=examined))
 
     assert (RESTART in it.node.calls.effects) is since
+
+
+@pytest.mark.parametrize(
+    ("opens", "started", "restarted"),
+    [(True, True, True), (True, False, False), (False, True, False)],
+    ids=["it opens logs", "it has not started since the examination", "it opens none"],
+)
+def test_only_a_runtime_that_opened_logs_since_the_examination_is_restarted_for_what_it_lost(
+    *, opens: bool, started: bool, restarted: bool
+) -> None:
+    """Another one has lost containers for another reason, and would cost the node a restart for nothing."""
+    it = story()
+    it.node.runtime.kind = replace(it.node.runtime.kind, opens_logs=opens)
+    it.node.timeline.advance(60.0)
+    examined = MonotonicSeconds(it.node.timeline.monotonic)
+    if started:
+        it.node.timeline.advance(5.0)
+        it.node.runtime.restart()
+    it.node.timeline.advance(5.0)
+    told = it.node.timeline.monotonic
+
+    assert restart_for_lost(it.node.ports, replace(it.plan, examined=examined), told) is restarted
+    assert (RESTART in it.node.calls.effects) is restarted

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from nodeupgrade.api.json import Json
+from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.owner_changes import seen_in
@@ -409,7 +410,8 @@ def test_what_a_pod_puts_in_place_of_a_kubelets_directory_for_logs_keeps_none_fr
 
     report = it.tell()
 
-    assert report.outcome is Outcome.ROLLED_BACK
+    reason = Reason.KUBELET_DID_NOT_START if looked else Reason.KUBELET_WOULD_NOT_START
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, reason)
     assert it.nothing_restarted()
     said = "".join(str(record.error) for record in parse(it.node.journal.data)[0].records)
     assert f"what lay in the way of {directory}, which is no directory, was moved to " in said

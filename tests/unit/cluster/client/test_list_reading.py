@@ -17,15 +17,8 @@ from nodeupgrade.cluster.client.list_reading import read_list
 from nodeupgrade.cluster.client.transport import Patience
 from nodeupgrade.cluster.kube_api import ForbiddenError, TooLargeError, UnavailableError
 from nodeupgrade.cluster.pods import for_watch
+from tests.builders.kubeconfigs import write_kubeconfig
 
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{name: a, cluster: {server: "http://127.0.0.1:PORT"}}]
-contexts: [{name: a, context: {cluster: a, user: a}}]
-users: [{name: a, user: {token: x}}]
-current-context: a
-"""
 HEAD: Json = {"kind": "PodList", "metadata": {"resourceVersion": "7"}}
 PODS: list[Json] = [
     {"metadata": {"name": "a", "annotations": {"said": '"items":[{"}]é\\'}}, "spec": {"containers": [{"items": []}]}},
@@ -92,8 +85,7 @@ async def served(directory: Path, pods: Handler, largest: int | None = None) -> 
     application = web.Application()
     application.router.add_get("/api/v1/pods", answer)
     async with TestServer(application) as there:
-        config = directory / "config"
-        config.write_text(KUBECONFIG.replace("PORT", str(there.port)), encoding="utf-8")
+        config = write_kubeconfig(directory, f"http://127.0.0.1:{there.port}")
         patience = Patience(request_seconds=20, retry_seconds=0)
         async with KubeClient.open(config, None, patience, largest=largest) as kube:
             yield kube

@@ -23,20 +23,11 @@ from nodeupgrade.cluster.client.requesting import LARGEST_RECENT
 from nodeupgrade.cluster.client.transport import LONGEST_PAUSE_SECONDS, Patience, Transport
 from nodeupgrade.cluster.kube_api import NODES, PODS, TooLargeError, UnavailableError
 from tests.builders.certificates import self_signed
-
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}]
-contexts: [{name: a, context: {cluster: a, user: a}}]
-users: [{name: a, user: {token: x}}]
-current-context: a
-"""
+from tests.builders.kubeconfigs import write_kubeconfig
 
 
 async def test_where_nobody_listens(tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    config.write_text(KUBECONFIG, encoding="utf-8")
+    config = write_kubeconfig(tmp_path, "https://127.0.0.1:1")
     async with KubeClient.open(config, None, Patience(request_seconds=2, retry_seconds=0)) as kube:
         with pytest.raises(UnavailableError, match=r"does not answer \(127\.0\.0\.1:1: connection refused\)$"):
             await kube.get(NODES, "node-1")
@@ -169,8 +160,7 @@ async def test_of_an_answer_that_is_larger_than_wanted_no_more_is_read(
     application = web.Application()
     application.router.add_get("/api/v1/pods", answer)
     async with TestServer(application) as there:
-        config = tmp_path / "config"
-        config.write_text(KUBECONFIG.replace("https://127.0.0.1:1", f"http://127.0.0.1:{there.port}"), encoding="utf-8")
+        config = write_kubeconfig(tmp_path, f"http://127.0.0.1:{there.port}")
         patience = Patience(request_seconds=20, retry_seconds=0)
         async with KubeClient.open(config, None, patience, largest=largest) as kube:
             if size < LARGEST_RECENT:
