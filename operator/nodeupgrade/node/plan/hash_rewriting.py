@@ -113,7 +113,7 @@ def plan_rewriting(
             case container:
                 planned.append(container)
     running = {(c.pod, c.name) for c in planned}
-    awaited = tuple(_awaited(known.values(), running, current, target, after))
+    awaited = tuple(_awaited(_compared(known.values(), running, current, target, after)))
     return Rewriting(containers=tuple(planned), findings=tuple(findings), awaited=awaited, unproven=tuple(unproven))
 
 
@@ -148,36 +148,44 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
     changed = {spec.pod for spec in seen_in(plan.owned, pods).specs}
     new = [pod for pod in pods if pod.containers and (pod.ref.uid not in known or pod.ref.uid in changed)]
     current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
-    certain = tuple(pod.ref.uid for pod in new if _is_hashable(pod, current, target))
-    return Newcomers(pods=certain, containers=tuple(_awaited(new, (), current, target)))
+    compared = [*_compared(new, (), current, target)]
+    unknown = {each.pod for each in compared if each.hashes is None}
+    certain = tuple(pod.ref.uid for pod in new if pod.ref.uid not in unknown)
+    return Newcomers(pods=certain, containers=tuple(_awaited(compared)))
 
 
-def _is_hashable(pod: Pod, *kubelets: KubeletVersion) -> bool:
-    """Report whether it is known what kubelets store with all containers whose hash one of them compares."""
-    compared = [spec for spec in pod.containers if spec.role in {Role.REGULAR, Role.SIDECAR}]
-    try:
-        return all(hash_of(pod, spec, kubelet) for kubelet in kubelets for spec in compared)
-    except UnhashableContainer:
-        return False
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A container whose hash kubelets compare."""
+
+    pod: PodUid
+    name: str
+    hashes: tuple[HashValue, HashValue] | None  # the current kubelet's and the target's; None if one is not certain
 
 
-def _awaited(
+def _awaited(compared: Iterable[_Compared]) -> Iterator[AwaitedContainer]:
+    for each in compared:
+        if each.hashes is not None and each.hashes[0] != each.hashes[1]:
+            before, after = each.hashes
+            yield AwaitedContainer(pod=each.pod, name=each.name, before=before, after=after)
+
+
+def _compared(
     pods: Iterable[Pod],
     running: Collection[tuple[PodRef, str]],
     current: KubeletVersion,
     target: KubeletVersion,
     to_target: Mapping[PodRef, Pod] = MappingProxyType({}),
-) -> Iterator[AwaitedContainer]:
+) -> Iterator[_Compared]:
     for pod in pods:
         then = to_target.get(pod.ref, pod)
         for spec in pod.containers:
             if spec.role not in {Role.REGULAR, Role.SIDECAR} or (pod.ref, spec.name) in running:
                 continue
+            hashes: tuple[HashValue, HashValue] | None = None
             with suppress(UnhashableContainer):  # it does not run, so nothing depends on its hash
-                before = hash_of(pod, spec, current)
-                after = hash_of(then, then.container(spec.name) or spec, target)
-                if before != after:
-                    yield AwaitedContainer(pod=pod.ref.uid, name=spec.name, before=before, after=after)
+                hashes = hash_of(pod, spec, current), hash_of(then, then.container(spec.name) or spec, target)
+            yield _Compared(pod.ref.uid, spec.name, hashes)
 
 
 def _plan_one(
