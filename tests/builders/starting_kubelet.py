@@ -26,6 +26,9 @@ class Starting:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
+    def diverted(self) -> bool:
+        return False
+
     def healthy(self) -> bool:
         return self.now >= self.well_from
 
@@ -56,7 +59,7 @@ def node_of(kubelet: Starting) -> Node:
         runtime=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
         files=cast("object", None),  # type: ignore[arg-type]  # likewise
         services=kubelet,  # type: ignore[arg-type]  # only status() and log() are asked
-        kubelet=kubelet,  # type: ignore[arg-type]  # only healthy() is asked
+        kubelet=kubelet,  # type: ignore[arg-type]  # only these two are asked
         clock=kubelet,  # type: ignore[arg-type]  # only what is defined above
         shield=cast("object", None),  # type: ignore[arg-type]  # nothing here asks it
         packages=cast("object", None),  # type: ignore[arg-type]  # likewise

@@ -39,6 +39,7 @@ from nodeupgrade.node.host.device_rules import (
 )
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.files.host_files import HostFiles
+from nodeupgrade.node.host.files.locks import parse_locks
 from nodeupgrade.node.host.files.mounted_volumes import mounted_volumes
 from nodeupgrade.node.host.files.mounts import mounts, place_of
 from nodeupgrade.node.host.packages.dpkg_database import record_of
@@ -398,6 +399,13 @@ READERS = (
         errors=(StepFailed,),
         valid=(b"500 499 0:5 /nvidia0 /dev/nvidia0 rw - devtmpfs x rw\n", b"7\n9\n"),
         reads=(devices_of_scopes,),
+    ),
+    Reader(
+        module="node.host.files.locks",
+        what="locks of files",
+        valid=(b"1: FLOCK  ADVISORY  WRITE 12 fe:00:9980527 0 EOF\n1: -> FLOCK  ADVISORY  WRITE 13 <none>:0 0 EOF\n",),
+        errors=(ValueError,),
+        reads=several(lambda said: list(parse_locks(said))),
     ),
     Reader(
         module="node.host.files.mounts",

@@ -10,7 +10,7 @@ from e2e.lab import LabError
 from nodeupgrade.api.task.step import Step
 from nodeupgrade.node.journal.journal import Mark
 
-HEALTH_PORT, SERVING_PORT = 10248, 10250
+HEALTH_PORT, OTHER_PORT, SERVING_PORT = 10248, 10249, 10250
 NOBODY = 65534
 LISTENER = """
 import os, socket, sys, time
@@ -82,8 +82,33 @@ def serving_port(run: FaultRun) -> Iterator[None]:
         listener.wait()
 
 
+def health_led_elsewhere(run: FaultRun) -> Iterator[None]:
+    """Lead who connects to the kubelet's health port to another one, as the hostPort of a pod does, until the end."""
+    inside = ("nsenter", "-t", str(run.cluster.node.pid), "--net", "--")
+    listens = (sys.executable, "-c", LISTENER, str(OTHER_PORT), "no", str(NOBODY))
+    listener = subprocess.Popen([*inside, *listens], stdout=subprocess.PIPE, text=True)
+    rule = ("OUTPUT", *["-p", "tcp", "-d", "127.0.0.1", "--dport"], str(HEALTH_PORT), "-j", "REDIRECT", "--to-ports")
+    rules = [*inside, "iptables", "-w", "-t", "nat"]
+    try:
+        yield
+        run.wait_record(Step.STOP_KUBELET, Mark.DONE)
+        subprocess.run([*rules, "-I", *rule, str(OTHER_PORT)], check=True)
+        try:
+            run.wait_record(None, Mark.FINISHED)
+        finally:
+            subprocess.run([*rules, "-D", *rule, str(OTHER_PORT)], check=True)
+        if "connections do not arrive at the kubelet" not in str(run.status()):
+            raise LabError(f"it is not named: {run.status()}")
+        run.cluster.node.wait_kubelet_healthy()
+        yield
+    finally:
+        listener.kill()
+        listener.wait()
+
+
 FAULTS: tuple[Fault, ...] = (
     Fault("port/health-ok", taken("ok"), UP),
     Fault("port/health-silent", taken(""), BACK),
+    Fault("port/health-elsewhere", health_led_elsewhere, BACK),
     Fault("port/serving", serving_port, BACK),
 )

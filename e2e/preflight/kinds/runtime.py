@@ -46,8 +46,8 @@ def unit(name: str, *lines: str) -> Hazard:
 
 @contextlib.contextmanager
 def logs_elsewhere(cluster: Cluster) -> Iterator[Object]:
-    """Let the runtime log to a file, from its start on."""
-    with drop_in(cluster.node, "containerd.service", "[Service]\nStandardError=append:/var/log/containerd.log\n"):
+    """Let the runtime log nowhere, from its start on."""
+    with drop_in(cluster.node, "containerd.service", "[Service]\nStandardOutput=null\nStandardError=null\n"):
         restart_runtime(cluster.node)
         yield {}
     restart_runtime(cluster.node)
@@ -195,6 +195,9 @@ ROWS = (
         make=having(pods.following(), volumes=[pods.of_host("/")])),
     Row(name="unit/reboots", shows="units_leave_the_machine_up", reason="KubeletStopAffectsOthers",
         also=frozenset({"kubelet_starts_as_it_runs"}), make=unit("kubelet.service", "[Unit]", "FailureAction=reboot")),
+    Row(name="unit/log-file", shows="units_log_to_no_file", reason="KubeletWouldNotStart",
+        also=frozenset({"kubelet_starts_as_it_runs"}),
+        make=unit("kubelet.service", "StandardOutput=append:/var/log/kubelet.log")),
     Row(name="unit/requires-gone", shows="units_can_be_started", reason="KubeletWouldNotStart",
         also=frozenset({"kubelet_starts_as_it_runs"}),
         make=unit("kubelet.service", "[Unit]", "Requires=lab-gone.service")),

@@ -135,6 +135,7 @@ class Hazard(StrEnum):
     NODE_IDENTITY_CHANGES = "the kubelet registers under another name or address"
     DIRECTORIES_CHANGE = "the kubelet's directories of pods, logs, plugins or manifests change"
     MACHINE_ENDED = "systemd reboots or stops the node because the kubelet or the runtime was stopped or has failed"
+    LOG_FILE_REPLACED = "a pod puts something else in the place of a file to which the kubelet or the runtime logs"
     UNITS_BOUND = "other units stop or start together with the kubelet or the runtime"
     NODE_UNDER_PRESSURE = "the node is short of memory, disk or processes, or its clock is wrong"
 

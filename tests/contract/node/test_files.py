@@ -156,6 +156,13 @@ def test_a_file_that_cannot_be_appended_to_is_told_and_so_is_a_link_on_the_way(f
             process.kill()
 
 
+def test_a_file_that_nobody_has_locked_has_no_lockers(files_world: FilesWorld) -> None:
+    files, path = files_world.files, files_world.directory / "meta.db"
+    files.write(path, b"pages")
+
+    assert not files.lockers([path, path.with_name("none")])
+
+
 def test_what_is_no_directory_is_in_the_way_of_one_and_so_is_a_link_on_the_way(files_world: FilesWorld) -> None:
     files, at = files_world.files, files_world.directory
     files.write(at / "there" / "pods" / "x", b"theirs")

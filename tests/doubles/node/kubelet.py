@@ -127,6 +127,7 @@ class SimulatedKubelet:
         stamp: returns the stamp of a program on disk.
         wrote: its log since it was started.
         impersonated: whether another process answers at the health endpoint, whatever the kubelet does.
+        hidden_by: the answer, well or not, of the pod that is reached at the health endpoint, if one is.
         taken: the ports that other processes listen at; a kubelet that is started meanwhile does not get them.
         inotify_used_up: returns the limit of inotify that is used up now, if one is; no kubelet starts then.
         execs_after: seconds from the start to the kubelet's program; before, systemd's own runs in the process.
@@ -156,6 +157,7 @@ class SimulatedKubelet:
         self.process: KubeletProcess | None = None
         self.wrote: list[str] = []
         self.impersonated = False
+        self.hidden_by: bool | None = None
         self.taken: dict[int, Listener] = {}
         self.inotify_used_up: Callable[[], str | None] = lambda: None
         self.execs_after = 0.0
@@ -173,7 +175,14 @@ class SimulatedKubelet:
     def healthy(self) -> bool:
         """Whether the process answers ok, or another."""
         self._calls.read("kubelet.healthy")
+        if self.hidden_by is not None:
+            return self.hidden_by
         return self.impersonated or (self.process is not None and self.process.healthy)
+
+    def diverted(self) -> bool:
+        """Whether a pod is reached instead."""
+        self._calls.read("kubelet.diverted")
+        return self.hidden_by is not None
 
     def arguments(self, pid: int) -> tuple[str, ...]:
         """Arguments of the running process, the program first."""

@@ -96,6 +96,35 @@ def test_who_answers_there_in_place_of_the_kubelet_keeps_no_run_from_its_end() -
     assert it.tell().outcome is Outcome.UPGRADED
 
 
+@pytest.mark.parametrize("answers_well", [True, False])
+@pytest.mark.parametrize("before", ["services.stop kubelet.service", START])
+def test_a_pod_that_is_reached_at_the_health_endpoint_is_named_and_the_old_kubelet_is_enough(
+    before: str, *, answers_well: bool
+) -> None:
+    """Its hostPort leads there whatever the kubelet listens at, and no kubelet says so in its log."""
+    it = story()
+    it.node.calls.before(before, lambda: setattr(it.node.kubelet, "hidden_by", answers_well))
+
+    report = it.tell()
+
+    assert it.nothing_restarted()
+    if answers_well:  # the API server has met the new kubelet
+        assert report.outcome is Outcome.UPGRADED
+        return
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.KUBELET_PORT_TAKEN)
+    assert "port 10248 (healthzPort) is taken: connections do not arrive at the kubelet" in report.message
+
+
+def test_a_node_on_which_a_pod_is_reached_at_the_health_endpoint_is_refused() -> None:
+    it = story()
+    it.node.kubelet.hidden_by = True
+
+    with pytest.raises(Refused, match="as with a pod that has it as its hostPort") as refused:
+        plan_for(it.node, "v1.33.13")
+
+    assert refused.value.finding.reason is Reason.KUBELET_PORT_TAKEN
+
+
 def test_a_port_that_is_taken_beside_the_kubelet_turns_the_run_back_before_the_stop() -> None:
     """Its configuration makes it listen there once it is started again."""
     it = story()

@@ -16,6 +16,7 @@ from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.finding import Finding, named
 from nodeupgrade.findings.hazards import Hazard
+from nodeupgrade.kubelet.flags import FALSE
 from nodeupgrade.node.checks.facts import OLDEST_SYSTEMD, NodeFacts
 from nodeupgrade.node.checks.vendor_commands import is_known
 from nodeupgrade.node.host.systemd.units import UnitCommand, UnitStatus
@@ -180,6 +181,26 @@ def units_would_start_again(facts: NodeFacts) -> Iterator[Found]:
     """
     for start in facts.starts:
         yield from start.obstacles.probable
+
+
+@check(
+    Reason.KUBELET_WOULD_NOT_START,
+    Hazard.LOG_FILE_REPLACED,
+    remedy="log to the journal, and restart the unit at a time of your choice; or accept this check if no pod may "
+    "write where that file is",
+)
+def units_log_to_no_file(facts: NodeFacts) -> Iterator[Found]:
+    """No file has to be opened for the log of kubelet or runtime when they start: pods that collect logs may write it.
+
+    Neither starts where systemd, or the kubelet itself up to 1.25, cannot open it, as with a directory there.
+    """
+    kubelet = facts.kubelet.unit
+    units = (kubelet, facts.runtime_unit) if facts.restarts_runtime else (kubelet,)
+    found = [(unit.name, setting) for unit in units for setting in unit.log_files]
+    if (path := facts.settings.flag("log-file")) and facts.settings.flag("logtostderr") in FALSE:
+        found.append((kubelet.name, f"--log-file={path}"))
+    for name, setting in found:
+        yield f"{name} has {setting}, and would not start if something other than a file lay there"
 
 
 @check(Reason.KUBELET_STOP_AFFECTS_OTHERS, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)

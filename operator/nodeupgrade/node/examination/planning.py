@@ -243,6 +243,7 @@ def _plan(examination: Examination) -> RunPlan | None:
         tuning=facts.tuning,
         kubelet_start=facts.kubelet_start,
         runtime_start=facts.runtime_start,
+        runtime_root=None if facts.runtime.places is None else facts.runtime.places.root,
         shield=_shield(examination),
         exchanged=tuple(_exchanged(facts)),
         package=facts.around.package,

@@ -7,7 +7,9 @@ moment, it continues when it is restarted.
 import gc
 import os
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,12 +19,12 @@ from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.logs import log_to_stderr
 from nodeupgrade.node import exit_codes
-from nodeupgrade.node.executor import units
+from nodeupgrade.node.executor import journal_lock, units
 from nodeupgrade.node.failpoints.interruption import failpoints
 from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock, notify_ready
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
 from nodeupgrade.node.journal.run_directories import RunStore
-from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, ExecutorRuns, volatile
+from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, ExecutorRuns, JournalOnDisk, volatile
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import progress_deadline
@@ -32,6 +34,8 @@ from nodeupgrade.node.wiring import node_on_host
 log = structlog.get_logger()
 
 EXIT_BUSY = 0
+OURS_SECONDS, LOOK_SECONDS = 10.0, 0.5
+"""For how long nobody of ours may have a journal locked that is taken over; agents have, for milliseconds."""
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -80,7 +84,7 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         end=lambda: runs.end(run),
         failpoint=failpoints(os.environ, watchdog.progress),
     )
-    with runs.open_journal(run) as store:
+    with _opened(runs, run) as store:
         if runs.read_plan(run) is None:
             log.info("run_withdrawn", run=run)
             return 0
@@ -99,6 +103,23 @@ def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog
         report = NodeRun(node=node, plan=plan, store=journal, heartbeat=heartbeat, allow=watchdog.allow).carry_out()
     log.info("run_finished", run=run, outcome=report.outcome, reason=report.reason, message=report.message)
     return 0
+
+
+def _opened(runs: ExecutorRuns, run: RunId) -> AbstractContextManager[JournalOnDisk]:
+    """Open the journal, whoever else has locked it: once an executor has died, any pod that may read it can.
+
+    Raises:
+        BusyError: a process of ours has it locked, or that is not known.
+    """
+    try:
+        return runs.open_journal(run)
+    except BusyError:
+        end = time.monotonic() + OURS_SECONDS
+        while time.monotonic() < end:
+            if journal_lock.may_be_ours(run):
+                raise
+            time.sleep(LOOK_SECONDS)
+        return runs.open_journal(run, seize=True)
 
 
 if __name__ == "__main__":

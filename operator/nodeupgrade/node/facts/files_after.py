@@ -24,7 +24,7 @@ class FilesAfter:
         self.entry, self.executable, self.usage, self.is_empty = now.entry, now.executable, now.usage, now.is_empty
         self.read_state, self.socket, self.sockets_in = now.read_state, now.socket, now.sockets_in
         self.link, self.follow, self.is_crowded = now.link, now.follow, now.is_crowded
-        self.misplaced = now.misplaced
+        self.misplaced, self.lockers = now.misplaced, now.lockers
         self._now = now
         self._new = {now.follow(PurePosixPath(path)): content for path, content in changed.items()}
 

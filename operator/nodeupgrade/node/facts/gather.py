@@ -48,8 +48,9 @@ from nodeupgrade.node.plan.mirror_pods import without_pretenders
 from nodeupgrade.node.plan.request import RunRequest
 from nodeupgrade.node.running_kubelet.kubelet import Kubelet
 from nodeupgrade.node.running_kubelet.taken_ports import TakenPort, taken_ports
-from nodeupgrade.node.runtimes.description import RuntimeAtWork
+from nodeupgrade.node.runtimes.description import RestartHazards, RuntimeAtWork
 from nodeupgrade.node.runtimes.inventory import Inventory, StoredHashes
+from nodeupgrade.node.runtimes.locked_files import locked_hazards
 
 UNIT_DIRECTORY = PurePosixPath("/etc/systemd/system")
 
@@ -148,13 +149,14 @@ def gather(
         runtime_unit=unit,
         inventory=inventory,
         stored=stored,
-        hazards=node.runtime.restart_hazards(
+        hazards=_restart_hazards(
+            node,
             RuntimeAtWork(
                 info=runtime,
                 unit=unit,
                 inventory=inventory.without(agents_of(request.run_id, request.namespace, views)),
                 listing_seconds=listing_seconds,
-            )
+            ),
         ),
         tuning=node.runtime.restart_tuning(unit),
         clients=node.runtime.clients(inventory, runtime.process),
@@ -212,11 +214,17 @@ def since_examined(node: ReadOnlyNode, facts: NodeFacts, came: Inventory, pods: 
     )
 
 
+def _restart_hazards(node: ReadOnlyNode, seen: RuntimeAtWork) -> RestartHazards:
+    found = node.runtime.restart_hazards(seen)
+    locks = () if seen.info.places is None else node.runtime.kind.locked_in(seen.info.places.root)
+    return replace(found, runtime=(*found.runtime, *locked_hazards(node.files, locks, seen.unit.main_pid)))
+
+
 def _taken_ports(node: ReadOnlyNode, running: RunningKubelet, layout: KubeletLayout) -> tuple[TakenPort, ...]:
     served = served_ports(layout.settings)
     main_pid = running.unit.main_pid
     listeners = node.kubelet.listeners([each.port for each in served], lambda: main_pid)
-    return tuple(taken_ports(served, listeners, main_pid))
+    return tuple(taken_ports(served, listeners, main_pid, diverted=node.kubelet.diverted))
 
 
 def _kubelet_start(running: RunningKubelet, then: StartWithFiles) -> UnitStart:

@@ -101,12 +101,13 @@ class FileJournal:
         path: the file; its directory must exist.
         disk: receives the system calls.
         lock: locks out other processes.
+        seize: whether to take over a file that another process has locked, by a copy in its place.
 
     Raises:
         BusyError: another process holds the lock.
     """
 
-    def __init__(self, path: Path, *, disk: Disk = os, lock: Callable[[int], None] = lock) -> None:
+    def __init__(self, path: Path, *, disk: Disk = os, lock: Callable[[int], None] = lock, seize: bool = False) -> None:
         self._path = path
         self._disk = disk
         self._lock = lock
@@ -114,14 +115,25 @@ class FileJournal:
         existed = exists(path, disk)
         self._descriptor = _opened(path, disk)
         try:
-            lock(self._descriptor)
-        except BlockingIOError as error:
+            self._lock_out(seize=seize)
+        except OSError as error:
             disk.close(self._descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise
             raise BusyError(f"cannot write {path} because another executor does; wait until it is done") from error
         if not existed:
             sync_directory(path.parent, disk)
         self._whole = disk.fstat(self._descriptor).st_size
         self._allocate_reserve()
+
+    def _lock_out(self, *, seize: bool) -> None:
+        try:
+            self._lock(self._descriptor)
+        except BlockingIOError:
+            if not seize:
+                raise
+            self._whole = self._disk.fstat(self._descriptor).st_size
+            self._put_back()
 
     def __enter__(self) -> Self:
         return self

@@ -108,8 +108,8 @@ class RunStore(Messages):
                 return copy if len(copy.records) > written.shared_with(copy) else written
         return written
 
-    def open_journal(self, run: RunId) -> FileJournal:
-        return FileJournal(self._directory(run) / JOURNAL, disk=self.disk, lock=self.lock)
+    def open_journal(self, run: RunId, *, seize: bool = False) -> FileJournal:
+        return FileJournal(self._directory(run) / JOURNAL, disk=self.disk, lock=self.lock, seize=seize)
 
     def unfinished(self) -> RunId | None:
         runs = (run for run in reversed(self._runs()) if self.read_journal(run).finished is None)

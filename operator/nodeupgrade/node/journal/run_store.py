@@ -222,8 +222,12 @@ class ExecutorRuns(RunsView, Protocol):
             Inconsistent: a journal is damaged.
         """
 
-    def open_journal(self, run: RunId) -> AbstractContextManager[JournalOnDisk]:
+    def open_journal(self, run: RunId, *, seize: bool = False) -> AbstractContextManager[JournalOnDisk]:
         """Open the journal of a run for writing.
+
+        Args:
+            run: whose it is.
+            seize: whether to take it over from a process that has it locked and is not ours.
 
         Raises:
             BusyError: another executor is writing it.

@@ -240,6 +240,7 @@ class RunPlan:
     examined_at: str | None = None  # when the facts were gathered that the run was planned from
     examined: MonotonicSeconds | None = None  # likewise in seconds since that boot, which no clock that is set changes
     logs: str = str(POD_LOGS)  # where the runtime writes the logs of pods
+    runtime_root: str | None = None  # the runtime's directory; None if it does not report it
 
     @property
     def runtime_name(self) -> str:

@@ -21,8 +21,8 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
 
     A new kubelet that exits twice at its start will do so again, and waiting for it costs downtime (one exit may be the
     fault of a runtime that stops answering for a moment). The old kubelet has to come up eventually: ``forgiving``. If
-    another process has taken its port, which any user of the node can, it is enough in the end that it runs. While
-    waiting, ``watch`` is called repeatedly, and may raise.
+    another process has taken its port or is reached there, which any user of the node can bring about, it is enough in
+    the end that it runs. While waiting, ``watch`` is called repeatedly, and may raise.
 
     Raises:
         StepFailed: the kubelet did not become healthy within ``timeout`` seconds, or it keeps exiting.
@@ -44,6 +44,8 @@ def wait_until_healthy(node: Node, unit: str, timeout: float, *, forgiving: bool
             if status.active_state == "failed" or (deaths > DEATHS_TOLERATED and not forgiving):
                 what = f"exits right after its start ({status.active_state}, result {status.result})"
                 raise _did_not_start(node, unit, what, errors)
+            if forgiving and status.main_pid and node.kubelet.diverted():
+                return
             next_look = now + LOOK_AT_UNIT_SECONDS
         if now >= deadline:
             if forgiving and node.services.status(unit).main_pid and is_deaf(read_log(node, unit)):

@@ -60,4 +60,4 @@ def find_taken(node: Node, plan: RunPlan, served: tuple[ServedPort, ...]) -> tup
         return node.services.status(plan.swap.unit).main_pid
 
     listeners = node.kubelet.listeners([each.port for each in served], kubelet)
-    return tuple(taken_ports(served, listeners, kubelet())) if listeners else ()
+    return tuple(taken_ports(served, listeners, kubelet(), diverted=node.kubelet.diverted)) if listeners else ()

@@ -30,6 +30,8 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import inotify_room, log_files
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
+from nodeupgrade.node.runtimes.locked_files import locked_by_others, locked_hazards
+from nodeupgrade.node.runtimes.locked_files import named as named_lock
 from nodeupgrade.text import lines
 
 LOOK_AGAIN_SECONDS = 1.0
@@ -245,7 +247,23 @@ def _hazards(node: Node, plan: RunPlan) -> Mapping[tuple[Reason, str], Finding]:
         listing_seconds=listing_seconds,
     )
     found = node.runtime.restart_hazards(seen)
-    return {(each.reason, each.subject): each for each in (*found.unit, *found.pods, *found.runtime)}
+    locked = locked_hazards(node.files, _locks(node, plan), seen.unit.main_pid)
+    return {(each.reason, each.subject): each for each in (*found.unit, *found.pods, *found.runtime, *locked)}
+
+
+def require_unlocked(node: Node, plan: RunPlan) -> None:
+    """Require that no other process has locked what the runtime locks when it starts.
+
+    Raises:
+        StepFailed: one has, or waits for it.
+    """
+    for path, pid in locked_by_others(node.files, _locks(node, plan), node.services.status(plan.runtime_unit).main_pid):
+        why = f"{named_lock(path, pid)}, and {plan.runtime_unit} would not answer once it is restarted"
+        raise StepFailed(why, reason=Reason.INVENTORY_CHANGED)
+
+
+def _locks(node: Node, plan: RunPlan) -> tuple[PurePosixPath, ...]:
+    return () if plan.runtime_root is None else node.runtime.kind.locked_in(plan.runtime_root)
 
 
 def _require_no_obstacle(node: Node, name: str, planned: UnitStart | None) -> None:
@@ -366,8 +384,9 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
     The adapter of one that is stopped for its hashes does that itself.
 
     Raises:
-        StepFailed: as for require_runtime_comes_back(), or it does not start; or it was restarted for a log.
+        StepFailed: as for require_runtime_comes_back(), or it does not start; or it was restarted for a log or lock.
     """
+    restart_for_locks(node, plan)
     if node.runtime.kind.stops_for_rewriting:
         require_startable(node, plan)
     elif node.services.status(plan.runtime_unit).down:
@@ -376,6 +395,26 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
         node.services.start(plan.runtime_unit)
     else:
         restart_for_logs(node, plan)
+
+
+def restart_for_locks(node: Node, plan: RunPlan) -> None:
+    """Restart a runtime that waits for what another process has locked, with copies of these files in their places.
+
+    Raises:
+        StepFailed: as for require_runtime_comes_back(); or it was restarted.
+    """
+    own = node.services.status(plan.runtime_unit).main_pid
+    if not (locked := dict(locked_by_others(node.files, _locks(node, plan), own))):
+        return
+    require_runtime_comes_back(node, plan)
+    log_files.put_away(node, plan)
+    node.services.stop(plan.runtime_unit)  # as soon as it gets the lock, it writes to what is being copied
+    for path in locked:
+        node.files.copy(path, path)
+    node.services.start(plan.runtime_unit)
+    why = "; ".join(named_lock(path, pid) for path, pid in locked.items())
+    done = f"{plan.runtime_unit} was restarted with copies in their places"
+    raise StepFailed(f"{why}: {done}", reason=Reason.RUNTIME_DID_NOT_ANSWER)
 
 
 def restart_for_logs(node: Node, plan: RunPlan) -> None:

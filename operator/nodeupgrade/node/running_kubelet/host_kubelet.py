@@ -10,8 +10,8 @@ import re
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice, product
 from pathlib import Path, PurePosixPath
@@ -21,7 +21,7 @@ from nodeupgrade.errors import StepFailed, Transient
 from nodeupgrade.node.host.files.reading import LARGEST_PROGRAM, chunks_of, opened
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
-from nodeupgrade.node.host.processes.tcp_listeners import ListeningSocket, listening_sockets
+from nodeupgrade.node.host.processes.tcp_listeners import ListeningSocket, is_accepted, listening_sockets
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.inotify_limits import INSTANCES, WATCHES
@@ -84,17 +84,34 @@ class HostKubelet:
             pass
         return False
 
+    def diverted(self) -> bool:
+        """Ask the kernel for the other end of a connection, or who listens and is not reached."""
+        url = urlsplit(self.healthz)
+        with suppress(OSError), self._network() as network:
+            try:
+                with socket.create_connection((url.hostname, url.port), self.healthz_timeout) as connection:
+                    return not is_accepted(network, at=url.port or 0, by=connection.getsockname()[1])
+            except (ConnectionError, TimeoutError):
+                return any(each.port == url.port and not each.full for each in listening_sockets(network))
+        return False
+
     def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         try:
-            network = self.processes.open_network(INIT)
-            try:
+            with self._network() as network:
                 found = [each for each in listening_sockets(network) if each.port in ports]
-            finally:
-                os.close(network)
         except OSError:
             return ()
         owners = self._owners({each.inode for each in found}, likely)
         return tuple(self._listener(each, owners.get(each.inode)) for each in found)
+
+    @contextmanager
+    def _network(self) -> Iterator[int]:
+        """Yield a descriptor of the node's network namespace."""
+        network = self.processes.open_network(INIT)
+        try:
+            yield network
+        finally:
+            os.close(network)
 
     def _owners(self, sockets: set[int], likely: Callable[[], int]) -> dict[int, int]:
         """Return the process that has each socket, as far as one is found; no longer than a kubelet can be down for.

@@ -45,6 +45,12 @@ class Kubelet(Protocol):
     def healthy(self) -> bool:
         """Report whether ``/healthz`` of the running kubelet answers ok now."""
 
+    def diverted(self) -> bool:
+        """Report whether who connects to the health endpoint reaches another than who listens there.
+
+        A pod's hostPort or a rule of a firewall may lead there. False if that cannot be known now.
+        """
+
     def arguments(self, pid: int) -> tuple[str, ...]:
         """Return the argument vector of a running process.
 

@@ -1,6 +1,6 @@
 """Who keeps a kubelet from listening at its ports. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -28,14 +28,17 @@ class TakenPort:
     """A port that a kubelet would not get."""
 
     served: ServedPort
-    by: Listener
+    by: Listener | None  # None if connections are led elsewhere
 
     def __str__(self) -> str:
-        return f"port {self.served.port} ({self.served.setting}) is taken: {self.by}"
+        by = self.by or "connections do not arrive at the kubelet, as with a pod that has it as its hostPort"
+        return f"port {self.served.port} ({self.served.setting}) is taken: {by}"
 
 
-def taken_ports(served: Iterable[ServedPort], listeners: Iterable[Listener], kubelet: int) -> Iterator[TakenPort]:
-    """Yield the ports that another process has.
+def taken_ports(
+    served: Iterable[ServedPort], listeners: Iterable[Listener], kubelet: int, *, diverted: Callable[[], bool]
+) -> Iterator[TakenPort]:
+    """Yield the ports that another process has, or at which others are reached than who listens.
 
     Where the kubelet itself listens, a kubelet can listen again once it is stopped, whoever listens beside it.
 
@@ -43,12 +46,15 @@ def taken_ports(served: Iterable[ServedPort], listeners: Iterable[Listener], kub
         served: the ports of a kubelet that is to be started.
         listeners: who listens at these ports now.
         kubelet: PID of the kubelet that runs, or 0.
+        diverted: as Kubelet.diverted; asked only where the kubelet has its health endpoint.
     """
     listeners = tuple(listeners)
     for each in served:
         at = _parsed(each.address)
         here = [(listener, _parsed(listener.address)) for listener in listeners if listener.port == each.port]
         if any(listener.pid == kubelet and (address == at or address.is_unspecified) for listener, address in here):
+            if not each.is_vital and diverted():
+                yield TakenPort(served=each, by=None)
             continue
         others = (listener for listener, address in here if listener.pid != kubelet and _collide(at, address))
         if (other := next(others, None)) is not None:

@@ -4,6 +4,7 @@ Nothing here may name a particular runtime: the values come from its adapter.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.values import Digest
@@ -35,14 +36,24 @@ class RuntimeKind:
     # whether a pod does not survive a restart of it if a container runs under another monitor than the sandbox
     one_monitor_per_pod: bool = False
     opens_logs: bool = False  # whether it opens the log of every container that runs when it starts
+    # files below its root that it locks when it starts, and waits for as long as another process has one locked
+    locks: tuple[PurePosixPath, ...] = ()
     makes: tuple[PurePosixPath, ...] = ()  # directories that it makes when it starts, or else exits
     stops_for_rewriting: bool = False  # whether it is stopped to write hashes, and starts only when it is next needed
+
+    def locked_in(self, root: str) -> tuple[PurePosixPath, ...]:
+        """Return the files that it locks, if this is its root."""
+        return tuple(reduce(_step, name.parts, PurePosixPath(root)) for name in self.locks)
 
     def unproven(self, version: str) -> str:
         """Return why a version is held back as unproven on real nodes; empty if it is not."""
         if self.proven is None or ".".join(version.split(".")[:2]) in self.proven:
             return ""
         return f"on real nodes, runs are proven with {', '.join(self.proven)} only"
+
+
+def _step(directory: PurePosixPath, name: str) -> PurePosixPath:
+    return directory.parent if name == ".." else directory / name
 
 
 SHIELD_SOCKET, RUNTIME_SOCKET = "nodeupgrade-shield.sock", "nodeupgrade-runtime.sock"

@@ -29,6 +29,7 @@ RUNTIME_CONFIG = "/etc/containerd/config.toml"
 PLACES = RuntimePlaces(root="/var/lib/containerd", state="/run/containerd", address="/run/containerd/containerd.sock")
 TUNED_CONFIG = "/run/nodeupgrade-containerd.toml"
 TUNING_DROP_IN = str(TRANSIENT_UNITS / f"{RUNTIME_UNIT}.d" / "zz-nodeupgrade-shims.conf")
+DATABASE = PurePosixPath("meta.db")
 KIND = RuntimeKind(
     name=SupportedRuntime.CONTAINERD,
     unit=RUNTIME_UNIT,
@@ -36,6 +37,7 @@ KIND = RuntimeKind(
     exchangeable_socket=True,
     one_monitor_per_pod=True,
     opens_logs=True,
+    locks=(DATABASE,),
 )
 
 STOPPING = replace(KIND, stops_for_rewriting=True, exchangeable_socket=False, one_monitor_per_pod=False)

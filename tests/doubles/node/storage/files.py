@@ -1,6 +1,6 @@
 """The simulated node's files."""
 
-from collections.abc import MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from hashlib import sha256
 from pathlib import PurePosixPath
 
@@ -25,6 +25,7 @@ class SimulatedFiles:
         sockets: paths of sockets, which are not on the disk.
         links: what symbolic links say, by path, which are not on the disk; only reads follow them.
         odd: what is wrong with what lies at a path in place of a file.
+        locked: the processes that have a lock of a file, by path.
         busy: paths of files that nobody can write, such as programs that run.
     """
 
@@ -33,6 +34,7 @@ class SimulatedFiles:
         self.sockets = {PLACES.address}
         self.odd: dict[str, str] = {}
         self.busy: set[str] = set()
+        self.locked: dict[str, tuple[int, ...]] = {}
         self.crowds = set[str]()
         self.links: dict[str, str] = {}
         self._disk = disk
@@ -101,6 +103,7 @@ class SimulatedFiles:
         with self._calls.effect(f"files.copy {target}"):
             self._content(target)
             self._disk[str(target)] = self._required(source)
+            self.locked.pop(str(target), None)
 
     def adopt(self, pattern: PurePosixPath, target: PurePosixPath, *, mode: int | None = None) -> None:
         """Require both files to exist; there are no attributes to copy here."""
@@ -224,6 +227,11 @@ class SimulatedFiles:
         """Whether it is one of ``crowds``."""
         self._calls.read(f"files.is_crowded {directory}")
         return str(directory) in self.crowds
+
+    def lockers(self, paths: Iterable[PurePosixPath]) -> Mapping[PurePosixPath, tuple[int, ...]]:
+        """Those of files that exist."""
+        self._calls.read("files.lockers")
+        return {path: self.locked[str(path)] for path in paths if str(path) in self.locked and str(path) in self._disk}
 
     def misplaced(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> Misplaced | None:
         """What is of another kind, or ``busy``."""

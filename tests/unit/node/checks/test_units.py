@@ -8,9 +8,10 @@ import pytest
 
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.findings.check import ask, checks_of
+from nodeupgrade.kubelet.layout import read_layout
 from nodeupgrade.node.checks import units
 from nodeupgrade.node.checks.facts import NodeFacts
-from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of, unknown_commands
+from nodeupgrade.node.checks.units import is_harmless, paths_in, script_of, units_log_to_no_file, unknown_commands
 from nodeupgrade.node.checks.vendor_commands import KNOWN, SCRIPTS
 from nodeupgrade.node.host.systemd.start_obstacles import StartObstacles
 from nodeupgrade.node.host.systemd.units import UnitCommand
@@ -188,3 +189,27 @@ def test_a_runtime_that_is_not_restarted_need_not_start_again() -> None:
 
     assert len(ask(CHECKS, node)) == 2
     assert ask(CHECKS, replace(node, restarts_runtime=False)) == ()
+
+
+@pytest.mark.parametrize(
+    ("kubelets", "runtimes", "words", "found"),
+    [
+        (("StandardOutput=append",), (), "", "kubelet.service has StandardOutput=append, "),
+        ((), ("StandardError=file",), "", "containerd.service has StandardError=file, "),
+        ((), (), "--logtostderr=false --log-file=/var/log/kubelet.log", "kubelet.service has --log-file=/var/log/"),
+        ((), (), "--log-file=/var/log/kubelet.log", None),
+        ((), (), "--logtostderr=false --log-dir=/var/log", None),
+    ],
+)
+def test_a_log_file_that_must_be_opened_at_a_start_is_told(
+    kubelets: tuple[str, ...], runtimes: tuple[str, ...], words: str, found: str | None
+) -> None:
+    node = facts(
+        kubelet=kubelet(unit=unit("kubelet.service", log_files=kubelets)),
+        runtime_unit=unit("containerd.service", log_files=runtimes),
+        readiness=replace(facts().readiness, layout=read_layout(tuple(words.split()))),
+    )
+
+    assert [f.detail.startswith(found or "-") for f in units_log_to_no_file(node)] == ([True] if found else [])
+    if runtimes:  # no matter while the runtime is not restarted
+        assert not tuple(units_log_to_no_file(replace(node, restarts_runtime=False)))

@@ -1,6 +1,7 @@
 """The executor's entry point: which run it takes up, what it tells systemd and when, and how it ends."""
 
 import errno
+import fcntl
 import os
 import shutil
 from contextlib import suppress
@@ -15,7 +16,7 @@ from nodeupgrade.api.task.step import Step
 from nodeupgrade.api.values import BootIdentity, RunId
 from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node import exit_codes
-from nodeupgrade.node.executor import process, units
+from nodeupgrade.node.executor import journal_lock, process, units
 from nodeupgrade.node.host.files.host_files import HostFiles
 from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.node.journal.messages import ABORT
@@ -73,6 +74,23 @@ def test_without_a_run_it_lets_the_kubelet_start_and_ends(host: Host) -> None:
     assert process.main() == 0
     assert host.ready_after == [known]
     assert len(host.node.calls.effects) == known
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_a_journal_that_only_strangers_have_locked_keeps_no_executor_from_its_run(
+    host: Host, monkeypatch: pytest.MonkeyPatch, *, ours: bool
+) -> None:
+    host.runs.write_plan(host.plan)
+    (host.root / RUN / "journal").touch()
+    monkeypatch.setattr(journal_lock, "may_be_ours", lambda _run: ours)
+    monkeypatch.setattr(process, "OURS_SECONDS", 0.1)
+    monkeypatch.setattr(process, "LOOK_SECONDS", 0.01)
+
+    with (host.root / RUN / "journal").open("rb") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        assert process.main() == 0
+
+    assert (host.outcome is None) is ours
 
 
 def test_asked_to_try_itself_out_it_says_so_and_does_nothing(host: Host) -> None:

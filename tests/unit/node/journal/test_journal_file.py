@@ -1,6 +1,7 @@
 """Tests for the journal file: appending, damage, and full disks."""
 
 import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -265,3 +266,22 @@ def test_a_journal_on_a_disk_that_became_read_only_is_locked_and_read_all_the_sa
                 FileJournal(path)
     finally:
         subprocess.run(["umount", "-l", str(tmp_path)], check=True)
+
+
+def test_a_journal_that_a_stranger_has_locked_is_taken_over_by_a_copy(path: Path) -> None:
+    """Whoever may read it may lock it as well; once an executor has died, nobody else could."""
+    with FileJournal(path) as journal:
+        journal.append(RECORDS[0])
+    with path.open("rb") as theirs:
+        fcntl.flock(theirs, fcntl.LOCK_EX)
+        with pytest.raises(BusyError):
+            FileJournal(path)
+
+        with FileJournal(path, seize=True) as journal:
+            assert journal.load() == Journal(RECORDS[:1])
+            journal.append(RECORDS[1])
+            with pytest.raises(BusyError):
+                FileJournal(path)
+
+    assert read_journal(path) == Journal(RECORDS[:2])
+    assert [entry.name for entry in path.parent.iterdir()] == ["journal"]

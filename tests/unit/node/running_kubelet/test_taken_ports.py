@@ -17,6 +17,10 @@ def listener(address: str, pid: int | None = 7, port: int = 10250) -> Listener:
     return Listener(address=address, port=port, pid=pid, who="nc")
 
 
+def nowhere() -> bool:
+    return False
+
+
 ALL4, ALL6 = "0.0.0.0", "::"  # noqa: S104 - compared with, not bound to
 
 
@@ -28,7 +32,7 @@ ALL4, ALL6 = "0.0.0.0", "::"  # noqa: S104 - compared with, not bound to
     ],
 )  # fmt: skip
 def test_who_has_an_address_of_it_has_the_port(mine: str, theirs: str) -> None:
-    (taken,) = taken_ports(served(mine), [listener(theirs)], 0)
+    (taken,) = taken_ports(served(mine), [listener(theirs)], 0, diverted=nowhere)
 
     assert str(taken) == f"port 10250 (port) is taken: nc (process 7) listens on {theirs}"
 
@@ -55,16 +59,25 @@ def test_who_has_an_address_of_it_has_the_port(mine: str, theirs: str) -> None:
     ],
 )
 def test_nobody_else_is_in_its_way(mine: str, listeners: list[Listener]) -> None:
-    assert list(taken_ports(served(mine), listeners, KUBELET)) == []
+    assert list(taken_ports(served(mine), listeners, KUBELET, diverted=nowhere)) == []
 
 
 def test_a_kubelet_that_listens_elsewhere_has_not_got_the_port() -> None:
     """Its configuration was changed since its start."""
     found = [listener("10.0.0.5", pid=KUBELET), listener("127.0.0.1", pid=None)]
 
-    (taken,) = taken_ports(served(ALL4), found, KUBELET)
+    (taken,) = taken_ports(served(ALL4), found, KUBELET, diverted=nowhere)
 
     assert "an unknown process listens on 127.0.0.1" in str(taken)
+
+
+def test_a_health_endpoint_at_which_a_pod_is_reached_is_taken() -> None:
+    health = ServedPort(setting="healthzPort", address="127.0.0.1", port=10248)
+    own = [listener("127.0.0.1", pid=KUBELET, port=10248), listener(ALL4, pid=KUBELET)]
+
+    (taken,) = taken_ports((health, *served(ALL4)), own, KUBELET, diverted=lambda: True)
+
+    assert str(taken).startswith("port 10248 (healthzPort) is taken: connections do not arrive at the kubelet")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The ports to the files of one node. All paths are absolute paths on the node."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
@@ -125,6 +126,12 @@ class FilesView(Protocol):
         What is missing can be made. A file is opened for that, and nothing is waited for: neither the reader of a FIFO
         nor the holder of a lease. No symbolic link is followed below ``below``, whoever exchanges a directory
         meanwhile: its target may be on a server that does not answer.
+        """
+
+    def lockers(self, paths: Iterable[PurePosixPath]) -> Mapping[PurePosixPath, tuple[int, ...]]:
+        """Return the processes that have a lock of a file, or wait for one; files of which there are none are left out.
+
+        The number of one that is not known is -1. What does not exist has none.
         """
 
     def is_empty(self, directory: PurePosixPath) -> bool:

@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from nodeupgrade.api.values import Digest
+from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.host.files import atomic, misplaced, reading
 from nodeupgrade.node.host.files.files import (
     LARGEST_READ,
@@ -24,8 +25,9 @@ from nodeupgrade.node.host.files.files import (
     FileEntry,
     Misplaced,
 )
+from nodeupgrade.node.host.files.locks import FileLock, device_of, parse_locks
 from nodeupgrade.node.host.files.resolving import resolve
-from nodeupgrade.node.host.files.system_calls import Disk, kind_of, stamp
+from nodeupgrade.node.host.files.system_calls import Disk, Status, kind_of, stamp
 from nodeupgrade.node.host.retries import translate_errors
 from nodeupgrade.node.names_beside import UNFINISHED, free_aside, hidden_aside
 
@@ -34,7 +36,8 @@ T = TypeVar("T")
 # From linux/fs.h; the request number is the same on all 64-bit architectures.
 FS_IOC_GETFLAGS = 0x80086601
 APPEND_ONLY, IMMUTABLE = 0x20, 0x10
-_OF_KERNEL = (PurePosixPath("/proc"), PurePosixPath("/sys"))
+_PROC = PurePosixPath("/proc")
+_OF_KERNEL = (_PROC, PurePosixPath("/sys"))
 _GONE = frozenset({errno.ESRCH, errno.ENODEV})
 """What the kernel's files say of a process, or a cgroup, that has ended since they were opened."""
 
@@ -321,6 +324,44 @@ class HostFiles:
         top = resolve(self.root, below, follow_last=True, disk=self.disk)
         wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
         return misplaced.look(path, below, top, wanted, disk=self.disk)
+
+    def lockers(self, paths: Iterable[PurePosixPath]) -> Mapping[PurePosixPath, tuple[int, ...]]:
+        """Where the kernel names another device than stat(2), as on btrfs, a process has to have the file open."""
+        listed = (self.read(_PROC / "locks") or b"").decode(errors="replace")
+        try:
+            locks = tuple(parse_locks(listed))
+        except ValueError as error:
+            raise StepFailed(f"cannot read who locks files: {error}") from error
+        found = dict[PurePosixPath, tuple[int, ...]]()
+        for path in paths:
+            status = self._of(path, self.disk.stat)
+            pids = () if status is None else tuple(lock.pid for lock in locks if self._is_on(lock, status))
+            if pids:
+                found[path] = pids
+        return found
+
+    def _is_on(self, lock: FileLock, status: Status) -> bool:
+        if lock.inode != status.st_ino:
+            return False
+        major = os.major(status.st_dev)
+        if lock.device == device_of(major, os.minor(status.st_dev)):
+            return True
+        return not major and lock.device.startswith(device_of(0, 0)[:3]) and self._has_open(lock.pid, status)
+
+    def _has_open(self, pid: int, status: Status) -> bool:
+        """Also true of a process that is not known."""
+        opened = self.root / _PROC.relative_to("/") / str(pid) / "fd"
+        try:
+            return any(self._is_same_file(each, status) for each in opened.iterdir())
+        except OSError:
+            return True
+
+    @staticmethod
+    def _is_same_file(opened: Path, status: Status) -> bool:
+        with contextlib.suppress(OSError):
+            found = opened.stat()
+            return (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino)
+        return False
 
     def is_empty(self, directory: PurePosixPath) -> bool:
         return not self._below(directory, lambda _path: True)

@@ -54,6 +54,7 @@ LOG_LINES = 20_000
 INHERITED = frozenset({"", "inherit"})
 JOURNALED = frozenset({"", "journal", "journal+console", "syslog", "syslog+console"})
 """Values of StandardOutput and StandardError that lead to journald; syslog is journald's, too."""
+IN_FILES = frozenset({"file", "append", "truncate"})
 LOADED = ("--timestamp=us", "--value", "--property=UnitsLoadTimestamp")
 """When systemd has read its files for the last time; from 250 on."""
 LARGEST_UNIT_FILE = 1 << 20
@@ -114,6 +115,9 @@ class SystemdManager:
             control_group=shown.get("ControlGroup", ""),
             output=output_of(
                 shown.get("StandardOutput", ""), shown.get("StandardError", ""), shown.get("LogNamespace", "")
+            ),
+            log_files=tuple(
+                f"{name}={shown[name]}" for name in ("StandardOutput", "StandardError") if shown.get(name) in IN_FILES
             ),
             search_path=shown.get("ExecSearchPath", ""),
             transient=shown.get("Transient") == "yes",

@@ -58,6 +58,8 @@ class UnitStatus:
     watchdog: str = ""
     control_group: str = ""  # its cgroup, as systemd names it; empty if it has none
     output: str = ""  # the setting that keeps its messages from the node's journal: ``StandardError=file``; or empty
+    # the settings by which systemd opens a file for its messages at each start: ``StandardError=append``
+    log_files: tuple[str, ...] = ()
     search_path: str = ""  # where systemd looks for programs without a path, if the unit says so (ExecSearchPath)
     # settings with which systemd reboots or stops the machine once the unit stops or fails: ``FailureAction=reboot``
     ends_machine: tuple[str, ...] = ()

@@ -16,6 +16,7 @@ from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import (
     file_exchange,
+    file_leases,
     inotify_room,
     inventory_comparison,
     kubelet_ports,
@@ -53,15 +54,16 @@ class StopKubelet(StepActions):
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
         kubelet_sockets.require_replaceable(node, plan)
-        saved = kubelet_state.save(node, plan, {}) | inotify_room.save(node)
+        saved = kubelet_state.save(node, plan, {}) | inotify_room.save(node) | file_leases.save(node)
         return (
             saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
             if reloads_without_kubelet(plan)
             else saved
         )
 
-    def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
+    def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
         """Fence before stopping, so that no automatic restart can happen in between."""
+        file_leases.forbid(node, payload)
         node.services.mask(plan.swap.unit, reload_look.harmless(node))
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
@@ -87,6 +89,7 @@ class StopKubelet(StepActions):
             if error.reason is Reason.DIGEST_MISMATCH:
                 _fence_and_stop(node, plan)
             raise
+        file_leases.allow_again(node, payload)
         return "; ".join(filter(None, (replaced, moved, inotify_room.raised_since(node, payload)))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:

@@ -207,6 +207,7 @@ class RestartRuntime(StepActions):
     def _restart(self, node: Node, plan: RunPlan) -> None:
         start_preconditions.require_runtime_as_planned(node, plan)
         log_files.require_put_away(node, plan)
+        start_preconditions.require_unlocked(node, plan)
         began, seconds = node.clock.awake(), min(plan.limits.runtime_restart, node.seconds)
         node.services.restart(plan.runtime_unit, seconds=seconds)
         node.failpoint(RUNTIME_RESTARTED)

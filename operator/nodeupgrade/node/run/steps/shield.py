@@ -2,11 +2,12 @@
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
+from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import SHIELD_LOWERED, SHIELD_RAISED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import shield_use, start_preconditions
+from nodeupgrade.node.run import file_leases, shield_use, start_preconditions
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
 
@@ -53,6 +54,7 @@ class LowerShield(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Put the runtime's own socket back by one rename; calls under way are completed."""
+        file_leases.allow_again(node, node.recorded(Step.STOP_KUBELET) or {})
         if plan.shield is not None:
             node.shield.lower()
             node.failpoint(SHIELD_LOWERED)

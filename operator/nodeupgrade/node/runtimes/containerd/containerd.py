@@ -31,6 +31,13 @@ from nodeupgrade.node.runtimes.description import (
 from nodeupgrade.node.runtimes.inventory import Inventory
 from nodeupgrade.text import parse_json
 
+SNAPSHOTTERS = ("overlayfs", "native", "btrfs", "zfs", "devmapper", "blockfile", "erofs")
+DATABASES = (
+    PurePosixPath("io.containerd.metadata.v1.bolt", "meta.db"),
+    *(PurePosixPath(f"io.containerd.snapshotter.v1.{name}", "metadata.db") for name in SNAPSHOTTERS),
+    PurePosixPath("io.containerd.mount-manager.v1.bolt", "mounts.db"),
+)
+
 CONTAINERD = RuntimeKind(
     name=SupportedRuntime.CONTAINERD,
     unit=UNIT,
@@ -39,6 +46,7 @@ CONTAINERD = RuntimeKind(
     exchangeable_socket=True,
     one_monitor_per_pod=True,
     opens_logs=True,
+    locks=DATABASES,
 )
 LIST_TASKS = UnaryMethod("/containerd.services.tasks.v1.Tasks/List", pb.ListTasksResponse)
 LIST_PIDS = UnaryMethod("/containerd.services.tasks.v1.Tasks/ListPids", pb.ListPidsResponse)

@@ -7,9 +7,13 @@ which settings with their defaults are comments; older ones print all of them.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from nodeupgrade.text import parse_toml
+
+LOGS = PurePosixPath("/var/log/crio/pods")
+"""The default of ``log_dir``, which a starting CRI-O makes, though kubelets have all logs elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +34,14 @@ class CrioConfiguration:
     listen: str  # path of its socket
     default_runtime: str  # name of the handler of containers that name none
     handlers: Mapping[str, Handler]  # by name
+    logs: str = str(LOGS)  # the directory for logs of pods, which it makes when it starts, or else exits
     # files in which a starting CRI-O looks for its own version, and without which it removes every pod
     version_files: tuple[str, ...] = ()
 
 
-COMMENTED_SETTING = re.compile(r'^# *(root|runroot|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE)
+COMMENTED_SETTING = re.compile(
+    r'^# *(root|runroot|log_dir|storage_driver|listen|default_runtime) = ("[^"\n]*")$', re.MULTILINE
+)
 COMMENTED_HANDLER = re.compile(
     r"^# *\[crio\.runtime\.runtimes\.([\w-]+)\]\n((?:# *\w+ = .*\n)*)", re.ASCII | re.MULTILINE
 )
@@ -58,6 +65,7 @@ def parse_configuration(document: Mapping[str, Any]) -> CrioConfiguration:
     return CrioConfiguration(
         root=_text(crio["root"]),
         runroot=_text(crio["runroot"]),
+        logs=_text(crio.get("log_dir") or str(LOGS)),
         driver=_text(crio["storage_driver"]),
         listen=_text(crio["api"]["listen"]),
         default_runtime=default_runtime,
@@ -82,7 +90,7 @@ def parse_printed(text: str) -> CrioConfiguration:
     handlers: dict[str, Any] = defaults_of | dict(runtime.get("runtimes", {}))
     runtime = {**_named(defaults, "default_runtime"), **runtime, "runtimes": handlers}
     api = {**_named(defaults, "listen"), **crio.get("api", {})}
-    base = _named(defaults, "root", "runroot", "storage_driver")
+    base = _named(defaults, "root", "runroot", "log_dir", "storage_driver")
     return parse_configuration({"crio": {**base, **crio, "api": api, "runtime": runtime}})
 
 

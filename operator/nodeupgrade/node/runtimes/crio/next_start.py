@@ -1,15 +1,16 @@
 """Finds out how CRI-O would start next time, from its program's own reading of its configuration."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from nodeupgrade.api.runtimes import SupportedRuntime
 from nodeupgrade.errors import StepFailed, TimedOut
+from nodeupgrade.kubelet.layout import above_logs
 from nodeupgrade.node.host.files.files import FilesView
 from nodeupgrade.node.host.processes.programs import NodeProgram
 from nodeupgrade.node.host.systemd.units import UnitStatus
-from nodeupgrade.node.runtimes.crio.configuration import CrioConfiguration, find_harm, parse_printed
+from nodeupgrade.node.runtimes.crio.configuration import LOGS, CrioConfiguration, find_harm, parse_printed
 from nodeupgrade.node.runtimes.description import NextStart, RuntimeKind, RuntimePlaces, RuntimeProcess
 
 UNIT = "crio.service"
@@ -17,8 +18,14 @@ UNIT = "crio.service"
 PROVEN = ("1.33", "1.34", "1.36")
 """Minor versions with which nodes were upgraded and rolled back."""
 
-LOGS = PurePosixPath("/var/log/crio/pods")
-"""The default of ``log_dir``, which a starting CRI-O makes, though kubelets have all logs elsewhere."""
+LOCKS = tuple(
+    PurePosixPath(name)
+    for name in (
+        *("containers.lock", "../storage.lock", "../userns.lock"),
+        *(f"../{driver}-{kind}/{kind}.lock" for driver in ("overlay", "vfs") for kind in ("layers", "images")),
+    )
+)
+"""The locks of its storage, beside and in the directory of containers."""
 
 CRIO = RuntimeKind(
     name=SupportedRuntime.CRIO,
@@ -26,6 +33,7 @@ CRIO = RuntimeKind(
     exchangeable_socket=True,
     needs_free_path=True,
     remembers_ends=True,
+    locks=LOCKS,
     makes=(LOGS,),
     proven=PROVEN,
 )
@@ -37,6 +45,7 @@ STORAGE = ("/etc/containers/storage.conf", "/usr/share/containers/storage.conf")
 HOOKS = "/usr/share/containers/oci"
 """Contains the directory of hooks, which a starting CRI-O makes if it is missing."""
 CONFIG_FLAGS = {"--config": "CONTAINER_CONFIG", "-c": "CONTAINER_CONFIG"}
+LOG_FLAGS = {"--log": "CONTAINER_LOG"}
 DROP_IN_FLAGS = {"--config-dir": "CONTAINER_CONFIG_DIR", "-d": "CONTAINER_CONFIG_DIR"}
 PASSED_ON = re.compile(r"CONTAINER_\w+", re.ASCII)
 """Environment variables that set flags."""
@@ -84,7 +93,8 @@ def find_next_start(
     found, complaint, unknown = None, "", ""
     try:
         following = _configuration(program, words, environment)
-        complaint = "; ".join(find_harm(runs, following))
+        shared = _replaceable(("log_dir", following.logs), ("--log", _given(words, LOG_FLAGS, environment)))
+        complaint = "; ".join((*find_harm(runs, following), *shared))
         found = None if complaint else places(following)
     except TimedOut as error:
         unknown = str(error)
@@ -114,6 +124,13 @@ def places(configuration: CrioConfiguration) -> RuntimePlaces:
         state=configuration.runroot,
         address=configuration.listen,
     )
+
+
+def _replaceable(*settings: tuple[str, str | None]) -> Iterator[str]:
+    """Yield the places without which CRI-O exits, that pods which collect logs may take, and no run looks after."""
+    for name, path in settings:
+        if path and (place := PurePosixPath(path)) != LOGS and above_logs(place) == above_logs(LOGS):
+            yield f"{name} is {path}, without which it would not start, and which pods that collect logs may replace"
 
 
 def _configuration(program: CrioProgram, words: tuple[str, ...], environment: Mapping[str, str]) -> CrioConfiguration:

@@ -34,11 +34,20 @@ from nodeupgrade.node.runtimes.docker.process import find_daemon, stop_daemon, u
 from nodeupgrade.node.runtimes.docker.restart_hazards import find_hazards, objections
 from nodeupgrade.node.runtimes.inventory import Inventory
 
+DATABASES = (
+    *map(PurePosixPath, ("volumes/metadata.db", "network/files/local-kv.db", "builder/fscache.db")),
+    *(
+        PurePosixPath("buildkit", f"{name}.db")
+        for name in ("cache", "containerdmeta", "history", "metadata_v2", "snapshots")
+    ),
+)
+
 DOCKER = RuntimeKind(
     name=SupportedRuntime.DOCKER,
     unit=UNIT,
     why_no_shield="its kubelet talks to Docker in Docker's own protocol, which the shield does not understand",
     stops_for_rewriting=True,
+    locks=DATABASES,
 )
 POLL_INTERVAL = 0.01
 POLL_DEADLINE = 1.0

@@ -1,9 +1,12 @@
 """Tests the list of those who listen at TCP ports, on the sockets of this machine."""
 
+import contextlib
 import os
 import socket
+import subprocess
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -63,6 +66,51 @@ def test_before_all_others_the_process_is_looked_at_that_is_likely_to_listen(mon
     assert (found.pid, asked) == (os.getpid(), [os.getpid()])
 
 
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_where_a_connection_arrives_is_known_from_the_kernel(
+    family: socket.AddressFamily, host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the network that is asked is another one, as that of the pod is to which a connection is led."""
+    try:
+        listening = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    waits = ["unshare", "--net", "sh", "-c", "echo; read line"]
+    with listening, subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as elsewhere:
+        try:
+            assert elsewhere.stdout is not None
+            elsewhere.stdout.readline()
+            shown = f"[{host}]" if ":" in host else host
+            kubelet = HostKubelet(ProcessTable(), healthz=f"http://{shown}:{listening.getsockname()[1]}/healthz")
+            for pid, diverted in ((os.getpid(), False), (elsewhere.pid, True), (2**30, False)):
+                monkeypatch.setattr(host_kubelet, "INIT", pid)
+                assert kubelet.diverted() is diverted
+                monkeypatch.setattr(socket, "create_connection", refused)
+                assert kubelet.diverted() is (pid == os.getpid()), "who listens is not reached"
+                monkeypatch.undo()
+        finally:
+            elsewhere.kill()
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    assert not kubelet.diverted(), "nobody listens any more"
+
+
+def refused(*_given: object) -> NoReturn:
+    raise ConnectionRefusedError
+
+
+def test_who_has_more_connections_than_it_takes_is_reached_though_nobody_gets_an_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as listening, contextlib.ExitStack() as waiting:
+        at = listening.getsockname()
+        for _ in range(2):
+            waiting.enter_context(socket.create_connection(at))
+        kubelet = HostKubelet(ProcessTable(), healthz=f"http://127.0.0.1:{at[1]}/healthz", healthz_timeout=0.2)
+
+        assert not kubelet.diverted()
+
+
 def test_a_node_whose_kernel_does_not_tell_has_no_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_kubelet, "INIT", 2**30)
 
@@ -111,10 +159,12 @@ def test_the_kernel_gives_a_kubelet_the_ports_that_are_not_taken(
         port = other.getsockname()[1]
         monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
         found = HostKubelet(ProcessTable()).listeners({port}, lambda: 0)
-        taken = [*taken_ports((ServedPort(setting="port", address=kubelets, port=port),), found, 0)]
+        taken = [
+            *taken_ports((ServedPort(setting="port", address=kubelets, port=port),), found, 0, diverted=lambda: False)
+        ]
         if not taken:
             listening(kubelets, port).close()
             return
         with pytest.raises(OSError, match="in use"):
             listening(kubelets, port)
-    assert [each.by.pid for each in taken] == [os.getpid()]
+    assert [each.by and each.by.pid for each in taken] == [os.getpid()]

@@ -73,7 +73,10 @@ def test_where_a_service_logs_is_told_unless_it_is_the_journal(
     assert output_of(output, error, namespace) == where
 
     shown = f"StandardOutput={output}\nStandardError={error}\nLogNamespace={namespace}\n"
-    assert SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service").output == where
+    status = SystemdManager(prefix=fake(tmp_path, f'printf "{shown}"')).status("x.service")
+    assert status.output == where
+    files = [("StandardOutput", output), ("StandardError", error)]
+    assert status.log_files == tuple(f"{name}={value}" for name, value in files if value in {"append", "file"})
 
 
 @pytest.mark.parametrize(("shown", "transient"), [("Transient=yes", True), ("Transient=no", False), ("", False)])

@@ -1,0 +1,87 @@
+"""Who may read what a runtime locks when it starts may lock it as well, even before the run."""
+
+from dataclasses import replace
+
+import pytest
+
+from nodeupgrade.api.reasons import Reason
+from nodeupgrade.errors import Refused
+from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.run.start_preconditions import restart_for_locks
+from tests.doubles.node import plan_for
+from tests.doubles.node.containers.runtime import MAIN_PID
+from tests.doubles.node.containers.runtime_restart import DATABASE, PLACES
+from tests.scenario.node_run.test_log_files import says
+from tests.scenario.node_run.test_lost_pods import RESTART, well_again
+from tests.scenario.node_run.test_node_run import Story, story
+
+PATH = f"{PLACES.root}/{DATABASE}"
+STRANGER = 4711
+NAMED = f"process {STRANGER} has locked {PATH}, or waits for it"
+
+
+def with_database() -> Story:
+    it = story()
+    it.node.disk[PATH] = b"pages"
+    it.node.files.locked[PATH] = (MAIN_PID,)
+    return it
+
+
+def lock(it: Story) -> None:
+    it.node.files.locked[PATH] = (MAIN_PID, STRANGER)
+
+
+def test_a_node_on_which_somebody_waits_for_the_runtime_to_end_is_refused() -> None:
+    it = with_database()
+    plan_for(it.node, "v1.33.13")
+    lock(it)
+
+    with pytest.raises(Refused, match=NAMED) as refused:
+        plan_for(it.node, "v1.33.13")
+
+    assert refused.value.finding.reason is Reason.RUNTIME_NOT_READY
+
+
+def test_no_runtime_is_restarted_for_which_somebody_waits() -> None:
+    it = with_database()
+    it.node.calls.before("services.stop kubelet.service", lambda: lock(it))
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert RESTART not in it.node.calls.effects
+    assert NAMED in report.message
+
+
+def test_who_has_the_lock_when_the_runtime_starts_holds_no_way_back() -> None:
+    """It waits for a file that another one has taken the place of."""
+    it = with_database()
+    trouble = it.node.runtime.troubles
+
+    def starts() -> None:
+        lock(it)
+        trouble.hangs = True
+
+    def started() -> None:
+        trouble.hangs = STRANGER in it.node.files.locked.get(PATH, ())
+
+    it.node.calls.before(RESTART, starts)
+    it.node.calls.before(f"services.start {it.plan.runtime_unit}", started)
+
+    report = it.tell()
+
+    assert well_again(it, report)
+    assert report.outcome is Outcome.ROLLED_BACK
+    assert f"{NAMED}: {it.plan.runtime_unit} was restarted with copies in their places" in says(it)
+    effects = it.node.calls.effects
+    stop, copy = (effects.index(each) for each in (f"services.stop {it.plan.runtime_unit}", f"files.copy {PATH}"))
+    assert stop < copy, "once it has the lock, the runtime writes"
+
+
+def test_a_runtime_that_nobody_keeps_waiting_is_left_alone() -> None:
+    it = with_database()
+    restart_for_locks(it.node.ports, replace(it.plan, runtime_root=PLACES.root))
+    lock(it)
+    restart_for_locks(it.node.ports, replace(it.plan, runtime_root=None))
+
+    assert not it.node.calls.effects
