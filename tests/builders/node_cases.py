@@ -281,6 +281,10 @@ DEFECTS: dict[str, tuple[Reason, dict[str, Any]]] = {
         Reason.KUBELET_STOP_AFFECTS_OTHERS,
         {"kubelet": kubelet(unit=unit("kubelet.service", ends_machine=("FailureAction=reboot",)))},
     ),
+    "a kubelet whose log is a file": (
+        Reason.KUBELET_WOULD_NOT_START,
+        {"kubelet": kubelet(unit=unit("kubelet.service", log_files=("StandardOutput=append",)))},
+    ),
     "a kubelet that requires a unit which is gone": (
         Reason.KUBELET_WOULD_NOT_START, {"kubelet_start": kept_down(certain=("it requires gone.service",))},
     ),

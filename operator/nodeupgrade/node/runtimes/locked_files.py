@@ -27,8 +27,8 @@ def named(path: PurePosixPath, pid: int) -> str:
 def locked_hazards(files: FilesView, paths: Iterable[PurePosixPath], own: int) -> Iterator[Finding]:
     """Yield a finding for each file of which another process has a lock.
 
-    A starting containerd waits for its databases without end (``bolt.Open`` without a timeout), a CRI-O for the locks
-    of its storage. It is enough to read a file to lock it.
+    A starting runtime waits for its databases without end (``bolt.Open`` without a timeout), or for the locks of its
+    storage. It is enough to read a file to lock it.
     """
     for path, pid in locked_by_others(files, paths, own):
         yield Finding(

@@ -257,7 +257,7 @@ def test_what_the_new_kubelet_would_meet_is_collected(monkeypatch: pytest.Monkey
     assert found.unchangeable == (PROGRAM, "/etc/kubernetes/manifests/etcd.yaml")
     assert found.read_only == ("/usr/bin", "/var/log/pods")
     assert (found.cgroup_v2, at_work[0].listing_seconds) == (True, 7.0)
-    assert facts.hazards is HAZARDS
+    assert facts.hazards == HAZARDS
     assert UNKNOWN_GATE in (found.dry_run or "")
     assert {unit.name for unit in found.units} == {UNIT, RUNTIME_UNIT}
 
