@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
-from e2e.faults.fault import BACK, EITHER, REFUSED, Fault, is_containerd
+from e2e.faults.fault import BACK, EITHER, UP, Fault, is_containerd
 from e2e.faults.run import FaultRun, Harm
 from e2e.lab import LabError
 from e2e.lab.process import wait_until
@@ -29,7 +29,7 @@ pack("ssx4qqlx4", 0, 0, 0, 0, 0); fcntl($f, 7, $read) or die; sleep 3600' \
 
 
 def waits_before(run: FaultRun) -> Iterator[None]:
-    """Wait for the runtime's lock from before the examination on."""
+    """Wait for the runtime's lock from before the examination on, until the node is refused for it."""
     with _in_node(run, WAITS, _of_runtime(run)):
         yield
         wait_until("a refusal", lambda: run.phase() == "Refused", timeout=180, interval=0.5)
@@ -98,7 +98,7 @@ def _in_node(run: FaultRun, command: str, file: str) -> Iterator[None]:
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("lock/waits-before", waits_before, REFUSED, needs=is_containerd),
+    Fault("lock/waits-before", waits_before, UP, needs=is_containerd),
     Fault("lock/once-stopped", once_stopped, BACK, needs=is_containerd),
     Fault("lock/at-the-restart", at_the_restart, BACK),
     *(Fault(f"lock/journal-{step}", journal(step), EITHER) for step in (Step.STOP_KUBELET, Step.SWAP_BINARY)),
