@@ -39,7 +39,7 @@ def waits_before(run: FaultRun) -> Iterator[None]:
 
 
 def once_stopped(run: FaultRun) -> Iterator[None]:
-    """Wait for the runtime's lock once the kubelet is stopped, so that the runtime must not be restarted."""
+    """Wait for the runtime's lock once the kubelet is stopped, so that the runtime must not be restarted: the run is repeated."""
     moment = at(Step.STOP_KUBELET, When.DONE)
     with run.armed(moment, "hang"):
         yield
@@ -47,6 +47,9 @@ def once_stopped(run: FaultRun) -> Iterator[None]:
         with _in_node(run, WAITS, _of_runtime(run)):
             run.release(moment)
             run.wait_record(None, Mark.FINISHED)
+            end = run.journal().finished
+            if "has locked" not in str(end and end.payload):
+                raise LabError(f"it is not named: {end}")
     yield
 
 
@@ -99,7 +102,7 @@ def _in_node(run: FaultRun, command: str, file: str) -> Iterator[None]:
 
 FAULTS: tuple[Fault, ...] = (
     Fault("lock/waits-before", waits_before, UP, needs=is_containerd),
-    Fault("lock/once-stopped", once_stopped, BACK, needs=is_containerd),
+    Fault("lock/once-stopped", once_stopped, EITHER, needs=is_containerd),
     Fault("lock/at-the-restart", at_the_restart, BACK),
     *(Fault(f"lock/journal-{step}", journal(step), EITHER) for step in (Step.STOP_KUBELET, Step.SWAP_BINARY)),
 )
