@@ -39,7 +39,7 @@ def waits_before(run: FaultRun) -> Iterator[None]:
 
 
 def once_stopped(run: FaultRun) -> Iterator[None]:
-    """Wait for the runtime's lock once the kubelet is stopped, so that the runtime must not be restarted: the run is repeated."""
+    """Wait for the runtime's lock once the kubelet is stopped: the runtime is not restarted, and the run repeated."""
     moment = at(Step.STOP_KUBELET, When.DONE)
     with run.armed(moment, "hang"):
         yield

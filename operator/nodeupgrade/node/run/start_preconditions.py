@@ -262,6 +262,14 @@ def require_unlocked(node: Node, plan: RunPlan) -> None:
         raise StepFailed(why, reason=Reason.INVENTORY_CHANGED)
 
 
+def who_keeps_it_waiting(node: Node, plan: RunPlan) -> str | None:
+    """Name the process that has locked what a starting runtime locks; ``None`` if none has, or that is not known."""
+    own = node.services.status(plan.runtime_unit).main_pid
+    with suppress(StepFailed):
+        return next((named_lock(*each) for each in locked_by_others(node.files, _locks(node, plan), own)), None)
+    return None
+
+
 def _locks(node: Node, plan: RunPlan) -> tuple[PurePosixPath, ...]:
     return () if plan.runtime_root is None else node.runtime.kind.locked_in(plan.runtime_root)
 
@@ -403,8 +411,10 @@ def restart_for_locks(node: Node, plan: RunPlan) -> None:
     Raises:
         StepFailed: as for require_runtime_comes_back(); or it was restarted.
     """
-    own = node.services.status(plan.runtime_unit).main_pid
-    if not (locked := dict(locked_by_others(node.files, _locks(node, plan), own))):
+    own, locked = node.services.status(plan.runtime_unit).main_pid, dict[PurePosixPath, int]()
+    with suppress(StepFailed):  # a pod may have as many locks as it likes, until the list cannot be read
+        locked = dict(locked_by_others(node.files, _locks(node, plan), own))
+    if not locked:
         return
     require_runtime_comes_back(node, plan)
     log_files.put_away(node, plan)

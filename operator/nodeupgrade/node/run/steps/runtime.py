@@ -214,7 +214,8 @@ class RestartRuntime(StepActions):
         try:
             node.runtime.wait_until_answering(max(ANSWERS_SECONDS, seconds - (node.clock.awake() - began)))
         except Transient as error:
-            raise StepFailed(str(error), reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
+            why = "; ".join(filter(None, (start_preconditions.who_keeps_it_waiting(node, plan), str(error))))
+            raise StepFailed(why, reason=Reason.RUNTIME_DID_NOT_ANSWER) from error
         if restored := before_images.reinstate(node, plan):
             raise StepFailed(
                 f"the restarted runtime considered {len(restored)} running containers ended, first: {restored[0]}; "
