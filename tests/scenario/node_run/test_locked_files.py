@@ -8,8 +8,8 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.journal.journal import Outcome
-from nodeupgrade.node.run.start_preconditions import restart_for_locks
-from tests.doubles.node import Behaviour, plan_for
+from nodeupgrade.node.run.start_preconditions import restart_for_locks, start_runtime
+from tests.doubles.node import plan_for
 from tests.doubles.node.containers.runtime import MAIN_PID
 from tests.doubles.node.containers.runtime_restart import DATABASE, PLACES
 from tests.scenario.node_run.test_log_files import says
@@ -80,20 +80,20 @@ def test_who_has_the_lock_when_the_runtime_starts_holds_no_way_back() -> None:
     assert stop < copy, "once it has the lock, the runtime writes"
 
 
-def test_a_list_of_locks_that_somebody_has_blown_up_holds_no_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_of_locks_that_somebody_has_blown_up_keeps_no_runtime_from_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     it = with_database()
-    it.node.kubelet.behaviour["v1.33.13"] = Behaviour.NEVER_HEALTHY
 
     def unreadable(_paths: object) -> NoReturn:
         raise StepFailed("cannot read /proc/locks because File too large")
 
-    def blown_up() -> None:
-        monkeypatch.setattr(it.node.files, "lockers", unreadable)
-        it.node.services.stop(it.plan.runtime_unit)
+    monkeypatch.setattr(it.node.files, "lockers", unreadable)
+    it.node.runtime.stopped = True
 
-    it.node.calls.before("services.start kubelet.service", blown_up)
+    start_runtime(it.node.ports, it.plan)
 
-    assert well_again(it, it.tell())
+    assert not it.node.runtime.stopped
 
 
 def test_a_runtime_that_nobody_keeps_waiting_is_left_alone() -> None:
