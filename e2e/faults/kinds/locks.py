@@ -75,10 +75,14 @@ def journal(moment: Step) -> Harm:
     def harm(run: FaultRun) -> Iterator[None]:
         yield
         run.wait_record(moment, Mark.DOING)
-        newest = max(run.runs(), key=lambda path: path.name)
-        with _in_node(run, WAITS, f"/var/lib/nodeupgrade/runs/{newest.name}/journal"):
+        own = max({path.name for path in run.runs()} - run.runs_before)
+        path = f"/var/lib/nodeupgrade/runs/{own}/journal"
+        with _in_node(run, WAITS, path):
+            before = (run.cluster.node.root / path.lstrip("/")).stat().st_ino
             run.kill_executor()
             run.wait_record(None, Mark.FINISHED, timeout=400)
+            if (run.cluster.node.root / path.lstrip("/")).stat().st_ino == before:
+                raise LabError("the journal was locked by nobody else")
         yield
 
     return harm
