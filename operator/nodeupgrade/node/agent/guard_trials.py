@@ -6,6 +6,7 @@ that all of it works: the policies, their bindings, the parameters, and an API s
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -80,9 +81,18 @@ def node_trial(node: str) -> Trial:
 
 
 def pod_trials(pods: Iterable[Json]) -> tuple[Trial, ...]:
-    """Return trials that report a pod unready, each with a pod that a new kubelet has to probe again."""
-    trials = (_pod_trial(pod) for pod in sorted(pods, key=_name) if _guardable(pod))
-    return tuple(trial for trial, _ in zip(trials, range(TRIED_PODS), strict=False))
+    """Return trials that report a pod unready, each with a pod that a new kubelet has to probe again.
+
+    They are of as many namespaces as there are: who may write a pod can have the guard take it for reported already.
+    """
+    seen = Counter[str]()
+    ranked = list[tuple[int, Json]]()
+    for pod in sorted(filter(_guardable, pods), key=_name):
+        namespace, _ = _name(pod)
+        ranked.append((seen[namespace], pod))
+        seen[namespace] += 1
+    ranked.sort(key=lambda each: each[0])
+    return tuple(_pod_trial(pod) for _, pod in ranked[:TRIED_PODS])
 
 
 async def try_until_in_force(host: Host, kube: NodeSideKube, node: str, plan: RunPlan) -> InForce | NotInForce | None:

@@ -28,6 +28,18 @@ def test_a_few_pods_are_enough() -> None:
     assert len(pod_trials([READY] * 9)) == 3
 
 
+def test_they_are_of_several_namespaces() -> None:
+    """A tenant may write what the API server has of its pods so that the guard lets their reports pass."""
+    tenants = [{**READY, "metadata": {**READY["metadata"], "name": f"a{number}"}} for number in range(5)]
+    other = {**READY, "metadata": {**READY["metadata"], "namespace": "kube-system"}}
+
+    assert [trial.subject for trial in pod_trials([*tenants, other])] == [
+        "pod default/a0",
+        "pod kube-system/web",
+        "pod default/a1",
+    ]
+
+
 def test_what_answers_mean() -> None:
     (trial,) = pod_trials([READY])
     assert trial.judge(422, json.dumps({"message": DENIED})) == InForce()
