@@ -26,7 +26,7 @@ from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
 from nodeupgrade.node.running_kubelet.inotify_limits import INSTANCES, WATCHES
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
-from nodeupgrade.node.running_kubelet.taken_ports import Listener
+from nodeupgrade.node.running_kubelet.taken_ports import Listener, is_taken_by
 from nodeupgrade.text import one_line, trimmed
 
 HEALTHZ = "http://127.0.0.1:10248/healthz"
@@ -85,15 +85,24 @@ class HostKubelet:
         return False
 
     def diverted(self) -> bool:
-        """Ask the kernel for the other end of a connection, or who listens and is not reached."""
+        """Ask the kernel who listens, and for the other end of a connection."""
         url = urlsplit(self.healthz)
         with suppress(OSError), self._network() as network:
+            if not (listening := self._at_health(network)):
+                return False
             try:
                 with socket.create_connection((url.hostname, url.port), self.healthz_timeout) as connection:
                     return not is_accepted(network, at=url.port or 0, by=connection.getsockname()[1])
-            except (ConnectionError, TimeoutError):
-                return any(each.port == url.port and not each.full for each in listening_sockets(network))
+            except (ConnectionError, TimeoutError):  # one that has begun or ceased to listen since is reached
+                still = {each.inode for each in self._at_health(network) if not each.full}
+                return any(each.inode in still for each in listening)
         return False
+
+    def _at_health(self, network: int) -> tuple[ListeningSocket, ...]:
+        """Return who listens where the health endpoint is, and not at the same port of another address."""
+        url = urlsplit(self.healthz)
+        found = (each for each in listening_sockets(network) if each.port == url.port)
+        return tuple(each for each in found if is_taken_by(url.hostname or "", each.address))
 
     def listeners(self, ports: Collection[int], likely: Callable[[], int]) -> tuple[Listener, ...]:
         try:

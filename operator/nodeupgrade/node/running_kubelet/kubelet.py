@@ -48,7 +48,7 @@ class Kubelet(Protocol):
     def diverted(self) -> bool:
         """Report whether who connects to the health endpoint reaches another than who listens there.
 
-        A pod's hostPort or a rule of a firewall may lead there. False if that cannot be known now.
+        A pod's hostPort or a rule of a firewall may lead there. False if nobody listens, or that cannot be known now.
         """
 
     def arguments(self, pid: int) -> tuple[str, ...]:

@@ -61,6 +61,11 @@ def taken_ports(
             yield TakenPort(served=each, by=other)
 
 
+def is_taken_by(address: str, other: str) -> bool:
+    """Report whether who listens at a port of the ``other`` address has that of this one."""
+    return _collide(_parsed(address), _parsed(other))
+
+
 def _parsed(address: str) -> IPv4Address | IPv6Address:
     """Return an address; that of all addresses for what is none."""
     try:

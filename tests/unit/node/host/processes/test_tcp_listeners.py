@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import NoReturn
@@ -66,32 +67,86 @@ def test_before_all_others_the_process_is_looked_at_that_is_likely_to_listen(mon
     assert (found.pid, asked) == (os.getpid(), [os.getpid()])
 
 
-@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+LISTENS = """
+import socket, sys
+input()
+listening = socket.create_server((sys.argv[1], int(sys.argv[2])), family=int(sys.argv[3]))
+print(flush=True)
+input()
+"""
+
+
+@pytest.mark.parametrize(
+    ("family", "host", "everywhere"),
+    [(socket.AF_INET, "127.0.0.1", "0.0.0.0"), (socket.AF_INET6, "::1", "::")],  # noqa: S104
+)
 def test_where_a_connection_arrives_is_known_from_the_kernel(
-    family: socket.AddressFamily, host: str, monkeypatch: pytest.MonkeyPatch
+    family: socket.AddressFamily, host: str, everywhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Here the network that is asked is another one, as that of the pod is to which a connection is led."""
     try:
         listening = socket.create_server((host, 0), family=family)
     except OSError:
         pytest.skip(f"this machine has no {host}")
-    waits = ["unshare", "--net", "sh", "-c", "echo; read line"]
-    with listening, subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as elsewhere:
+    port = listening.getsockname()[1]
+    listens = ["unshare", "--net", sys.executable, "-c", LISTENS, everywhere, str(port), str(int(family))]
+    with listening, subprocess.Popen(listens, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as elsewhere:
         try:
+            assert elsewhere.stdin is not None
             assert elsewhere.stdout is not None
-            elsewhere.stdout.readline()
             shown = f"[{host}]" if ":" in host else host
-            kubelet = HostKubelet(ProcessTable(), healthz=f"http://{shown}:{listening.getsockname()[1]}/healthz")
+            kubelet = HostKubelet(ProcessTable(), healthz=f"http://{shown}:{port}/healthz")
+            while Path(f"/proc/{elsewhere.pid}/ns/net").samefile("/proc/self/ns/net"):
+                pass
+            monkeypatch.setattr(host_kubelet, "INIT", elsewhere.pid)
+            assert not kubelet.diverted(), "a kubelet that has still to listen may fail before"
+            elsewhere.stdin.write(b"\n")
+            elsewhere.stdin.flush()
+            elsewhere.stdout.readline()
             for pid, diverted in ((os.getpid(), False), (elsewhere.pid, True), (2**30, False)):
                 monkeypatch.setattr(host_kubelet, "INIT", pid)
                 assert kubelet.diverted() is diverted
                 monkeypatch.setattr(socket, "create_connection", refused)
-                assert kubelet.diverted() is (pid == os.getpid()), "who listens is not reached"
+                assert kubelet.diverted() is (pid != 2**30), "who listens is not reached"
                 monkeypatch.undo()
         finally:
             elsewhere.kill()
     monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
     assert not kubelet.diverted(), "nobody listens any more"
+
+
+@pytest.mark.parametrize("theirs", ["127.0.0.2", "::1"])
+def test_who_listens_at_the_same_port_of_another_address_is_not_meant(
+    theirs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod in the node's network may: a kubelet that has still to listen would be taken for one that nobody meets."""
+    try:
+        other = socket.create_server((theirs, 0), family=socket.AF_INET6 if ":" in theirs else socket.AF_INET)
+    except OSError:
+        pytest.skip(f"this machine has no {theirs}")
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    with other:
+        kubelet = HostKubelet(ProcessTable(), healthz=f"http://127.0.0.1:{other.getsockname()[1]}/healthz")
+
+        assert not kubelet.diverted()
+
+
+def test_a_kubelet_that_begins_to_listen_meanwhile_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_kubelet, "INIT", os.getpid())
+    with socket.create_server(("127.0.0.1", 0)) as before, socket.socket() as kubelets:
+        kubelets.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        at = before.getsockname()
+        kubelet = HostKubelet(ProcessTable(), healthz=f"http://127.0.0.1:{at[1]}/healthz")
+
+        def begins(*_given: object) -> NoReturn:
+            before.close()
+            kubelets.bind(at)
+            kubelets.listen()
+            raise ConnectionRefusedError
+
+        monkeypatch.setattr(socket, "create_connection", begins)
+
+        assert not kubelet.diverted()
 
 
 def refused(*_given: object) -> NoReturn:
