@@ -18,6 +18,7 @@ from tests.scenario.node_run.test_node_run import Story, story
 
 PATH = f"{PLACES.root}/{DATABASE}"
 STRANGER = 4711
+UNREADABLE = "cannot read /proc/locks because File too large"
 NAMED = f"process {STRANGER} has locked {PATH}, or waits for it"
 
 
@@ -80,13 +81,14 @@ def test_who_has_the_lock_when_the_runtime_starts_holds_no_way_back() -> None:
     assert stop < copy, "once it has the lock, the runtime writes"
 
 
+def unreadable(_paths: object, **_given: object) -> NoReturn:
+    raise StepFailed(UNREADABLE)
+
+
 def test_a_list_of_locks_that_somebody_has_blown_up_keeps_no_runtime_from_its_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     it = with_database()
-
-    def unreadable(_paths: object) -> NoReturn:
-        raise StepFailed("cannot read /proc/locks because File too large")
 
     monkeypatch.setattr(it.node.files, "lockers", unreadable)
     it.node.runtime.stopped = True
@@ -94,6 +96,34 @@ def test_a_list_of_locks_that_somebody_has_blown_up_keeps_no_runtime_from_its_st
     start_runtime(it.node.ports, it.plan)
 
     assert not it.node.runtime.stopped
+
+
+def test_nor_does_it_hide_who_has_the_lock_once_a_runtime_has_had_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = with_database()
+    lock(it)
+    monkeypatch.setattr(it.node.files, "lockers", unreadable)
+    it.node.runtime.restart()
+
+    start_runtime(it.node.ports, it.plan)
+    assert it.node.files.locked, "it may be about to answer"
+
+    it.node.ports.clock.sleep(it.plan.limits.runtime_restart)
+    with pytest.raises(StepFailed, match=f"{UNREADABLE}: .* was restarted with copies in their places") as restarted:
+        start_runtime(it.node.ports, it.plan)
+
+    assert restarted.value.reason is Reason.RUNTIME_DID_NOT_ANSWER
+    assert not it.node.files.locked
+
+
+def test_where_another_process_writes_the_runtime_waits_for_it() -> None:
+    """As podman may to the storage of CRI-O: with a copy of the lock, both would write at once."""
+    it = with_database()
+    lock(it)
+    it.node.files.locked_for_writing.add(PATH)
+
+    restart_for_locks(it.node.ports, replace(it.plan, runtime_root=PLACES.root))
+
+    assert not it.node.calls.effects
 
 
 def test_a_runtime_that_nobody_keeps_waiting_is_left_alone() -> None:

@@ -408,12 +408,18 @@ def start_runtime(node: Node, plan: RunPlan) -> None:
 def restart_for_locks(node: Node, plan: RunPlan) -> None:
     """Restart a runtime that waits for what another process has locked, with copies of these files in their places.
 
+    Not for a lock of who may write to them, as podman may to the storage of CRI-O: both would write there at once.
+
     Raises:
         StepFailed: as for require_runtime_comes_back(); or it was restarted.
     """
-    own, locked = node.services.status(plan.runtime_unit).main_pid, dict[PurePosixPath, int]()
-    with suppress(StepFailed):  # a pod may have as many locks as it likes, until the list cannot be read
-        locked = dict(locked_by_others(node.files, _locks(node, plan), own))
+    unit, paths = node.services.status(plan.runtime_unit), _locks(node, plan)
+    try:
+        found = dict(locked_by_others(node.files, paths, unit.main_pid, writers=False))
+        locked, why = (*found,), "; ".join(named_lock(path, pid) for path, pid in found.items())
+    except StepFailed as error:  # a pod may have as many locks as it likes, until the list cannot be read
+        waits = unit.main_pid and _is_late(node, plan, unit)
+        locked, why = tuple(path for path in paths if waits and node.files.entry(path)), str(error)
     if not locked:
         return
     require_runtime_comes_back(node, plan)
@@ -422,9 +428,13 @@ def restart_for_locks(node: Node, plan: RunPlan) -> None:
     for path in locked:
         node.files.copy(path, path)
     node.services.start(plan.runtime_unit)
-    why = "; ".join(named_lock(path, pid) for path, pid in locked.items())
     done = f"{plan.runtime_unit} was restarted with copies in their places"
     raise StepFailed(f"{why}: {done}", reason=Reason.RUNTIME_DID_NOT_ANSWER)
+
+
+def _is_late(node: Node, plan: RunPlan, unit: UnitStatus) -> bool:
+    """Report whether a runtime has run for longer than it may take to answer."""
+    return unit.started is not None and node.clock.awake() - unit.started >= plan.limits.runtime_restart
 
 
 def restart_for_logs(node: Node, plan: RunPlan) -> None:

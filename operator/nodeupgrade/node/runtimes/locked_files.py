@@ -8,13 +8,21 @@ from nodeupgrade.findings.finding import Finding
 from nodeupgrade.node.host.files.files import FilesView
 
 
-def locked_by_others(files: FilesView, paths: Iterable[PurePosixPath], own: int) -> Iterator[tuple[PurePosixPath, int]]:
+def locked_by_others(
+    files: FilesView, paths: Iterable[PurePosixPath], own: int, *, writers: bool = True
+) -> Iterator[tuple[PurePosixPath, int]]:
     """Yield the files of which another process than the runtime, whose PID is ``own``, has a lock or waits for one.
+
+    Args:
+        files: of the node.
+        paths: of the files.
+        own: the runtime's main process.
+        writers: as for FilesView.lockers().
 
     Raises:
         StepFailed: who locks files cannot be read.
     """
-    for path, pids in files.lockers(paths).items():
+    for path, pids in files.lockers(paths, writers=writers).items():
         if others := [pid for pid in pids if pid != own]:
             yield path, others[0]
 

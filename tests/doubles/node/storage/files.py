@@ -26,6 +26,7 @@ class SimulatedFiles:
         links: what symbolic links say, by path, which are not on the disk; only reads follow them.
         odd: what is wrong with what lies at a path in place of a file.
         locked: the processes that have a lock of a file, by path.
+        locked_for_writing: paths of those of which a process has a lock that only who may write to it gets.
         busy: paths of files that nobody can write, such as programs that run.
     """
 
@@ -35,6 +36,7 @@ class SimulatedFiles:
         self.odd: dict[str, str] = {}
         self.busy: set[str] = set()
         self.locked: dict[str, tuple[int, ...]] = {}
+        self.locked_for_writing = set[str]()
         self.crowds = set[str]()
         self.links: dict[str, str] = {}
         self._disk = disk
@@ -228,10 +230,13 @@ class SimulatedFiles:
         self._calls.read(f"files.is_crowded {directory}")
         return str(directory) in self.crowds
 
-    def lockers(self, paths: Iterable[PurePosixPath]) -> Mapping[PurePosixPath, tuple[int, ...]]:
+    def lockers(
+        self, paths: Iterable[PurePosixPath], *, writers: bool = True
+    ) -> Mapping[PurePosixPath, tuple[int, ...]]:
         """Those of files that exist."""
         self._calls.read("files.lockers")
-        return {path: self.locked[str(path)] for path in paths if str(path) in self.locked and str(path) in self._disk}
+        found = (path for path in paths if str(path) in self.locked and str(path) in self._disk)
+        return {path: self.locked[str(path)] for path in found if writers or str(path) not in self.locked_for_writing}
 
     def misplaced(self, path: PurePosixPath, below: PurePosixPath, *, directory: bool = False) -> Misplaced | None:
         """What is of another kind, or ``busy``."""

@@ -128,10 +128,16 @@ class FilesView(Protocol):
         meanwhile: its target may be on a server that does not answer.
         """
 
-    def lockers(self, paths: Iterable[PurePosixPath]) -> Mapping[PurePosixPath, tuple[int, ...]]:
+    def lockers(
+        self, paths: Iterable[PurePosixPath], *, writers: bool = True
+    ) -> Mapping[PurePosixPath, tuple[int, ...]]:
         """Return the processes that have a lock of a file, or wait for one; files of which there are none are left out.
 
         The number of one that is not known is -1. What does not exist has none.
+
+        Args:
+            paths: of the files.
+            writers: whether also of files of which a process has a lock that nobody gets who may only read them.
         """
 
     def is_empty(self, directory: PurePosixPath) -> bool:

@@ -25,6 +25,7 @@ from nodeupgrade.node.host.files.files import (
     FileEntry,
     Misplaced,
 )
+from nodeupgrade.node.host.files.locks import LARGEST as LARGEST_LIST
 from nodeupgrade.node.host.files.locks import FileLock, device_of, parse_locks
 from nodeupgrade.node.host.files.resolving import resolve
 from nodeupgrade.node.host.files.system_calls import Disk, Status, kind_of, stamp
@@ -325,9 +326,11 @@ class HostFiles:
         wanted = EntryKind.DIRECTORY if directory else EntryKind.FILE
         return misplaced.look(path, below, top, wanted, disk=self.disk)
 
-    def lockers(self, paths: Iterable[PurePosixPath]) -> Mapping[PurePosixPath, tuple[int, ...]]:
+    def lockers(
+        self, paths: Iterable[PurePosixPath], *, writers: bool = True
+    ) -> Mapping[PurePosixPath, tuple[int, ...]]:
         """Where the kernel names another device than stat(2), as on btrfs, a process has to have the file open."""
-        listed = (self.read(_PROC / "locks") or b"").decode(errors="replace")
+        listed = (self.read(_PROC / "locks", limit=LARGEST_LIST) or b"").decode(errors="replace")
         try:
             locks = tuple(parse_locks(listed))
         except ValueError as error:
@@ -335,9 +338,9 @@ class HostFiles:
         found = dict[PurePosixPath, tuple[int, ...]]()
         for path in paths:
             status = self._of(path, self.disk.stat)
-            pids = () if status is None else tuple(lock.pid for lock in locks if self._is_on(lock, status))
-            if pids:
-                found[path] = pids
+            of_it = () if status is None else tuple(lock for lock in locks if self._is_on(lock, status))
+            if of_it and (writers or not any(lock.writes for lock in of_it)):
+                found[path] = tuple(lock.pid for lock in of_it)
         return found
 
     def _is_on(self, lock: FileLock, status: Status) -> bool:

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
@@ -22,7 +23,7 @@ OPEN_FILE = "10: OFDLCK ADVISORY  WRITE -1 07:00:1572877 0 5"
 def test_every_kind_of_line_is_read() -> None:
     assert [*parse_locks(f"{BLOCKED}\n{OPEN_FILE}\n")] == [
         FileLock(pid=7164, device="<none>", inode=0),
-        FileLock(pid=-1, device="07:00", inode=1572877),
+        FileLock(pid=-1, device="07:00", inode=1572877, writes=True),
     ]
 
 
@@ -32,6 +33,39 @@ def test_a_line_that_is_not_understood_is_an_error_with_a_name(tmp_path: Path) -
 
     with pytest.raises(StepFailed, match="cannot read who locks files: not a lock"):
         HostFiles(tmp_path).lockers([PurePosixPath("/x")])
+
+
+def test_a_list_that_takes_long_to_read_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """Any pod may have as many locks as it likes, of files of its own; the kernel's time grows with their square."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/locks").write_text(f"{OPEN_FILE}\n" * 100_000)
+
+    with pytest.raises(StepFailed, match="cannot read /proc/locks"):
+        HostFiles(tmp_path).lockers([PurePosixPath("/x")])
+
+
+@pytest.mark.parametrize(
+    ("access", "kind", "writes"), [("r+b", fcntl.LOCK_EX, True), ("rb", fcntl.LOCK_SH, False)], ids=["writes", "reads"]
+)
+def test_who_has_locked_a_file_for_writing_is_told_apart(
+    tmp_path: Path, access: str, kind: int, *, writes: bool
+) -> None:
+    """As podman, with a lock of fcntl(2), that nobody gets who may only read the file."""
+    path = tmp_path / "layers.lock"
+    path.write_bytes(b"")
+    name = PurePosixPath(path)
+    with path.open(access) as file:
+        fcntl.lockf(file, kind)
+        code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX)"
+        with subprocess.Popen([sys.executable, "-c", code, str(path)]) as other:
+            while not any(lock.pid == other.pid for lock in parse_locks(Path("/proc/locks").read_text())):
+                pass
+            found = {name: (os.getpid(), other.pid)}
+            try:
+                assert HostFiles().lockers([name]) == found
+                assert HostFiles().lockers([name], writers=False) == ({} if writes else found)
+            finally:
+                other.kill()
 
 
 @contextmanager
