@@ -1,26 +1,23 @@
-"""Who has a journal locked: an executor, the rescue script, or anybody who may read the file."""
+"""Who may have a journal locked: an executor, the rescue script, or anybody who may read the file."""
 
-from nodeupgrade.api.values import RunId
+import os
+
 from nodeupgrade.errors import StepFailed, Transient
-from nodeupgrade.node.executor.units import UNITS
-from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.processes.processes import ProcessTable
+from nodeupgrade.node.executor.units import EXECUTOR
 from nodeupgrade.node.host.systemd.manager import SystemdManager
-from nodeupgrade.node.journal.run_store import JOURNAL
-from nodeupgrade.node.own_directories import RUNS
+from nodeupgrade.node.node import SPARE_EXECUTOR
 from nodeupgrade.node.rescue import script
 
 
-def may_be_ours(run: RunId) -> bool:
-    """Report whether a unit of ours may have the journal of a run locked; true if that is not known.
+def may_be_ours() -> bool:
+    """Report whether another unit of ours that locks a journal runs; true if that is not known.
 
-    What locks it for the rescue script ends at once, and leaves the lock to the script.
+    systemd is asked: any pod can have the kernel's list of locks become too long to be read, and a process of one be in
+    a cgroup with the name of our unit.
     """
-    path = RUNS / run / JOURNAL
-    processes = ProcessTable()
+    services = SystemdManager()
     try:
-        pids = HostFiles().lockers([path]).get(path, ())
-        ours = any(unit in UNITS for pid in pids for unit in processes.units(pid))
-        return ours or not SystemdManager().status(script.UNIT).down
+        units = map(services.status, (EXECUTOR, SPARE_EXECUTOR, script.UNIT))
+        return any(not unit.down and unit.main_pid != os.getpid() for unit in units)
     except (StepFailed, Transient):
         return True

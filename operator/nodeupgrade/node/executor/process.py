@@ -116,7 +116,7 @@ def _opened(runs: ExecutorRuns, run: RunId) -> AbstractContextManager[JournalOnD
     except BusyError:
         end = time.monotonic() + OURS_SECONDS
         while time.monotonic() < end:
-            if journal_lock.may_be_ours(run):
+            if journal_lock.may_be_ours():
                 raise
             time.sleep(LOOK_SECONDS)
         return runs.open_journal(run, seize=True)

@@ -1,65 +1,66 @@
-"""Tests whether what has a journal locked is one of ours."""
+"""Tests whether who has a journal locked may be one of ours."""
 
-import fcntl
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+import os
+from typing import Any
 
 import pytest
 
-from nodeupgrade.api.values import RunId
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.executor import journal_lock
 from nodeupgrade.node.executor.units import EXECUTOR
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.processes.processes import ProcessTable
 from nodeupgrade.node.host.systemd.manager import SystemdManager
 from nodeupgrade.node.host.systemd.units import UnitStatus
+from nodeupgrade.node.node import SPARE_EXECUTOR
+from nodeupgrade.node.rescue import script
 from tests.builders.sound import unit
 
-RUN = RunId("run-1")
+DOWN: dict[str, Any] = {"active_state": "inactive", "main_pid": 0}
 
 
 @pytest.fixture
-def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A journal that this process has locked; the state of the rescue script's unit."""
-    state = ["inactive"]
+def units(monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, Any]]:
+    """The units of ours that run: this process is the executor."""
+    units: dict[str, dict[str, Any]] = {EXECUTOR: {"main_pid": os.getpid()}}
 
     def status(_self: SystemdManager, name: str) -> UnitStatus:
-        return unit(name, active_state=state[-1])
+        return unit(name, **units.get(name, DOWN))
 
-    monkeypatch.setattr(journal_lock, "RUNS", PurePosixPath(tmp_path))
     monkeypatch.setattr(SystemdManager, "status", status)
-    (tmp_path / RUN).mkdir()
-    path = tmp_path / RUN / "journal"
-    path.write_bytes(b"")
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield state
+    return units
 
 
-def test_who_belongs_to_no_unit_of_ours_is_a_stranger(state: list[str]) -> None:
-    assert state
-    assert not journal_lock.may_be_ours(RUN)
+def fails(*_given: object) -> None:
+    raise StepFailed("cannot be read")
 
 
-def test_an_executor_is_ours(state: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert state
-    monkeypatch.setattr(ProcessTable, "units", lambda _self, _pid: ("system.slice", EXECUTOR))
-
-    assert journal_lock.may_be_ours(RUN)
-
-
-def test_the_rescue_script_has_its_lock_from_a_process_that_has_ended(state: list[str]) -> None:
-    state.append("activating")
-
-    assert journal_lock.may_be_ours(RUN)
-
-
-def test_what_is_not_known_may_be_ours(state: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert state
-
-    def fails(*_given: object) -> None:
-        raise StepFailed("cannot read who locks files")
-
+def test_where_nothing_else_of_ours_runs_it_is_a_strangers(
+    units: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a pod does to the list of locks."""
+    assert units
     monkeypatch.setattr(HostFiles, "lockers", fails)
-    assert journal_lock.may_be_ours(RUN)
+
+    assert not journal_lock.may_be_ours()
+
+
+@pytest.mark.parametrize("name", [EXECUTOR, SPARE_EXECUTOR])
+def test_another_executor_has_it(units: dict[str, dict[str, Any]], name: str) -> None:
+    units[name] = {"main_pid": 7}
+
+    assert journal_lock.may_be_ours()
+
+
+@pytest.mark.parametrize("name", [SPARE_EXECUTOR, script.UNIT])
+def test_what_is_about_to_start_or_to_end_may_have_it(units: dict[str, dict[str, Any]], name: str) -> None:
+    """The rescue script has its lock from a process that has ended."""
+    units[name] = {"active_state": "activating", "main_pid": 0}
+
+    assert journal_lock.may_be_ours()
+
+
+def test_what_is_not_known_may_be_ours(units: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert units
+    monkeypatch.setattr(SystemdManager, "status", fails)
+
+    assert journal_lock.may_be_ours()

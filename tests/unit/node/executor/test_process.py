@@ -82,7 +82,7 @@ def test_a_journal_that_only_strangers_have_locked_keeps_no_executor_from_its_ru
 ) -> None:
     host.runs.write_plan(host.plan)
     (host.root / RUN / "journal").touch()
-    monkeypatch.setattr(journal_lock, "may_be_ours", lambda _run: ours)
+    monkeypatch.setattr(journal_lock, "may_be_ours", lambda: ours)
     monkeypatch.setattr(process, "OURS_SECONDS", 0.1)
     monkeypatch.setattr(process, "LOOK_SECONDS", 0.01)
 
