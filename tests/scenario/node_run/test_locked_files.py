@@ -8,6 +8,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.errors import Refused, StepFailed
 from nodeupgrade.node.journal.journal import Outcome
+from nodeupgrade.node.run import start_preconditions
 from nodeupgrade.node.run.start_preconditions import restart_for_locks, start_runtime
 from tests.doubles.node import plan_for
 from tests.doubles.node.containers.runtime import MAIN_PID
@@ -42,6 +43,16 @@ def test_a_node_on_which_somebody_waits_for_the_runtime_to_end_is_refused() -> N
         plan_for(it.node, "v1.33.13")
 
     assert refused.value.finding.reason is Reason.RUNTIME_NOT_READY
+
+
+def test_a_run_for_whose_runtime_somebody_waits_ends_before_the_kubelet_is_stopped() -> None:
+    it = with_database()
+    lock(it)
+
+    report = it.tell()
+
+    assert NAMED in report.message
+    assert "services.stop kubelet.service" not in it.node.calls.effects
 
 
 def test_no_runtime_is_restarted_for_which_somebody_waits() -> None:
@@ -113,6 +124,20 @@ def test_nor_does_it_hide_who_has_the_lock_once_a_runtime_has_had_its_time(monke
 
     assert restarted.value.reason is Reason.RUNTIME_DID_NOT_ANSWER
     assert not it.node.files.locked
+
+
+def test_no_runtime_is_stopped_that_would_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    it = with_database()
+    lock(it)
+
+    def changed(*_given: object) -> NoReturn:
+        raise StepFailed("its configuration was changed")
+
+    monkeypatch.setattr(start_preconditions, "require_runtime_comes_back", changed)
+    with pytest.raises(StepFailed, match="its configuration was changed"):
+        restart_for_locks(it.node.ports, it.plan)
+
+    assert not it.node.calls.effects
 
 
 def test_where_another_process_writes_the_runtime_waits_for_it() -> None:
