@@ -74,12 +74,12 @@ def test_who_has_the_lock_when_the_runtime_starts_holds_no_way_back() -> None:
     def starts() -> None:
         lock(it)
         trouble.hangs = True
+        it.node.calls.before(RESTART, started)
 
     def started() -> None:
         trouble.hangs = STRANGER in it.node.files.locked.get(PATH, ())
 
     it.node.calls.before(RESTART, starts)
-    it.node.calls.before(f"services.start {it.plan.runtime_unit}", started)
 
     report = it.tell()
 
@@ -90,6 +90,7 @@ def test_who_has_the_lock_when_the_runtime_starts_holds_no_way_back() -> None:
     effects = it.node.calls.effects
     stop, copy = (effects.index(each) for each in (f"services.stop {it.plan.runtime_unit}", f"files.copy {PATH}"))
     assert stop < copy, "once it has the lock, the runtime writes"
+    assert effects[copy + 1] == RESTART, "one that its socket has started meanwhile waits for what lay there"
 
 
 def unreadable(_paths: object, **_given: object) -> NoReturn:

@@ -427,7 +427,8 @@ def restart_for_locks(node: Node, plan: RunPlan) -> None:
     node.services.stop(plan.runtime_unit)  # as soon as it gets the lock, it writes to what is being copied
     for path in locked:
         node.files.copy(path, path)
-    node.services.start(plan.runtime_unit)
+    # Its socket may have started it meanwhile, as Docker's does for any client: then it waits for what lay there.
+    node.services.restart(plan.runtime_unit, seconds=plan.limits.runtime_restart)
     done = f"{plan.runtime_unit} was restarted with copies in their places"
     raise StepFailed(f"{why}: {done}", reason=Reason.RUNTIME_DID_NOT_ANSWER)
 
