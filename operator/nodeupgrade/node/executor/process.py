@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,8 +34,10 @@ from nodeupgrade.node.wiring import node_on_host
 log = structlog.get_logger()
 
 EXIT_BUSY = 0
-OURS_SECONDS, LOOK_SECONDS = 10.0, 0.5
-"""For how long nobody of ours may have a journal locked that is taken over; agents have, for milliseconds."""
+OURS_SECONDS, LOOK_SECONDS, LOOKS = 10.0, 0.5, 6
+"""For how long, and how often, to look who has a journal locked, and at how many looks it has to be nobody of ours
+until it is taken over: agents have one locked for milliseconds.
+"""
 
 
 def main(arguments: Sequence[str] = ()) -> int:
@@ -113,13 +115,17 @@ def _opened(runs: ExecutorRuns, run: RunId) -> AbstractContextManager[JournalOnD
     """
     try:
         return runs.open_journal(run)
-    except BusyError:
-        end = time.monotonic() + OURS_SECONDS
-        while time.monotonic() < end:
-            if journal_lock.may_be_ours():
-                raise
-            time.sleep(LOOK_SECONDS)
-        return runs.open_journal(run, seize=True)
+    except BusyError as error:
+        busy, others, end = error, 0, time.monotonic() + OURS_SECONDS
+    while others < LOOKS and time.monotonic() < end:  # the rescue script looks every few seconds
+        time.sleep(LOOK_SECONDS)
+        if not journal_lock.may_be_ours():
+            with suppress(BusyError):
+                return runs.open_journal(run)
+            others += 1
+    if others < LOOKS:
+        raise busy
+    return runs.open_journal(run, seize=True)
 
 
 if __name__ == "__main__":

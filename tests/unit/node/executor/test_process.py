@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import itertools
 import os
 import shutil
 from contextlib import suppress
@@ -76,21 +77,26 @@ def test_without_a_run_it_lets_the_kubelet_start_and_ends(host: Host) -> None:
     assert len(host.node.calls.effects) == known
 
 
-@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize(
+    ("ours", "seconds", "taken"),
+    [([False], 60.0, True), ([True, False], 60.0, True), ([True], 0.1, False)],
+    ids=["strangers", "the script looks now and then", "ours"],
+)
 def test_a_journal_that_only_strangers_have_locked_keeps_no_executor_from_its_run(
-    host: Host, monkeypatch: pytest.MonkeyPatch, *, ours: bool
+    host: Host, monkeypatch: pytest.MonkeyPatch, *, ours: list[bool], seconds: float, taken: bool
 ) -> None:
+    looks = itertools.cycle(ours)
     host.runs.write_plan(host.plan)
     (host.root / RUN / "journal").touch()
-    monkeypatch.setattr(journal_lock, "may_be_ours", lambda: ours)
-    monkeypatch.setattr(process, "OURS_SECONDS", 0.1)
+    monkeypatch.setattr(journal_lock, "may_be_ours", lambda: next(looks))
+    monkeypatch.setattr(process, "OURS_SECONDS", seconds)
     monkeypatch.setattr(process, "LOOK_SECONDS", 0.01)
 
     with (host.root / RUN / "journal").open("rb") as theirs:
         fcntl.flock(theirs, fcntl.LOCK_EX)
         assert process.main() == 0
 
-    assert (host.outcome is None) is ours
+    assert (host.outcome is not None) is taken
 
 
 def test_asked_to_try_itself_out_it_says_so_and_does_nothing(host: Host) -> None:
