@@ -874,6 +874,7 @@ TYPED = "numbers that the API server has typed"
 ELSEWHERE = {
     "node.run.start_preconditions": "compares the kernel's lines with those of device_rules",
     "node.run.inotify_room": "limits of the kernel: tests/scenario/node_run/test_inotify.py",
+    "node.run.file_leases": "limits of the kernel: tests/scenario/node_run/test_file_leases.py",
     **dict.fromkeys(("kubelet.probe_delay", "node.agent.pod_watch", "node.examination.planning"), TYPED),
     **{
         f"node.checks.{name}": ANY_INPUT
