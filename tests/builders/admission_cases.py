@@ -136,6 +136,11 @@ CASES: dict[str, tuple[Admission, str, Admission]] = {
         "its pods ask for 5 of cpu",
         admission(resized("2"), versions=("v1.33.1", "v1.34.2"), gates={"InPlacePodVerticalScaling": False}),
     ),
+    "a resize with all beta features turned off": (
+        admission(resized("5"), versions=("v1.33.1", "v1.34.2"), gates={"AllBeta": False}),
+        "its pods ask for 5 of cpu",
+        admission(resized("2"), versions=("v1.33.1", "v1.34.2"), gates={"AllBeta": False}),
+    ),
     "a resize of a pod itself, and a kubelet that does not heed to what another one has agreed": (
         admission(resized_itself("5"), versions=("v1.36.3", "v1.35.4")),
         "its pods ask for 5 of cpu",

@@ -53,6 +53,8 @@ class Planned:
     may_be_evicted: tuple[PodUid, ...] = ()
     # whether one of the kubelets restarts a container for any change of its resources, as those up to 1.30 do
     resizes_restart: bool = True
+    # whether one of them admits a pod that was resized by its new size, so that it may reject it, or others
+    resizes_reject: bool = True
 
     def and_later(self, later: "Planned") -> "Planned":
         """Return this with what was planned later."""

@@ -358,6 +358,7 @@ async def test_what_ended_before_the_first_stop_is_not_our_doing(world: World) -
     assert world.stops == 1
     assert (status.phase, status.containers.restarted) == (TaskPhase.SUCCEEDED, 0)
     assert status.containers.ended_list == (victim.label,), "the second opinion must not take it for a restart"
+    assert status.containers.ended == 1
 
 
 NOT_AGAIN: list[dict[str, Any]] = [

@@ -204,4 +204,5 @@ async def test_what_ends_by_itself_while_the_probes_are_awaited_is_named(world: 
     assert pending == []
     assert status.phase is TaskPhase.SUCCEEDED
     assert status.containers.ended_list == (() if asked else ("default/web/nginx",))
+    assert status.containers.ended == len(status.containers.ended_list)
     assert status.containers.unchanged == status.containers.baseline - (0 if asked else 1)

@@ -165,6 +165,27 @@ def test_a_resize_that_the_kubelet_needs_no_restart_for_is_named_only() -> None:
     assert it.nothing_restarted()
 
 
+@pytest.mark.parametrize("moment", ["services.prepare_mask kubelet.service", OLD_STOPS])
+def test_a_resize_by_which_a_kubelet_that_starts_may_reject_pods_turns_the_run_back(moment: str) -> None:
+    it = with_agent(story("v1.31.14", "v1.33.13"))
+    it.node.calls.before(moment, lambda: sets(it, resources={"requests": {"memory": "900Gi"}}))
+
+    report = it.tell()
+
+    assert (report.outcome, report.reason) == (Outcome.ROLLED_BACK, Reason.INVENTORY_CHANGED)
+    assert f"{NGINX} was resized since the run was planned" in report.message
+    assert it.nothing_restarted()
+
+
+def test_control_kubelets_that_admit_what_they_allocated_take_a_resize() -> None:
+    it = with_agent(story("v1.33.13", "v1.34.4"))
+    it.node.calls.before(
+        "services.prepare_mask kubelet.service", lambda: sets(it, resources={"requests": {"memory": "900Gi"}})
+    )
+
+    assert it.tell().outcome is Outcome.UPGRADED
+
+
 @pytest.mark.parametrize(("old", "new"), [("v1.33.13", "v1.30.14"), ("v1.31.14", "v1.33.13")])
 def test_a_resize_is_planned_to_restart_by_kubelets_that_hash_resources(old: str, new: str) -> None:
     assert story(old, new).plan.owned.resizes_restart == ("v1.30.14" in {old, new})

@@ -222,9 +222,13 @@ class ContainerCounts:
     recreated_list: Annotated[
         ContainerPaths, "The first few containers that were replaced because of kubelet.staticPods: Recreate."
     ] = ()
+    ended: Annotated[
+        Count,
+        "Number of containers that ended during the settle period for reasons of their own or with their pod.",
+    ] = 0
     ended_list: Annotated[
         ContainerPaths,
-        "The first few containers that ended during the settle period for reasons of their own or with their pod.",
+        "The first few of these.",
     ] = ()
     owner_changes: Annotated[
         tuple[OwnedChange, ...],

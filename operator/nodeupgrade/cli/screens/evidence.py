@@ -216,7 +216,9 @@ def _containers(task: Task) -> Iterator[tuple[str, str | Text]]:
         named = ", ".join(counts.recreated_list)
         yield "Replaced", f"{counted(counts.recreated, 'container')} of static pods, on request: {named}"
     if counts.ended_list:
-        yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}"
+        left = counts.ended - len(counts.ended_list)
+        more = f" and {left} more" if left > 0 else ""
+        yield "Ended", f"by themselves or with their pod: {', '.join(counts.ended_list)}{more}"
     if counts.owner_changes:
         yield "Changed", f"by their owners: {', '.join(map(str, counts.owner_changes))}"
 

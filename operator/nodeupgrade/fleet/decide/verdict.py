@@ -158,6 +158,7 @@ def _restarts(task: Task, before: Baseline, pods: tuple[Pod, ...], now: datetime
     ended = _ended(task, pods, every, early, now) - failed
     restarted = frozenset(task.reported.containers.restarted_list)
     changed = _changed(task, before, pods, since_stop) - restarted - ended
+    ended |= _ended_unnamed(task, pods, since_stop - failed - ended - changed - restarted, now)
     return _Restarts(
         caused=(since_stop - ended - changed) | restarted,
         earlier=every - since_stop,
@@ -202,6 +203,23 @@ def _ended(
     The API does if the instance was killed, or if its end is unknown, unless it ended while no kubelet ran or was named
     beforehand as one that may end with the runtime. It does not show containers that ended with their pod.
     """
+    contradicted = _contradicted(task, pods, seen, now)
+    reported = (*task.reported.containers.ended_list, *early)
+    return frozenset(name for name in reported if name not in contradicted)
+
+
+def _ended_unnamed(task: Task, pods: tuple[Pod, ...], unexplained: frozenset[str], now: datetime) -> frozenset[str]:
+    """Return those that are among the rest of what ended by itself, which the node side counted but did not name.
+
+    That is known only if it counted as many: each of these, then, or none.
+    """
+    found = unexplained - _contradicted(task, pods, unexplained, now)
+    counts = task.reported.containers
+    return found if len(found) <= counts.ended - len(counts.ended_list) else frozenset()
+
+
+def _contradicted(task: Task, pods: tuple[Pod, ...], names: frozenset[str], now: datetime) -> frozenset[str]:
+    """Return the containers that did not end by themselves, as far as the API shows."""
     shown, connected = _shown(pods), _connected_to_runtime(task)
 
     def contradicted(name: str) -> bool:
@@ -211,8 +229,7 @@ def _ended(
         lost = code == _LOST and (name in connected or _without_kubelet(task, shown[name].previous_finished_at, now))
         return code in _KILLED and not lost
 
-    reported = (*task.reported.containers.ended_list, *early)
-    return frozenset(name for name in reported if name not in seen or not contradicted(name))
+    return frozenset(filter(contradicted, names))
 
 
 def _ended_early(

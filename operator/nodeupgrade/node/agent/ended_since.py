@@ -49,12 +49,14 @@ def with_ended_since(status: TaskStatus, host: Host, plan: RunPlan, journal: Jou
         return status
     seen, before, ended = look.seen, status.containers, tuple(each.label for each in look.seen.ended)
     restarted = frozenset(each.label for each in seen.damage if each.kind is DifferenceKind.RESTARTED)
-    excused = (each for each in (*ended, *before.ended_list) if not (look.knows_requests and each in restarted))
+    every = (*ended, *before.ended_list, *report.ended)
+    excused = affected(each for each in every if not (look.knows_requests and each in restarted))
     known = {*report.ended, *report.ended_before, *report.changed, *report.recreated, *report.listed}
     gone = {*ended, *(each.label for each in seen.changed)} - known
     containers = replace(
         before,
-        ended_list=affected(excused)[:CONTAINERS_LISTED],
+        ended=len(excused),
+        ended_list=excused[:CONTAINERS_LISTED],
         owner_changes=tuple(dict.fromkeys((*before.owner_changes, *changes)))[:CONTAINERS_LISTED],
         unchanged=max(0, before.unchanged - len(gone & {each.label for each in in_effect.baseline.running()})),
     )

@@ -9,7 +9,8 @@ from nodeupgrade.api.task.spec import TaskSpec
 from nodeupgrade.api.values import ContainerId, Digest, MonotonicSeconds, PodRef
 from nodeupgrade.cluster.pods import Pod, PodContainer
 from nodeupgrade.findings.finding import Finding
-from nodeupgrade.kubelet.feature_gates import RESIZE_GATE, allocates_pod_resources
+from nodeupgrade.kubelet import history
+from nodeupgrade.kubelet.feature_gates import RESIZE_GATE, allocates_pod_resources, is_on
 from nodeupgrade.kubelet.flags import Arguments
 from nodeupgrade.kubelet.layout import DEVICE_STATE
 from nodeupgrade.kubelet.restart_policies import heeds_containers
@@ -83,6 +84,12 @@ class Admission:
     def starting(self) -> tuple[KubeletVersion, ...]:
         """Return the kubelets that may be started so: the new one, and by a rollback the old one."""
         return (self.target,) if self.current is None or self.alone else (self.target, self.current)
+
+    @property
+    def as_allocated(self) -> bool:
+        """Whether each of these admits a pod by the resources that were allocated to it, not by those in its spec."""
+        is_recorded = is_on(self.gates, RESIZE_GATE, by_default=True)
+        return is_recorded and all(map(history.RESIZE_POLICY_ACTED_ON.applies_to, self.starting))
 
     def admitted(self) -> Iterator[Pod]:
         """Return the pods that are admitted again: all that have not finished."""

@@ -13,7 +13,7 @@ from nodeupgrade.cluster.pods import Pod, Role
 from nodeupgrade.findings.check import Found, check
 from nodeupgrade.findings.hazards import Hazard
 from nodeupgrade.kubelet import history
-from nodeupgrade.kubelet.feature_gates import RESIZE_GATE, allocates_pod_resources
+from nodeupgrade.kubelet.feature_gates import allocates_pod_resources
 from nodeupgrade.kubelet.settings import Configured, cpus_in, threshold
 from nodeupgrade.kubelethash import resource_amount
 from nodeupgrade.node.checks.facts import Admission
@@ -96,12 +96,10 @@ def requests(facts: Admission, *others: Pod) -> Amounts:
     Raises:
         ValueError: an amount cannot be parsed.
     """
-    off = facts.gates.get(RESIZE_GATE) is False
-    as_allocated = not off and all(map(history.RESIZE_POLICY_ACTED_ON.applies_to, facts.starting))
     of_pods = all(allocates_pod_resources(version, facts.gates) for version in facts.starting)
     requested = Amounts()
     for pod in chain(facts.admitted(), others):
-        requested += demand(pod, as_allocated=as_allocated, of_pod_as_allocated=of_pods)
+        requested += demand(pod, as_allocated=facts.as_allocated, of_pod_as_allocated=of_pods)
         requested[PODS] += 1
     return requested
 

@@ -316,6 +316,7 @@ def owned_by(facts: NodeFacts, sources: Iterable[StaticSource]) -> Planned:
         manifests=tuple(sources),
         may_be_evicted=tuple(evicted),
         resizes_restart=not by_name,
+        resizes_reject=not (facts.admission.as_allocated and facts.way_back.as_allocated),
     )
 
 

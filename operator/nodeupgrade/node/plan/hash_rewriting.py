@@ -34,7 +34,9 @@ from nodeupgrade.node.plan.plan import AwaitedContainer, Newcomers, PlannedConta
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory, StoredHashes
 
 LARGEST_SPEC = 64 * 1024
-"""Size, as JSON, of the largest spec of a pod that came whose hashes are computed; for 1 MiB, that takes 0.4 s."""
+"""Size, as JSON, of the largest spec of a pod that came whose hashes are computed."""
+LARGEST_SPECS = 1024 * 1024
+"""Size of all of them together, the smallest first, for which it takes 0.4 s; the way back waits for 3 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,10 +150,20 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
     changed = {spec.pod for spec in seen_in(plan.owned, pods).specs}
     new = [pod for pod in pods if pod.containers and (pod.ref.uid not in known or pod.ref.uid in changed)]
     current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
+    new = [*_smallest(new)]
     compared = [*_compared(new, (), current, target)]
     unknown = {each.pod for each in compared if each.hashes is None}
     certain = tuple(pod.ref.uid for pod in new if pod.ref.uid not in unknown)
     return Newcomers(pods=certain, containers=tuple(_awaited(compared)))
+
+
+def _smallest(pods: Iterable[Pod]) -> Iterator[Pod]:
+    left = LARGEST_SPECS
+    for size, pod in sorted(((len(json.dumps(pod.spec)), pod) for pod in pods), key=lambda each: each[0]):
+        left -= size
+        if left < 0:
+            return
+        yield pod
 
 
 @dataclass(frozen=True, slots=True)

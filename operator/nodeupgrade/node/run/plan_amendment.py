@@ -114,9 +114,7 @@ def _naming_what_ended(plan: RunPlan, now: Inventory) -> Iterator[None]:
 
 def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedContainer, ...], PlannedArrivals | None]:
     """Return the plans of what came; require the hashes of what was planned to be still those of its spec."""
-    if not NAME_AND_IMAGE_HASHED.covers(KubeletVersion.parse(plan.to_version).minor):
-        for container in resized(plan, node.owner_changes()):
-            raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
+    _require_sizes(plan, node.owner_changes())
     changes = changes_since(plan, now)
     _require_small(node, changes.came)
     again = {c.id: known for c in changes.came if (known := restarted(plan, c)) is not None}
@@ -133,6 +131,24 @@ def _planned(node: Node, plan: RunPlan, now: Inventory) -> tuple[tuple[PlannedCo
     for planned in answer.pins:
         _require_pin(node, planned)
     return (*again.values(), *answer.containers), answer
+
+
+def _require_sizes(plan: RunPlan, evidence: Evidence) -> None:
+    """Require that nothing was resized by which a hash is another one, or by which a kubelet may reject a pod.
+
+    Before 1.33, and without its record of what it allocated, a kubelet that starts admits all pods by their specs, the
+    oldest first. A resize that the running one has not carried out leaves no room for those that are younger.
+    """
+    if not NAME_AND_IMAGE_HASHED.covers(KubeletVersion.parse(plan.to_version).minor):
+        for container in resized(plan, evidence):
+            raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
+    for pod, name, change in owner_changes(plan.owned, evidence) if plan.owned.resizes_reject else ():
+        if change is OwnerChange.RESIZED:
+            known = {c.pod.uid: f"{c.pod}/{name}" for c in plan.containers}
+            raise _changed(
+                f"{known.get(pod, name)} was resized since the run was planned, and a kubelet that starts may reject "
+                "pods for its new size"
+            )
 
 
 def _require_devices_used(node: Node, plan: RunPlan, now: Inventory) -> None:

@@ -347,6 +347,7 @@ def _containers(plan: RunPlan, summary: RunReport | None, last: RunReport | None
         return ContainerCounts(baseline=baseline)
     watched = frozenset(last.ended_before).intersection(running)
     earlier = (label for label in summary.ended_before if label not in watched)
+    ended = tuple(dict.fromkeys((*summary.ended, *earlier)))
     if not summary.looked:
         return ContainerCounts(baseline=summary.baseline, rewritten=summary.rewritten, unknown=summary.baseline)
     return ContainerCounts(
@@ -358,7 +359,8 @@ def _containers(plan: RunPlan, summary: RunReport | None, last: RunReport | None
         recreated=len(summary.recreated),
         recreated_list=summary.recreated[:CONTAINERS_LISTED],
         owner_changes=summary.owner_changes,
-        ended_list=tuple(dict.fromkeys((*summary.ended, *earlier)))[:CONTAINERS_LISTED],
+        ended=len(ended),
+        ended_list=ended[:CONTAINERS_LISTED],
     )
 
 

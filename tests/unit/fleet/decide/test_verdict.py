@@ -145,6 +145,35 @@ def test_a_pod_that_a_kubelet_has_rejected_counts_whatever_its_containers_made_o
     assert (verdict.outcome, verdict.reason) == counted
 
 
+@pytest.mark.parametrize(
+    ("counted", "code", "outcome", "restarted"),
+    [(25, 1, Verdict.SUCCEEDED, 0), (24, 1, Verdict.FAILED, 5), (25, 137, Verdict.FAILED, 5)],
+    ids=["as many as the API shows", "fewer", "but they were killed"],
+)
+def test_what_ended_by_itself_and_is_too_much_for_a_list_is_counted(
+    counted: int, code: int, outcome: Verdict, restarted: int
+) -> None:
+    [container] = BEFORE.raw["status"]["containerStatuses"]
+    names = [f"c{i:02}" for i in range(25)]
+
+    def pod(**now: object) -> Pod:
+        shown = [{**container, "name": name, "lastState": last(name), **now} for name in names]
+        return parse_pod({**BEFORE.raw, "status": {**BEFORE.raw["status"], "containerStatuses": shown}})
+
+    def last(name: str) -> dict[str, object]:
+        exit_code = code if name >= names[20] else 1
+        return {"terminated": {"finishedAt": DURING.isoformat(), "exitCode": exit_code}}
+
+    before, after = pod(), pod(containerID="containerd://bbbbbbbbbbbb", restartCount=1)
+    counts = ContainerCounts(ended=counted, ended_list=tuple(f"default/web/{name}" for name in names[:20]))
+    task = replace(TASK, status=replace(TASK.reported, containers=counts), baseline=Baseline.capture([before]).render())
+
+    verdict = decide_verdict(NODE, task, (after,), END)
+
+    assert isinstance(verdict, RunVerdict)
+    assert (verdict.outcome, verdict.restarted) == (outcome, restarted)
+
+
 def test_a_node_that_never_got_quiet_is_refused_unless_the_api_shows_a_restart() -> None:
     """Its kubelet was stopped, so that the pods are looked at; only what restarted makes it a failure."""
     task = replace(TASK, status=replace(TASK.reported, phase=TaskPhase.REFUSED, reason=Reason.INVENTORY_CHANGED))

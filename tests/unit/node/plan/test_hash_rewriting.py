@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.values import ContainerId
+from nodeupgrade.api.values import ContainerId, PodUid
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.kubelethash import KubeletVersion, UnsupportedKubelet, hash_container, hash_without_resources
-from nodeupgrade.node.plan.hash_rewriting import Rewriting, plan_rewriting
+from nodeupgrade.node.plan.hash_rewriting import LARGEST_SPEC, LARGEST_SPECS, Rewriting, newcomers, plan_rewriting
 from nodeupgrade.node.plan.plan import PlannedContainer
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, StoredHashes
 from tests.builders.containers import CONTAINERS
-from tests.builders.sound import NEW, OLD, SPEC, instance, inventory, pod
+from tests.builders.planned_run import planned
+from tests.builders.sound import NEW, OLD, SPEC, WEB, instance, inventory, pod
 
 RIGHT = hash_container(SPEC, OLD)
 
@@ -369,3 +370,18 @@ def test_all_is_planned_as_the_next_kubelet_hashes_it_or_the_wrong_one_is_named(
     assert {c.name: c.after.container for c in found.containers} == {
         spec["name"]: hash_container(spec, NEW) for spec in specs if spec["name"] not in wrong
     }
+
+
+def test_of_more_pods_that_came_than_there_is_time_for_the_small_ones_are_told() -> None:
+    """Whoever creates pods decides how many come, and how large they are."""
+    _, plan = planned()
+    large = {**SPEC, "env": [{"name": "FILLS", "value": "x" * (LARGEST_SPEC - 1024)}]}
+    came = [
+        parse_pod(pod(replace(WEB, name=f"late-{i:02}", uid=PodUid(f"late-{i:02}")), containers=[spec]))
+        for i, spec in enumerate([large] * 40 + [SPEC])
+    ]
+
+    told = newcomers(plan, came)
+
+    assert PodUid("late-40") in told.pods
+    assert len(told.pods) == 1 + LARGEST_SPECS // LARGEST_SPEC
