@@ -228,7 +228,7 @@ class ContainerCounts:
     ] = 0
     ended_list: Annotated[
         ContainerPaths,
-        "The first few of these.",
+        "The first few containers that ended.",
     ] = ()
     owner_changes: Annotated[
         tuple[OwnedChange, ...],

@@ -1,7 +1,8 @@
 """Read the log of a kubelet or a runtime, for messages and as evidence. A log that cannot be read counts as empty.
 
 Pods write into a kubelet's log too, for instance by what their probes print. So a line counts only if it begins as
-klog's do, in text or JSON. Kubelets before 1.21 print a probe's output as it is: a line of it can still look like one.
+klog's do, in text or JSON. Some can still be made to write one: before 1.21 by a probe's output, up to 1.30 by a
+value in the environment of a container that does not start, and later where the journal cuts a line of 48 KB.
 """
 
 import re
