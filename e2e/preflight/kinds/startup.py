@@ -124,7 +124,7 @@ ROWS = (
     Row(name="startup/kernel-settings", shows="kernel_settings_are_as_wanted", reason=WOULD_NOT_START,
         make=kernel_says("/proc/sys/vm/panic_on_oom", r"1\n", protectKernelDefaults=True),
         spec=ACCEPT, also=ACCEPTED),
-    Row(name="startup/inotify", shows="inotify_instances_are_left", reason=WOULD_NOT_START, ends=WARNED,
+    Row(name="startup/inotify", shows="kernel_limits_leave_room", reason=WOULD_NOT_START, ends=WARNED,
         make=inotify_used_up),
     Row(name="startup/watchdog", shows="watchdog_is_known", reason=WOULD_NOT_START, make=watchdog),
     Row(name="startup/eviction", shows="disks_have_room", reason="EvictionThresholdMet",

@@ -46,7 +46,7 @@ class Hazard(StrEnum):
     SOCKETS_TAKEN = "a port or socket that the kubelet listens on belongs to another process"
     DISK_FULL = "the disk or its inodes are below the eviction thresholds, or have no room for a run"
     MEMORY_SHORT = "the node has less memory available than the eviction threshold of the new kubelet"
-    INOTIFY_EXHAUSTED = "the kubelet cannot watch its files because inotify instances are used up"
+    KERNEL_LIMIT_REACHED = "no kubelet starts, because inotify, epoll or processes are used up"
     RUN_FORGOTTEN_AT_BOOT = "a boot in the middle of a run removes what would finish or undo it"
     UNIT_LIMITS_STARTS = "the unit's start limit, watchdog, requirements or conditions keep the kubelet down"
 

@@ -129,7 +129,7 @@ class SimulatedKubelet:
         impersonated: whether another process answers at the health endpoint, whatever the kubelet does.
         hidden_by: the answer, well or not, of the pod that is reached at the health endpoint, if one is.
         taken: the ports that other processes listen at; a kubelet that is started meanwhile does not get them.
-        inotify_used_up: returns the limit of inotify that is used up now, if one is; no kubelet starts then.
+        limit_used_up: returns the limit of the kernel that is used up now, if one is; no kubelet starts then.
         execs_after: seconds from the start to the kubelet's program; before, systemd's own runs in the process.
         replaced: labels of running containers that a kubelet killed because it did not recognise them.
         violations: each time a running kubelet met a container with another era's hash, or was started with files
@@ -159,7 +159,7 @@ class SimulatedKubelet:
         self.impersonated = False
         self.hidden_by: bool | None = None
         self.taken: dict[int, Listener] = {}
-        self.inotify_used_up: Callable[[], str | None] = lambda: None
+        self.limit_used_up: Callable[[], str | None] = lambda: None
         self.execs_after = 0.0
         self.configuration: Mapping[str, object] | None = None
         self.replaced: list[str] = []
@@ -228,10 +228,10 @@ class SimulatedKubelet:
         self._calls.read("kubelet.is_elf")
         return str(binary) in self._disk
 
-    def used_up_inotify(self, instances: int) -> str | None:
+    def used_up_limit(self, instances: int) -> str | None:
         """The limit that is."""
-        self._calls.read(f"kubelet.used_up_inotify {instances}")
-        return self.inotify_used_up()
+        self._calls.read(f"kubelet.used_up_limit {instances}")
+        return self.limit_used_up()
 
     def environment(self, pid: int) -> Mapping[str, str]:
         """What systemd gives to every service, and nothing else."""
@@ -290,7 +290,7 @@ class SimulatedKubelet:
         if HEALTH_PORT in self.taken:
             self.write("server.go", IN_USE.format(what="start healthz server", port=HEALTH_PORT), severity="E")
             behaviour = Behaviour.NEVER_HEALTHY
-        refused = _refuses(version, arguments) or self._lacks_inotify()
+        refused = _refuses(version, arguments) or self._lacks_room()
         if self._refuses_state(version):
             self.write("run.go", f"could not restore state from checkpoint {STATE}", severity="E")
             refused = True
@@ -361,8 +361,8 @@ class SimulatedKubelet:
             self._known[id(pod), version, also] = known
         return known
 
-    def _lacks_inotify(self) -> bool:
-        if limit := self.inotify_used_up():
+    def _lacks_room(self) -> bool:
+        if limit := self.limit_used_up():
             self.write("kubelet.go", f'"Failed to start cAdvisor" err="{limit}"', severity="E")
         return limit is not None
 

@@ -14,7 +14,7 @@ from nodeupgrade.kubelet import history
 from nodeupgrade.kubelet.settings import threshold
 from nodeupgrade.node.checks.facts import NodeFacts
 from nodeupgrade.node.checks.startup import Readiness
-from nodeupgrade.node.running_kubelet.inotify_limits import used_up
+from nodeupgrade.node.running_kubelet.kernel_limits import used_up
 from nodeupgrade.text import lines
 
 
@@ -108,13 +108,13 @@ def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Found]:
         yield f"protectKernelDefaults is set, and {seen}: the kubelet would not start; run `sysctl -w {wanted}`"
 
 
-@check(Reason.KUBELET_WOULD_NOT_START, Hazard.INOTIFY_EXHAUSTED, warns=True, remedy="")
-def inotify_instances_are_left(facts: Readiness) -> Iterator[Found]:
-    """The superuser, pods included, has not used up inotify, of which kubelets need instances and watches to start.
+@check(Reason.KUBELET_WOULD_NOT_START, Hazard.KERNEL_LIMIT_REACHED, warns=True, remedy="")
+def kernel_limits_leave_room(facts: Readiness) -> Iterator[Found]:
+    """Pods and all others have not used up inotify, epoll or processes, without which no kubelet starts.
 
     This only warns: what the running kubelet has is free once it is stopped, unless others take it.
     """
-    if limit := facts.host.inotify:
+    if limit := facts.host.used_up:
         yield used_up(limit)
 
 

@@ -51,7 +51,7 @@ class StartingHost:
     identity: Identity | None = None  # None if the kubelet has no kubeconfig
     # whether the certificates and keys are there that it serves with and knows its clients by, by setting and path
     certificates: Mapping[tuple[str, str], bool] = field(default_factory=dict)
-    inotify: str = ""  # the kernel's limit of inotify that is used up; empty if none is, or that is not known
+    used_up: str = ""  # the kernel's limit (see kernel_limits) that is used up; empty if none is, or that is not known
     online_cpus: str = ""  # as Linux lists them, such as ``0-3``; empty if that could not be read
     # content of /proc/meminfo by name, in bytes; empty if that could not be read
     memory: Mapping[str, int] = field(default_factory=dict)

@@ -59,7 +59,7 @@ def look_at_host(
         credential_providers=_credential_providers(then, settings),
         certificates=dict(_certificates(then, settings)),
         identity=identity(files, layout, by_server),
-        inotify=node.kubelet.used_up_inotify(1) or "",
+        used_up=node.kubelet.used_up_limit(1) or "",
         online_cpus=online,
         memory=memory,
         capacity=dict(_capacity(files, online, memory)),

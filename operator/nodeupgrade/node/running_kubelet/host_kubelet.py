@@ -2,8 +2,6 @@
 
 import base64
 import codecs
-import ctypes
-import errno
 import json
 import os
 import re
@@ -13,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain, islice, product
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
@@ -24,8 +22,8 @@ from nodeupgrade.node.host.processes.processes import INIT, ProcessTable
 from nodeupgrade.node.host.processes.tcp_listeners import ListeningSocket, is_accepted, listening_sockets
 from nodeupgrade.node.running_kubelet import isolation
 from nodeupgrade.node.running_kubelet.configz import TOKEN, fetch_configz
-from nodeupgrade.node.running_kubelet.inotify_limits import INSTANCES, WATCHES
 from nodeupgrade.node.running_kubelet.kubelet import CANNOT_RUN, Answer, ServingEndpoint, TrialStart
+from nodeupgrade.node.running_kubelet.limit_trials import used_up_limit
 from nodeupgrade.node.running_kubelet.taken_ports import Listener, is_taken_by
 from nodeupgrade.text import one_line, trimmed
 
@@ -41,14 +39,6 @@ SECONDS = 20
 GRACE_SECONDS = 10.0
 SYSTEMD_EXECUTOR = "systemd-executor"
 """From version 255 on, systemd runs this between its fork and the program of a unit."""
-
-OWN = Path("/proc/self")
-WATCH_OPENED = 0x20
-"""IN_OPEN: any event will do."""
-WATCHED = 64
-"""Files of each instance. A kubelet watches every directory of cgroups, and is not started if it cannot."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 codecs.lookup("idna")
 """Loaded now: it is used for the first time with the kubelet down, when the executor's bundle may be unreadable."""
@@ -170,27 +160,8 @@ class HostKubelet:
         """Send the service account's token, and only to the kubelet itself."""
         return fetch_configz(where, self.token)
 
-    def used_up_inotify(self, instances: int) -> str | None:
-        """Try it, for a moment: what is counted for this process is counted for a kubelet, in its user namespace."""
-        taken = list[int]()
-        try:
-            own, nodes = (str((root / "ns/user").readlink()) for root in (OWN, self.processes.root / str(INIT)))
-            if own != nodes or os.geteuid() != 0:
-                return None
-            for _ in range(instances):
-                if (descriptor := _libc.inotify_init1(os.O_CLOEXEC)) < 0:
-                    return INSTANCES if ctypes.get_errno() == errno.EMFILE else None
-                taken.append(descriptor)
-            watched = [bytes(path) for path in islice(Path("/proc").iterdir(), WATCHED)]
-            for instance, path in product(taken, watched):  # each counts; what has ended since does not
-                if _libc.inotify_add_watch(instance, path, WATCH_OPENED) < 0 and ctypes.get_errno() == errno.ENOSPC:
-                    return WATCHES
-        except OSError:
-            pass
-        finally:
-            for descriptor in taken:
-                os.close(descriptor)
-        return None
+    def used_up_limit(self, instances: int) -> str | None:
+        return used_up_limit(self.processes.root, instances)
 
     def program_stamp(self, pid: int) -> str | None:
         stamp = self.processes.program_stamp(pid) if pid > 0 else None

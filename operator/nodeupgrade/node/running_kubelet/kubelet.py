@@ -82,8 +82,8 @@ class Kubelet(Protocol):
             Transient: it does not answer, or the server cannot be identified as the kubelet.
         """
 
-    def used_up_inotify(self, instances: int) -> str | None:
-        """Return the limit (see inotify_limits) that keeps the superuser from so many more instances, or from a watch.
+    def used_up_limit(self, instances: int) -> str | None:
+        """Return the limit (see kernel_limits) that keeps a kubelet from what it needs, so many instances of inotify.
 
         ``None`` if none does, or that cannot be known here.
         """

@@ -7,7 +7,7 @@ import pytest
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.cluster.pods import parse_pod
 from nodeupgrade.findings.check import ask
-from nodeupgrade.node.checks.host import clock_is_right, inotify_instances_are_left
+from nodeupgrade.node.checks.host import clock_is_right, kernel_limits_leave_room
 from nodeupgrade.node.checks.startup import StartingHost
 from tests.builders.clock_cases import BEAT, node
 from tests.builders.sound import SPEC, pod, readiness
@@ -25,8 +25,8 @@ def test_a_clock_that_is_wrong_is_told_of(stored: str, told: str | None) -> None
     assert told is None or told in found[0].detail
 
 
-def test_inotify_that_is_used_up_is_warned_of() -> None:
-    [finding] = ask([inotify_instances_are_left], readiness(host=StartingHost(inotify="max_user_watches")))
+def test_a_limit_of_the_kernel_that_is_used_up_is_warned_of() -> None:
+    [finding] = ask([kernel_limits_leave_room], readiness(host=StartingHost(used_up="fs.inotify.max_user_watches")))
 
     assert not finding.forbids
     assert finding.message.startswith("fs.inotify.max_user_watches, ")

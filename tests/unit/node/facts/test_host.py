@@ -65,12 +65,12 @@ def test_what_the_kernel_says_about_memory_is_read_in_bytes() -> None:
     assert read == {"MemAvailable": 2048 * 1024, "HugePages_Total": 3, "Hugetlb": 6144 * 1024}
 
 
-@pytest.mark.parametrize("limit", [None, "max_user_instances"])
-def test_a_limit_of_inotify_that_is_used_up_is_known(monkeypatch: pytest.MonkeyPatch, limit: str | None) -> None:
+@pytest.mark.parametrize("limit", [None, "fs.inotify.max_user_instances"])
+def test_a_limit_of_the_kernel_that_is_used_up_is_known(monkeypatch: pytest.MonkeyPatch, limit: str | None) -> None:
     seen = node()
-    monkeypatch.setattr(seen.kubelet, "inotify_used_up", lambda: limit)
+    monkeypatch.setattr(seen.kubelet, "limit_used_up", lambda: limit)
 
-    assert gathered(seen).readiness.host.inotify == (limit or "")
+    assert gathered(seen).readiness.host.used_up == (limit or "")
 
 
 def test_what_a_starting_kubelet_finds_of_the_host_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

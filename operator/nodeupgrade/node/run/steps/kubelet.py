@@ -17,8 +17,8 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import (
     file_exchange,
     file_leases,
-    inotify_room,
     inventory_comparison,
+    kernel_room,
     kubelet_ports,
     kubelet_sockets,
     kubelet_state,
@@ -54,7 +54,7 @@ class StopKubelet(StepActions):
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
         kubelet_sockets.require_replaceable(node, plan)
-        saved = kubelet_state.save(node, plan, {}) | inotify_room.save(node) | file_leases.save(node)
+        saved = kubelet_state.save(node, plan, {}) | kernel_room.save(node) | file_leases.save(node)
         return (
             saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
             if reloads_without_kubelet(plan)
@@ -78,7 +78,7 @@ class StopKubelet(StepActions):
         running = ProgramWatch(node, plan, start_preconditions.require_old_program(node, plan))
         moved = kubelet_sockets.make_way(node, plan)
         shield_use.raise_again(node, plan)
-        inotify_room.make_room(node)
+        kernel_room.make_room(node)
         node.services.unmask(plan.swap.unit)
         try:
             node.services.start(plan.swap.unit, wait=False)
@@ -90,7 +90,7 @@ class StopKubelet(StepActions):
                 _fence_and_stop(node, plan)
             raise
         file_leases.allow_again(node, payload)
-        return "; ".join(filter(None, (replaced, moved, inotify_room.raised_since(node, payload)))) or None
+        return "; ".join(filter(None, (replaced, moved, kernel_room.raised_since(node, payload)))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the kubelet is down and fenced."""

@@ -1,4 +1,4 @@
-"""Pods that run as the superuser share its inotify instances with the kubelet, and may take all that it gives up."""
+"""Pods share limits of the kernel with the kubelet, and may take all that it gives up, or all that there is."""
 
 from functools import partial
 from pathlib import PurePosixPath
@@ -8,12 +8,21 @@ import pytest
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import RUNTIME_RESTARTED
 from nodeupgrade.node.journal.journal import Mark, parse
-from nodeupgrade.node.running_kubelet.inotify_limits import DIRECTORY, INSTANCES, WATCHES
+from nodeupgrade.node.running_kubelet.kernel_limits import (
+    EPOLL,
+    INSTANCES,
+    PROCESSES,
+    RAISED,
+    THREADS,
+    WATCHES,
+    path_of,
+)
 from nodeupgrade.text import number, trimmed
+from tests.doubles.node.calls import Moment
 from tests.scenario.node_run.test_lost_pods import RESTART, serve_no_cri_while_it_hangs, well_again
 from tests.scenario.node_run.test_node_run import Story, story
 
-LIMIT, OTHER = str(DIRECTORY / INSTANCES), str(DIRECTORY / WATCHES)
+LIMIT, OTHER = str(path_of(INSTANCES)), str(path_of(WATCHES))
 STOP = "services.stop kubelet.service"
 
 
@@ -25,7 +34,7 @@ def hungry(when: str = STOP, *, takes: int = 1000) -> Story:
     def used_up() -> str | None:
         return INSTANCES if (number(trimmed(it.node.disk[LIMIT].decode())) or 0) <= takes else None
 
-    it.node.calls.before(when, lambda: setattr(it.node.kubelet, "inotify_used_up", used_up))
+    it.node.calls.before(when, lambda: setattr(it.node.kubelet, "limit_used_up", used_up))
     return it
 
 
@@ -43,6 +52,30 @@ def test_what_pods_take_once_the_kubelet_is_stopped_keeps_no_old_one_from_runnin
     assert OTHER not in told(it)
 
 
+@pytest.mark.parametrize("limit", [EPOLL, PROCESSES, THREADS])
+def test_the_way_back_makes_room_before_it_asks_systemd_for_anything(limit: str) -> None:
+    """Without epoll systemd answers nobody, and without a process nobody asks it."""
+    it, path = story(), str(path_of(limit))
+    it.node.disk[path] = b"32768\n"
+
+    def used_up() -> str | None:
+        return limit if it.node.disk[path] == b"32768\n" else None
+
+    def refuse(name: str, _number: int, _moment: Moment) -> None:
+        if name.startswith("services.") and used_up() is not None:
+            raise StepFailed("systemctl: Resource temporarily unavailable")
+
+    def take() -> None:
+        it.node.kubelet.limit_used_up = used_up
+        it.node.calls.interrupt = refuse
+
+    it.node.calls.failpoints[RUNTIME_RESTARTED] = take
+
+    assert well_again(it, it.tell())
+    assert it.node.disk[path] == f"{RAISED[limit]}\n".encode()
+    assert f"{path} from 32768 to {RAISED[limit]}" in told(it)
+
+
 @pytest.mark.parametrize("readable", [False, True], ids=["read", "written"])
 def test_limits_that_cannot_be_keep_no_old_kubelet_from_its_start(
     monkeypatch: pytest.MonkeyPatch, *, readable: bool
@@ -54,7 +87,7 @@ def test_limits_that_cannot_be_keep_no_old_kubelet_from_its_start(
         raise StepFailed(f"cannot write {path}")
 
     monkeypatch.setattr(it.node.files, "write_kernel", refuse)
-    ends = partial(setattr, it.node.kubelet, "inotify_used_up", lambda: None)
+    ends = partial(setattr, it.node.kubelet, "limit_used_up", lambda: None)
     it.node.calls.before(STOP, lambda: it.node.timeline.after(60.0, ends))
     if not readable:
         it.node.calls.before(STOP, lambda: it.node.disk.update({LIMIT: b"?", OTHER: b""}))
@@ -72,7 +105,7 @@ def test_a_runtime_that_is_restarted_for_its_cri_gets_what_it_needs(monkeypatch:
 
     def started() -> None:
         at.append(it.node.timeline.monotonic)
-        runtime.troubles.hangs = it.node.kubelet.inotify_used_up() is not None
+        runtime.troubles.hangs = it.node.kubelet.limit_used_up() is not None
         it.node.calls.before(RESTART, started)
 
     it.node.calls.failpoints[RUNTIME_RESTARTED] = started
