@@ -8,6 +8,7 @@ from e2e.faults.kinds import (
     executor,
     failpoints,
     infrastructure,
+    limits,
     locks,
     logs,
     lost,
@@ -26,5 +27,6 @@ from e2e.faults.kinds import (
 FAULTS = (
     *failpoints.FAULTS, *shims.FAULTS, *executor.FAULTS, *infrastructure.FAULTS, *api_server.FAULTS, *people.FAULTS,
     *pods.FAULTS, *drift.FAULTS, *lost.FAULTS, *shield.FAULTS, *duties.FAULTS, *unseen.FAULTS, *packages.FAULTS,
-    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS, *logs.FAULTS, *locks.FAULTS, *wishes.FAULTS, *ports.FAULTS,
+    *clients.FAULTS, *manifests.FAULTS, *state_files.FAULTS, *logs.FAULTS, *locks.FAULTS, *limits.FAULTS,
+    *wishes.FAULTS, *ports.FAULTS,
 )  # fmt: skip

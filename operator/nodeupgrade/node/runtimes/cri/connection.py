@@ -71,8 +71,9 @@ class Connection:
     def start(self, method: UnaryMethod[A], request: Message, *, timeout: float | None = None) -> Callable[[], A]:
         """Send a call without waiting; the returned function waits for the answer and returns it.
 
-        The returned function raises:
-            Transient: the server is unavailable, or does not answer in time.
+        Raises:
+            Transient: it cannot be sent; from the returned function: the server is unavailable, or does not answer in
+                time.
             NotFound, Unimplemented, StepFailed: the server answered with an error.
         """
         with self._lock:
@@ -81,6 +82,7 @@ class Connection:
             call = self._channel.unary_unary(
                 method.path, request_serializer=_serialized, response_deserializer=method.answer.FromString
             )
+        _require_thread(method.path)
         future = call.future(request, timeout=timeout or self._timeout, metadata=self._metadata)
 
         def collect() -> A:
@@ -155,6 +157,19 @@ class Connection:
                     raise Transient(text) from error
                 case _:
                     raise StepFailed(text) from error
+
+
+def _require_thread(path: str) -> None:
+    """Require that a thread can be begun, as gRPC does for the answers of a channel.
+
+    A channel for which it could not takes later calls, never answers them, whatever their deadline, and cannot be
+    closed.
+    """
+    try:
+        (thread := threading.Thread(target=lambda: None)).start()
+        thread.join()
+    except RuntimeError as error:
+        raise Transient(f"{path} cannot be sent: {error}") from error
 
 
 def _unless_missing(answer: Callable[[], A]) -> A | None:

@@ -1,5 +1,6 @@
 """Tests for gRPC calls to a server that restarts or is not ready."""
 
+import threading
 import time
 from pathlib import Path
 
@@ -46,6 +47,20 @@ def test_nobody_there_is_transient_and_told_at_once(socket: Path) -> None:
     with Connection(socket, patience=0) as connection, pytest.raises(Transient):
         connection.ask(VERSION, pb.VersionRequest())
     assert time.monotonic() - began < 5
+
+
+def test_where_no_thread_was_left_the_next_call_is_answered(socket: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gRPC has a thread for the answers of each channel, and begins it with the first call."""
+
+    def refuse(_thread: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with serving(socket, runtime_named("there")), Connection(socket, timeout=5, patience=0) as connection:
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(Transient, match="can't start new thread"):
+                connection.ask(VERSION, pb.VersionRequest())
+        assert connection.ask(VERSION, pb.VersionRequest()).runtime_name == "there"
 
 
 def test_a_server_that_does_not_answer_is_given_up(socket: Path) -> None:
