@@ -30,11 +30,11 @@ def make_room(node: Node, limits: Container[str] = RAISED) -> bool:
     return raised
 
 
-def raised_since(node: Node, saved: Mapping[str, JsonValue]) -> str | None:
-    """Return a sentence about limits that are higher than they were."""
+def raised_since(node: Node, saved: Mapping[str, JsonValue]) -> str:
+    """Return what is to be appended to a message about limits that are higher than they were; empty if none is."""
     found = ((path, saved.get(str(path)), limit) for path, limit in _limits(node))
     told = [f"{path} from {was} to {limit}" for path, was, limit in found if isinstance(was, int) and was < limit]
-    return f"limits of the kernel were used up and raised until the next boot: {', '.join(told)}" if told else None
+    return f"; limits of the kernel were used up, and are raised until the next boot: {', '.join(told)}" if told else ""
 
 
 def _raise(node: Node, name: str) -> bool:

@@ -23,7 +23,6 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
     before_images,
-    kernel_room,
     kubelet_ports,
     lease_keeping,
     own_files,
@@ -52,7 +51,6 @@ from nodeupgrade.node.run.state_machine import (
 from nodeupgrade.node.run.steps.actions import Unreversed
 from nodeupgrade.node.run.steps.order import STEPS
 from nodeupgrade.node.run.summary import has_one_kubelet, sum_up
-from nodeupgrade.node.running_kubelet.kernel_limits import NEEDED_BY_ALL
 from nodeupgrade.node.verification.hidden_containers import Obstacle
 
 HELD_AGAIN_SECONDS = 60.0
@@ -102,9 +100,6 @@ class NodeRun:
             end=self.node.end(),
         )
         decision = decide(journal, seen, self.plan.limits)
-        if isinstance(decision, Undo | HoldRollback):
-            with suppress(Exception):  # there may be room
-                kernel_room.make_room(self.node, NEEDED_BY_ALL)
         if needs_runtime(decision):
             decision = decide(journal, replace(seen, obstacle=self._runtime_obstacle(journal)), self.plan.limits)
             if needs_ports(decision):

@@ -90,7 +90,7 @@ class StopKubelet(StepActions):
                 _fence_and_stop(node, plan)
             raise
         file_leases.allow_again(node, payload)
-        return "; ".join(filter(None, (replaced, moved, kernel_room.raised_since(node, payload)))) or None
+        return "; ".join(filter(None, (replaced, moved))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
         """Report whether the kubelet is down and fenced."""
