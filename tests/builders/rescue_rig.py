@@ -187,7 +187,6 @@ class Node:
         text = script.script(self.plan, files).decode()
         text = text.replace(str(RUNS / "one"), f"{self.root}/runs").replace("/proc/uptime", f"{self.root}/uptime")
         text = text.replace("/proc/$pid/stat", f"{self.root}/stat")
-        text = text.replace("/proc/sys/", f"{self.root}/")
         text = text.replace(f" /{PLUGINS_ROOT}/", f" {self.root}/{PLUGINS_ROOT}/")
         text = text.replace(" /var/log/", f" {self.root}/var/log/")
         text = text.replace("/run/", f"{self.root}/run/").replace("take_lock -w 10", "take_lock -w 0.1")

@@ -874,8 +874,7 @@ TYPED = "numbers that the API server has typed"
 ELSEWHERE = {
     "node.run.start_preconditions": "compares the kernel's lines with those of device_rules",
     "node.running_kubelet.limit_trials": "limits of the kernel: tests/unit/node/running_kubelet/test_kernel_limits.py",
-    "node.run.kernel_room": "limits of the kernel: tests/scenario/node_run/test_kernel_limits.py",
-    "node.run.file_leases": "limits of the kernel: tests/scenario/node_run/test_file_leases.py",
+    "node.run.kernel_settings": "limits of the kernel: tests/scenario/node_run/test_kernel_settings.py",
     **dict.fromkeys(("kubelet.probe_delay", "node.agent.pod_watch", "node.examination.planning"), TYPED),
     **{
         f"node.checks.{name}": ANY_INPUT

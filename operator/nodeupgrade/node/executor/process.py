@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import structlog
@@ -26,12 +25,10 @@ from nodeupgrade.node.host.systemd.watchdog import Watchdog, WatchedClock, notif
 from nodeupgrade.node.journal.continued_journal import ContinuedJournal
 from nodeupgrade.node.journal.run_directories import RunStore
 from nodeupgrade.node.journal.run_store import JOURNAL, BusyError, ExecutorRuns, JournalOnDisk, volatile
-from nodeupgrade.node.node import Node
 from nodeupgrade.node.own_directories import RUNS
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import kernel_room, progress_deadline
+from nodeupgrade.node.run import progress_deadline
 from nodeupgrade.node.run.run import NodeRun, fence_after_reboot
-from nodeupgrade.node.running_kubelet.kernel_limits import NEEDED_BY_ALL
 from nodeupgrade.node.wiring import node_on_host
 
 log = structlog.get_logger()
@@ -60,10 +57,9 @@ def main(arguments: Sequence[str] = ()) -> int:
         return 0
     try:
         plan = runs.require_plan(unfinished)
-        host = node_on_host(plan)
-        with Watchdog(os.environ, beside=partial(kernel_room.make_room, host, NEEDED_BY_ALL)) as watchdog:
+        with Watchdog(os.environ) as watchdog:
             watchdog.allow(progress_deadline.longest_silence(plan.limits))
-            return _carry_out(runs, unfinished, plan, host, watchdog)
+            return _carry_out(runs, unfinished, plan, watchdog)
     except BusyError as error:
         log.info("executor_busy", error=str(error))
         return EXIT_BUSY
@@ -75,7 +71,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         notify_ready()
 
 
-def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, host: Node, watchdog: Watchdog) -> int:
+def _carry_out(runs: ExecutorRuns, run: RunId, plan: RunPlan, watchdog: Watchdog) -> int:
+    host = node_on_host(plan)
     node = replace(
         host,
         clock=WatchedClock(host.clock, watchdog),

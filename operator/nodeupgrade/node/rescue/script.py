@@ -22,7 +22,6 @@ from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import ExchangedFile, RunPlan
 from nodeupgrade.node.rescue.script_logic import LOGIC
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LASTING_SECONDS, LOWERS_WITHIN, hung_seconds
-from nodeupgrade.node.running_kubelet.kernel_limits import RAISED, path_of
 from nodeupgrade.node.runtimes.description import RUNTIME_SOCKET, SHIELD_SOCKET
 from nodeupgrade.text import trimmed
 
@@ -106,7 +105,6 @@ def script(plan: RunPlan, files: tuple[FileBefore, ...]) -> bytes:
         *(f"{name}={quote(value)}" for name, value in settings.items()),
         *define_function("make_way_for_sockets", map(_way_made, sockets_beside(plan.state_files))),
         *define_function("make_way_for_logs", map(_way_made_for_logs, log_directories(plan.logs))),
-        *define_function("make_room", (f"    allow {path_of(name)} {least}" for name, least in RAISED.items())),
         *define_function("restore_files", (*map(_restored, files), *map(_put_back, plan.exchanged))),
         LOGIC,
     ]

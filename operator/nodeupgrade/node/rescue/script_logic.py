@@ -313,17 +313,10 @@ make_way_for_directory() {
 start_kubelet() {
     make_way_for_sockets
     make_way_for_logs
-    make_room
     mv -f "$flag" "$lifted" || rm -f "$flag"
     [ -z "$reloads" ] || read_units
     control reset-failed "$unit"
     control --no-block start "$unit"
-}
-
-# Nothing starts where pods have used up what the kernel allows all of them together.
-allow() {
-    { read -r most < "$1" && [ "$most" -lt "$2" ] && echo "$2" > "$1" && say "$1 was raised from $most to $2"; } \
-        2> /dev/null
 }
 
 finish() {
@@ -336,7 +329,6 @@ finish() {
 }
 
 rescue() {
-    make_room  # systemd itself does nothing more without
     control stop nodeupgrade-dead-man.timer
     for each in nodeupgrade-executor.service "$spare"; do
         control kill --signal=KILL "$each" 2> /dev/null

@@ -27,7 +27,7 @@ from nodeupgrade.node.host.systemd.units import UnitStatus
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.manifest_uid import edited
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import kernel_room, log_files
+from nodeupgrade.node.run import log_files
 from nodeupgrade.node.runtimes.description import RuntimeAtWork, RuntimeInfo
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.runtimes.locked_files import locked_by_others, locked_hazards
@@ -493,8 +493,8 @@ def restart_runtime(node: Node, plan: RunPlan, newer: Iterable[ContainerInstance
 def restart_for_cri(node: Node, plan: RunPlan) -> None:
     """Restart a runtime that runs without its CRI, once it has for as long as a restart may take.
 
-    It is active although a plugin could not be loaded, and never tries again; where a limit was used up until now,
-    that is why, and nothing is waited for. One that does not answer at all may be busy, and is waited for.
+    It is active although a plugin could not be loaded, and never tries again. One that does not answer at all may be
+    busy, and is waited for.
 
     Raises:
         StepFailed: as for require_runtime_comes_back(), or it does not restart.
@@ -502,7 +502,7 @@ def restart_for_cri(node: Node, plan: RunPlan) -> None:
     unit = node.services.status(plan.runtime_unit)
     if not unit.running or not unit.started:
         return
-    if kernel_room.make_room(node) or node.clock.awake() - unit.started >= plan.limits.runtime_restart:
+    if node.clock.awake() - unit.started >= plan.limits.runtime_restart:
         restart_runtime(node, plan)
 
 

@@ -18,7 +18,7 @@ from nodeupgrade.node.journal.plan_in_effect import ended_before, plan_in_effect
 from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import kernel_room, shield_use
+from nodeupgrade.node.run import kernel_settings, shield_use
 from nodeupgrade.node.run.container_watch import LOOK_SECONDS, Look, last_look, owner_evidence, watch_quietly
 from nodeupgrade.node.run.inventory_comparison import recorded_ended
 from nodeupgrade.node.run.report import RunReport
@@ -71,7 +71,7 @@ def sum_up(node: Node, written: RunPlan, journal: Journal, finish: Finish) -> Ru
                 finish.why,
                 _seen(lambda: _runtime_restarts(node, plan), ""),
                 _seen(lambda: _calls_let_through(node, plan, calls), ""),
-                _seen(lambda: kernel_room.raised_since(node, journal.payload(Step.STOP_KUBELET) or {}), ""),
+                _seen(lambda: kernel_settings.raised_since(node, journal.payload(Step.STOP_KUBELET) or {}), ""),
                 final.why and f"; the last look at the containers failed: {final.why}",
             )
         ),

@@ -10,17 +10,15 @@ from pathlib import PurePosixPath
 INSTANCES, WATCHES = "fs.inotify.max_user_instances", "fs.inotify.max_user_watches"
 EPOLL = "fs.epoll.max_user_watches"
 PROCESSES, THREADS = "kernel.pid_max", "kernel.threads-max"
-NEEDED_BY_ALL = (EPOLL, PROCESSES, THREADS)
-"""Not even systemd, and so nothing of a run, works without."""
-RAISED: Mapping[str, int] = {
-    INSTANCES: 65_536,
-    WATCHES: 1_048_576,
-    EPOLL: 2**40,
+LIMITS: Mapping[str, int] = {
+    INSTANCES: 2**31 - 1,
+    WATCHES: 2**31 - 1,
+    EPOLL: 2**31 - 1,
     PROCESSES: 2**22,
     THREADS: 2**22,
 }
-"""What a limit is raised to at least for a kubelet or runtime that has to start. None costs anything by itself; what
-pods then have more of takes their own memory. Linux knows no more processes than 2**22.
+"""What each is raised to while no kubelet runs: none costs anything by itself, and what pods then have more of takes
+their own memory. Linux knows no more processes than 2**22.
 """
 NEEDED = 8
 """Instances. A kubelet has them for cAdvisor, which it does not start without, for manifests of static pods, plugins

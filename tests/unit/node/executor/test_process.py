@@ -5,7 +5,6 @@ import fcntl
 import itertools
 import os
 import shutil
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from nodeupgrade.errors import Inconsistent
 from nodeupgrade.node import exit_codes
 from nodeupgrade.node.executor import journal_lock, process, units
 from nodeupgrade.node.host.files.host_files import HostFiles
-from nodeupgrade.node.host.systemd.watchdog import Watchdog
 from nodeupgrade.node.journal.journal import JOURNAL_SCHEMA, Mark, Outcome, Record, render
 from nodeupgrade.node.journal.messages import ABORT
 from nodeupgrade.node.journal.run_directories import RunStore
@@ -29,7 +27,6 @@ from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import Limits, RunPlan, ShownKubelet
 from nodeupgrade.node.run.report import RunReport
 from nodeupgrade.node.run.run import NodeRun
-from nodeupgrade.node.running_kubelet.kernel_limits import NEEDED_BY_ALL, RAISED, path_of
 from tests.builders.other_files import KINDS, put_in_place
 from tests.doubles.node import Crash, Moment, SimulatedNode, plan_for, pod_json
 from tests.doubles.node.kubelet import PROGRAM, program
@@ -142,37 +139,6 @@ def test_it_carries_the_run_out_once(host: Host) -> None:
     done = len(host.node.calls.effects)
     assert process.main() == 0
     assert len(host.node.calls.effects) == done
-
-
-@pytest.mark.parametrize("limit", RAISED)
-def test_whatever_it_waits_for_it_makes_room_below_limits_of_the_kernel_that_nothing_works_without(
-    host: Host, monkeypatch: pytest.MonkeyPatch, limit: str
-) -> None:
-    """Without epoll systemd answers nobody, and without a process nobody asks it."""
-    path, stop = str(path_of(limit)), "services.stop kubelet.service"
-
-    def watchdog(_: object, *, beside: Callable[[], object]) -> Watchdog:
-        def once() -> None:
-            beside()
-
-        host.node.calls.before(stop, once)
-        return Watchdog({})
-
-    monkeypatch.setattr(process, "Watchdog", watchdog)
-    host.node.disk[path] = b"128\n"
-    host.node.calls.before(stop, lambda: setattr(host.node.kubelet, "limit_used_up", used_up))
-    host.runs.write_plan(host.plan)
-    host.runs.report_kubelet(host.plan.run_id, ShownKubelet(at=0.0, answered=True, version=NEW))
-
-    def used_up() -> str | None:
-        return limit if host.node.disk[path] == b"128\n" else None
-
-    assert process.main() == 0
-
-    needed = limit in NEEDED_BY_ALL
-    assert host.outcome is (Outcome.UPGRADED if needed else Outcome.ROLLED_BACK), "the old kubelet gets inotify"
-    assert host.node.disk[path] == f"{RAISED[limit]}\n".encode()
-    assert f"{path} from 128 to {RAISED[limit]}" in str(host.runs.read_journal(RUN).finished)
 
 
 @pytest.mark.parametrize("asked", [ABORT, GO_ON, END])

@@ -15,7 +15,6 @@ import pytest
 
 from nodeupgrade.node.rescue.script import KUBELET_ENVIRONMENT, RESERVE
 from nodeupgrade.node.rescue.timeouts import ABSENT_SECONDS, DEATHS, LOOK_SECONDS, LOWERS_WITHIN, hung_seconds
-from nodeupgrade.node.running_kubelet.kernel_limits import RAISED
 from tests.builders.as_root import AS_ROOT
 from tests.builders.followed_links import watched_link
 from tests.builders.rescue_rig import (
@@ -111,24 +110,6 @@ def test_it_touches_nothing_while(node: Node, change: object) -> None:
 
     harmless = ("show", "healthz", END)
     assert [call for call in node.calls if not any(word in call for word in harmless)] == []
-
-
-@pytest.mark.parametrize("name", RAISED)
-@pytest.mark.parametrize("limit", ["128\n", "{enough}\n", "{more}\n", "many\n", ""])
-def test_no_pod_keeps_the_old_kubelet_from_its_start_by_what_it_has_of_the_kernel(
-    node: Node, name: str, limit: str
-) -> None:
-    limit, file = limit.format(enough=RAISED[name], more=2 * RAISED[name]), name.replace(".", "/")
-    (node.root / file).parent.mkdir(parents=True)
-    if limit:
-        node.write(file, limit)
-    node.look().looks(1)
-
-    raised = limit == "128\n"
-    assert old_again(node), node.log
-    assert node.read(file) == (f"{RAISED[name]}\n" if raised else limit)
-    assert (f"{file} was raised from 128 to {RAISED[name]}" in node.log) == raised
-    assert "not found" not in node.log
 
 
 def test_an_executor_that_comes_back_in_time_is_left_alone(node: Node) -> None:

@@ -7,7 +7,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Self
 
 import structlog
@@ -49,19 +48,11 @@ class Watchdog:
     Args:
         environment: has ``WATCHDOG_USEC`` if systemd asks.
         kill: ends the process.
-        beside: called each time that systemd is told, whatever the watched thread waits for.
     """
 
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        *,
-        kill: Callable[[], None] = kill_self,
-        beside: Callable[[], object] = lambda: None,
-    ) -> None:
+    def __init__(self, environment: Mapping[str, str], *, kill: Callable[[], None] = kill_self) -> None:
         self._seconds = (number(environment.get("WATCHDOG_USEC", "")) or 0) / 1e6
         self._kill = kill
-        self._beside = beside
         self._patience = self._until = math.inf
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._feed, name="watchdog", daemon=True)
@@ -90,8 +81,6 @@ class Watchdog:
                 self._kill()
                 return
             notify("WATCHDOG=1")
-            with suppress(Exception):  # the watchdog goes on
-                self._beside()
             if self._ended.wait(self._seconds / FEEDS):
                 return
 

@@ -16,9 +16,8 @@ from nodeupgrade.node.plan.exchanged_files import reloads_without_kubelet
 from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.run import (
     file_exchange,
-    file_leases,
     inventory_comparison,
-    kernel_room,
+    kernel_settings,
     kubelet_ports,
     kubelet_sockets,
     kubelet_state,
@@ -54,7 +53,7 @@ class StopKubelet(StepActions):
         Also what containers' devices rest on, if systemd is to read its files again without a kubelet.
         """
         kubelet_sockets.require_replaceable(node, plan)
-        saved = kubelet_state.save(node, plan, {}) | kernel_room.save(node) | file_leases.save(node)
+        saved = kubelet_state.save(node, plan, {}) | kernel_settings.save(node)
         return (
             saved | {reload_look.DEVICES: found_harmless(node.files, node.services)}
             if reloads_without_kubelet(plan)
@@ -63,7 +62,7 @@ class StopKubelet(StepActions):
 
     def do(self, node: Node, plan: RunPlan, payload: Payload) -> None:
         """Fence before stopping, so that no automatic restart can happen in between."""
-        file_leases.forbid(node, payload)
+        kernel_settings.change(node, payload)
         node.services.mask(plan.swap.unit, reload_look.harmless(node))
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
@@ -78,7 +77,6 @@ class StopKubelet(StepActions):
         running = ProgramWatch(node, plan, start_preconditions.require_old_program(node, plan))
         moved = kubelet_sockets.make_way(node, plan)
         shield_use.raise_again(node, plan)
-        kernel_room.make_room(node)
         node.services.unmask(plan.swap.unit)
         try:
             node.services.start(plan.swap.unit, wait=False)
@@ -89,7 +87,7 @@ class StopKubelet(StepActions):
             if error.reason is Reason.DIGEST_MISMATCH:
                 _fence_and_stop(node, plan)
             raise
-        file_leases.allow_again(node, payload)
+        kernel_settings.restore(node, payload)
         return "; ".join(filter(None, (replaced, moved))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:

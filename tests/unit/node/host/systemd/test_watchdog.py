@@ -1,6 +1,5 @@
 """systemd gets a message while the executor makes progress, and none when it does not."""
 
-import errno
 import os
 import signal
 import socket
@@ -44,19 +43,6 @@ def test_systemd_hears_of_a_process_that_gets_on(systemd: socket.socket) -> None
     with Watchdog(ASKED) as watchdog:
         watchdog.allow(600)
         assert _hear(systemd, times=3 * FEEDS) == [b"WATCHDOG=1"] * 3 * FEEDS
-
-
-def test_what_is_done_beside_may_fail(systemd: socket.socket) -> None:
-    called = list[float]()
-
-    def fail() -> None:
-        called.append(time.monotonic())
-        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    with Watchdog(ASKED, beside=fail) as watchdog:
-        watchdog.allow(600)
-        assert _hear(systemd, times=3) == [b"WATCHDOG=1"] * 3
-    assert len(called) >= 2
 
 
 def test_without_a_watchdog_nothing_is_said(systemd: socket.socket) -> None:
