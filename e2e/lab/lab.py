@@ -16,7 +16,7 @@ from e2e.lab.cluster.controlplane import ControlPlane
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.cluster.reader import Reader
 from e2e.lab.errors import LabError
-from e2e.lab.host import cgroups, disk, hostcheck, network
+from e2e.lab.host import cgroups, disk, hostcheck, kernel, network
 from e2e.lab.locking import locked
 from e2e.lab.machines import golden
 from e2e.lab.machines.machine import Machine
@@ -299,6 +299,7 @@ class Lab:
     def _remove(self) -> None:
         cgroups.destroy(naming.lab_cgroup(self.name))
         network.destroy(self.name)
+        kernel.restore(self.directory)
         disk.remove(self.directory)
 
     def _check_host(self) -> None:
@@ -334,6 +335,7 @@ class Lab:
 
     def _make_or_leave_pieces(self) -> None:
         disk.create(self.directory)
+        kernel.save(self.directory)
         (self.directory / "lab.json").write_text(json.dumps(asdict(self.spec)))
         self._progress.say(f"lab {self.name}: network, certificates, control plane {self.spec.control_plane}")
         network.create_control_plane(self.name)

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from e2e.lab import naming
+from e2e.lab import naming, paths
 from e2e.lab.binaries import components
 from e2e.lab.binaries.versions import Version
 from e2e.lab.cluster.pki import Authority
 from e2e.lab.errors import LabError
-from e2e.lab.host import cgroups, network
+from e2e.lab.host import cgroups, kernel, network
 from e2e.lab.nodes import baseroot, kubeadmfiles, nodefiles, nodeimages
 from e2e.lab.nodes.nodeboot import boot_command, check_cgroups
 from e2e.lab.oracle.snapshot import NodeSnapshot, compare
@@ -231,6 +231,7 @@ class Node:
         """
         if self.alive:
             raise LabError(f"node {self.name} is on already; cut its power first")
+        kernel.restore(paths.state_root() / self.lab)
         record = self.record
         log = self.directory / "boot.log"
         launcher = spawn(boot_command(self.lab, self.name, self.disk), log)

@@ -23,6 +23,7 @@ from nodeupgrade.node.plan.plan import RunPlan
 from nodeupgrade.node.rescue import script
 from nodeupgrade.node.run import (
     before_images,
+    kernel_settings,
     kubelet_ports,
     lease_keeping,
     own_files,
@@ -126,6 +127,8 @@ class NodeRun:
 
     def _finish(self, journal: Journal, finish: Finish) -> Journal:
         """Record the end; if the disk cannot be written, wait until it can, since nothing is left to do."""
+        with suppress(Exception):  # the end does not depend on it
+            kernel_settings.restore(self.node, journal.payload(Step.STOP_KUBELET) or {})
         report = sum_up(replace(self.node, recorded=journal.payload), self.plan, journal, finish)
         why = ""
         for _ in range(FINISH_TRIES):

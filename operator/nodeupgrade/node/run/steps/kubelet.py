@@ -67,7 +67,7 @@ class StopKubelet(StepActions):
         node.failpoint(FENCED)
         node.services.stop(plan.swap.unit)
 
-    def undo(self, node: Node, plan: RunPlan, payload: Payload) -> str | None:
+    def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> str | None:
         """Start the old kubelet again; everything that it reads has been restored.
 
         If another program starts, stop it at once: the hashes are the old kubelet's. The shield stays up until the old
@@ -87,7 +87,6 @@ class StopKubelet(StepActions):
             if error.reason is Reason.DIGEST_MISMATCH:
                 _fence_and_stop(node, plan)
             raise
-        kernel_settings.restore(node, payload)
         return "; ".join(filter(None, (replaced, moved))) or None
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:

@@ -2,12 +2,11 @@
 
 from nodeupgrade.api.json import JsonValue
 from nodeupgrade.api.reasons import Reason
-from nodeupgrade.api.task.step import Step
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.node.failpoints.failpoints import SHIELD_LOWERED, SHIELD_RAISED
 from nodeupgrade.node.node import Node
 from nodeupgrade.node.plan.plan import RunPlan
-from nodeupgrade.node.run import kernel_settings, shield_use, start_preconditions
+from nodeupgrade.node.run import shield_use, start_preconditions
 from nodeupgrade.node.run.steps.actions import Payload, StepActions
 
 
@@ -54,14 +53,12 @@ class LowerShield(StepActions):
 
     def do(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Put the runtime's own socket back by one rename; calls under way are completed."""
-        kernel_settings.restore(node, node.recorded(Step.STOP_KUBELET) or {})
         if plan.shield is not None:
             node.shield.lower()
             node.failpoint(SHIELD_LOWERED)
 
     def undo(self, node: Node, plan: RunPlan, _payload: Payload) -> None:
         """Raise it again, if it can be: the new kubelet still runs."""
-        kernel_settings.change(node, node.recorded(Step.STOP_KUBELET) or {})
         shield_use.raise_again(node, plan)
 
     def is_done(self, node: Node, plan: RunPlan, _payload: Payload) -> bool:
