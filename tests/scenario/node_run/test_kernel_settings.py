@@ -1,12 +1,15 @@
 """What pods have of the kernel's limits, or leases of files, keeps nothing from starting while no kubelet runs."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import PurePosixPath
 
 import pytest
 
 from nodeupgrade.errors import StepFailed
+from nodeupgrade.node.failpoints.failpoints import SHIELD_LOWERED
 from nodeupgrade.node.journal.journal import Mark, Outcome, parse
+from nodeupgrade.node.journal.run_store import Rescue
 from nodeupgrade.node.running_kubelet.kernel_limits import INSTANCES, LIMITS, path_of
 from nodeupgrade.text import number, trimmed
 from tests.doubles.node import Behaviour
@@ -119,10 +122,23 @@ def quiet(_name: str, _number: int, _moment: Moment) -> None:
     return
 
 
+def test_an_executor_that_comes_after_the_rescue_restores_them() -> None:
+    it, done = on_kernel(), list[bool]()
+    before = it.node.ports.rescue
+    it.node.ports = replace(it.node.ports, rescue=lambda: Rescue.DONE if done else before())
+    it.node.calls.before("services.restart containerd.service", lambda: done.append(True))
+
+    it.tell()
+
+    assert settings(it) == BEFORE
+
+
 def test_what_somebody_has_set_meanwhile_stays() -> None:
+    """Also a limit that is used up by then."""
     it = on_kernel()
     theirs = {SECONDS: b"30\n", str(path_of(INSTANCES)): b"9000\n"}
     it.node.calls.before(STOP, lambda: it.node.disk.update(theirs))
+    it.node.calls.failpoints[SHIELD_LOWERED] = lambda: setattr(it.node.kubelet, "limit_used_up", lambda: INSTANCES)
 
     assert it.tell().outcome is Outcome.UPGRADED
     assert settings(it) == BEFORE | theirs

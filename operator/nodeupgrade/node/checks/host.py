@@ -112,7 +112,7 @@ def kernel_settings_are_as_wanted(facts: Readiness) -> Iterator[Found]:
 def kernel_limits_leave_room(facts: Readiness) -> Iterator[Found]:
     """Pods and all others have not used up inotify, epoll or processes, without which no kubelet starts.
 
-    This only warns: what the running kubelet has is free once it is stopped, unless others take it.
+    This only warns: the limits are raised while no kubelet runs.
     """
     if limit := facts.host.used_up:
         yield used_up(limit)

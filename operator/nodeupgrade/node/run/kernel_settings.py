@@ -37,14 +37,14 @@ def change(node: Node, saved: Mapping[str, JsonValue]) -> None:
 
 def restore(node: Node, saved: Mapping[str, JsonValue]) -> None:
     """Restore the settings, unless somebody has changed them meanwhile; not a limit below which no room is left."""
+    restored = set[str]()
     for name, wanted in WANTED.items():
         before = saved.get(str(path_of(name)))
-        if isinstance(before, int) and _read(node, path_of(name)) == wanted:
+        if isinstance(before, int) and before != wanted and _read(node, path_of(name)) == wanted:
             _write(node, name, before)
-    for _ in LIMITS:
-        exceeded = node.kubelet.used_up_limit(NEEDED)
-        if exceeded is None or str(path_of(exceeded)) not in saved:
-            break
+            restored.add(name)
+    while (exceeded := node.kubelet.used_up_limit(NEEDED)) in restored:
+        restored.discard(exceeded)
         _write(node, exceeded, WANTED[exceeded])
 
 
