@@ -186,13 +186,14 @@ def units_would_start_again(facts: NodeFacts) -> Iterator[Found]:
 @check(
     Reason.KUBELET_WOULD_NOT_START,
     Hazard.LOG_FILE_REPLACED,
-    remedy="log to the journal, and restart the unit at a time of your choice; or accept this check if no pod may "
-    "write where that file is",
+    remedy="log to the journal, without a lock file, and restart the unit at a time of your choice; or accept this "
+    "check if no pod may write where that file is, or read a lock file",
 )
 def units_log_to_no_file(facts: NodeFacts) -> Iterator[Found]:
     """No file has to be opened for the log of kubelet or runtime when they start: pods that collect logs may write it.
 
-    Neither starts where systemd, or the kubelet itself up to 1.25, cannot open it, as with a directory there.
+    Neither starts where systemd, or the kubelet itself up to 1.25, cannot open it, as with a directory there. A kubelet
+    with a lock file waits for it without end (flock(2)), and who may read it may lock it.
     """
     kubelet = facts.kubelet.unit
     units = (kubelet, facts.runtime_unit) if facts.restarts_runtime else (kubelet,)
@@ -201,6 +202,8 @@ def units_log_to_no_file(facts: NodeFacts) -> Iterator[Found]:
         found.append((kubelet.name, f"--log-file={path}"))
     for name, setting in found:
         yield f"{name} has {setting}, and would not start if something other than a file lay there"
+    if path := facts.settings.flag("lock-file"):
+        yield f"{kubelet.name} has --lock-file={path}, and would not start as long as somebody else has it locked"
 
 
 @check(Reason.KUBELET_STOP_AFFECTS_OTHERS, Hazard.UNITS_BOUND, Hazard.MOUNT_HELPERS_KILLED)

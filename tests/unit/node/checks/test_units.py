@@ -199,9 +199,10 @@ def test_a_runtime_that_is_not_restarted_need_not_start_again() -> None:
         ((), (), "--logtostderr=false --log-file=/var/log/kubelet.log", "kubelet.service has --log-file=/var/log/"),
         ((), (), "--log-file=/var/log/kubelet.log", None),
         ((), (), "--logtostderr=false --log-dir=/var/log", None),
+        ((), (), "--lock-file=/var/lock/kubelet.lock", "kubelet.service has --lock-file=/var/lock/kubelet.lock, "),
     ],
 )
-def test_a_log_file_that_must_be_opened_at_a_start_is_told(
+def test_a_file_that_must_be_opened_at_a_start_is_told(
     kubelets: tuple[str, ...], runtimes: tuple[str, ...], words: str, found: str | None
 ) -> None:
     node = facts(
