@@ -193,7 +193,7 @@ def units_log_to_no_file(facts: NodeFacts) -> Iterator[Found]:
     """No file has to be opened for the log of kubelet or runtime when they start: pods that collect logs may write it.
 
     Neither starts where systemd, or the kubelet itself up to 1.25, cannot open it, as with a directory there. A kubelet
-    with a lock file waits for it without end (flock(2)), and who may read it may lock it.
+    with a lock file waits for it without end (fcntl(2)), and who may read it may lock it.
     """
     kubelet = facts.kubelet.unit
     units = (kubelet, facts.runtime_unit) if facts.restarts_runtime else (kubelet,)
