@@ -20,6 +20,10 @@ from nodeupgrade.node.plan.plan import (
 from nodeupgrade.node.runtimes.inventory import ContainerInstance, ContainerState, Inventory
 
 AMENDMENT_SCHEMA = 1
+LARGEST_HOOKS = 64 * 1024
+"""Characters of the commands of preStop hooks of all that came, which the journal records: to read millions of words
+takes seconds, again at each step.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,4 +217,6 @@ def unfit(answer: PlannedArrivals, asked: Arrivals) -> str | None:
     about |= {each.pod for each in answer.owned.manifests}
     if any(h.container not in ids for h in answer.hooks) or not about <= pods:
         return "the answer is about pods that were not asked about"
+    if sum(len(word) + 1 for hook in answer.hooks for word in hook.command) > LARGEST_HOOKS:
+        return f"the commands of its preStop hooks are longer than {LARGEST_HOOKS >> 10} KiB"
     return None

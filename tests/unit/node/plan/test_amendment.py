@@ -8,6 +8,7 @@ from nodeupgrade.api.values import ContainerId, PodUid, RunId, SandboxId
 from nodeupgrade.kubelethash import HashValue
 from nodeupgrade.node.plan.amendment import (
     AMENDMENT_SCHEMA,
+    LARGEST_HOOKS,
     Amendment,
     Arrivals,
     PlannedArrivals,
@@ -142,6 +143,10 @@ def test_an_answer_is_believed_only_about_what_is_seen() -> None:
         replace(right, awaited=(awaited("unseen", "app"),)),
     ]
 
+    hook = StopHook(container=asked.inventory.containers[0].id, command=("",) * LARGEST_HOOKS)
+    assert unfit(replace(right, hooks=(hook,)), asked) is None
+    long = replace(hook, command=(*hook.command, ""))
+    assert unfit(replace(right, hooks=(long,)), asked) == "the commands of its preStop hooks are longer than 64 KiB"
     assert unfit(right, asked) is None
     assert [each for each in wrong if unfit(each, asked) is None] == []
 
