@@ -7,6 +7,7 @@ from google.protobuf.message import DecodeError
 
 from nodeupgrade.api.values import ContainerId, PodRef, PodUid, SandboxId
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.cri.messages import read
 from nodeupgrade.node.shield.harmful_calls import Method, RuntimeCall
 from nodeupgrade.text import number
 
@@ -90,7 +91,7 @@ def _parse(method: Method, request: bytes) -> RuntimeCall:
                 memory=min((limit for limit in limits if limit > 0), default=0),
             )
         case Method.EXEC_SYNC:
-            executed = pb.ExecSyncRequest.FromString(request)
+            executed = read(pb.ExecSyncRequest, request)
             return RuntimeCall(method=method, container=ContainerId(executed.container_id), command=tuple(executed.cmd))
         case never:
             assert_never(never)

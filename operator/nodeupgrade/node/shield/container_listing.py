@@ -6,6 +6,7 @@ from nodeupgrade.api.values import SandboxId
 from nodeupgrade.errors import Transient
 from nodeupgrade.node.runtimes.cri import listing
 from nodeupgrade.node.runtimes.cri._pb import runtime_pb2 as pb
+from nodeupgrade.node.runtimes.cri.messages import read
 from nodeupgrade.node.runtimes.inventory import ContainerInstance
 from nodeupgrade.node.shield.upstream import Upstream
 
@@ -20,7 +21,7 @@ async def list_containers(upstream: Upstream, service: str, sandbox: SandboxId) 
     """
     try:
         data = await upstream.ask(f"{service}/ListContainers", b"", ANSWER_SECONDS)
-        found = [c for c in pb.ListContainersResponse.FromString(data).containers if c.pod_sandbox_id == sandbox]
+        found = [c for c in read(pb.ListContainersResponse, data).containers if c.pod_sandbox_id == sandbox]
         return tuple([await _with_exit_code(upstream, service, each) for each in found])
     except (Transient, DecodeError):
         return ()
@@ -31,5 +32,5 @@ async def _with_exit_code(upstream: Upstream, service: str, listed: pb.Container
     if not listing.is_running(listed):
         request = pb.ContainerStatusRequest(container_id=listed.id).SerializeToString()
         data = await upstream.ask(f"{service}/ContainerStatus", request, ANSWER_SECONDS)
-        status = pb.ContainerStatusResponse.FromString(data)
+        status = read(pb.ContainerStatusResponse, data)
     return listing.container_of(listed, status, {}, process=None, monitor=None)

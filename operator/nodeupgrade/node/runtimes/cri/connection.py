@@ -8,6 +8,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -17,6 +18,7 @@ from google.protobuf.message import Message
 
 from nodeupgrade.errors import StepFailed, Transient, Unimplemented
 from nodeupgrade.node.host.retries import retry_for
+from nodeupgrade.node.runtimes.cri.messages import read
 
 A = TypeVar("A", bound=Message)
 R = TypeVar("R")
@@ -80,7 +82,7 @@ class Connection:
             if self._channel is None:
                 self._channel = grpc.insecure_channel(self._target, options=OPTIONS)
             call = self._channel.unary_unary(
-                method.path, request_serializer=_serialized, response_deserializer=method.answer.FromString
+                method.path, request_serializer=_serialized, response_deserializer=partial(read, method.answer)
             )
         _require_thread(method.path)
         future = call.future(request, timeout=timeout or self._timeout, metadata=self._metadata)
