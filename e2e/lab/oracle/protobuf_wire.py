@@ -32,7 +32,7 @@ class Message:
 
     def text(self, field: int) -> str:
         """The last value of a string field, empty if unset."""
-        return self.data(field).decode()
+        return self.data(field).decode(errors="replace")
 
     def message(self, field: int) -> "Message":
         """A nested message, empty if unset."""
