@@ -142,6 +142,7 @@ def test_what_somebody_has_set_meanwhile_stays() -> None:
 
     assert it.tell().outcome is Outcome.UPGRADED
     assert settings(it) == BEFORE | theirs
+    assert "raised" not in told(it)
 
 
 @pytest.mark.parametrize("found", [None, b"?", b""], ids=["nothing", "no number", "nothing in it"])

@@ -148,9 +148,9 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
     known = plan.pods()
     pods = each_for_itself(pods, (sandbox.pod for sandbox in plan.baseline.sandboxes))
     changed = {spec.pod for spec in seen_in(plan.owned, pods).specs}
-    new = [pod for pod in pods if pod.containers and (pod.ref.uid not in known or pod.ref.uid in changed)]
+    came = (pod for pod in pods if pod.containers and (pod.ref.uid not in known or pod.ref.uid in changed))
+    new = [*_smallest(came)]
     current, target = KubeletVersion.parse(plan.from_version), KubeletVersion.parse(plan.to_version)
-    new = [*_smallest(new)]
     compared = [*_compared(new, (), current, target)]
     unknown = {each.pod for each in compared if each.hashes is None}
     certain = tuple(pod.ref.uid for pod in new if pod.ref.uid not in unknown)
@@ -158,6 +158,7 @@ def newcomers(plan: RunPlan, pods: Iterable[Pod]) -> Newcomers:
 
 
 def _smallest(pods: Iterable[Pod]) -> Iterator[Pod]:
+    """Yield as many as LARGEST_SPECS allows."""
     left = LARGEST_SPECS
     for size, pod in sorted(((len(json.dumps(pod.spec)), pod) for pod in pods), key=lambda each: each[0]):
         left -= size

@@ -49,9 +49,13 @@ def restore(node: Node, saved: Mapping[str, JsonValue]) -> None:
 
 
 def raised_since(node: Node, saved: Mapping[str, JsonValue]) -> str:
-    """Return what is to be appended to a message about limits that are higher than they were; empty if none is."""
-    found = [(path, saved.get(str(path)), _read(node, path)) for path in map(path_of, LIMITS)]
-    told = [f"{path} from {was} to {now}" for path, was, now in found if isinstance(was, int) and now and was < now]
+    """Return what is to be appended to a message about limits that could not be restored; empty if all were."""
+    found = [(path_of(name), saved.get(str(path_of(name))), raised) for name, raised in LIMITS.items()]
+    told = [
+        f"{path} from {was} to {raised}"
+        for path, was, raised in found
+        if isinstance(was, int) and was < raised and _read(node, path) == raised
+    ]
     if not told:
         return ""
     return f"; limits of the kernel were used up and stay raised until the next boot: {', '.join(told)}"

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from nodeupgrade.api.json import JsonValue, to_json
 from nodeupgrade.api.reasons import Reason
 from nodeupgrade.api.task.status import OwnerChange
+from nodeupgrade.api.values import PodUid
 from nodeupgrade.cluster.owner_changes import Evidence, owner_change, owner_changes
 from nodeupgrade.errors import StepFailed
 from nodeupgrade.kubelet.known_defects import DEVICES_ALLOCATED_ANEW
@@ -83,9 +84,13 @@ def _not_begun_again(plan: RunPlan, now: Inventory) -> RunPlan:
 
 def resized(plan: RunPlan, evidence: Evidence) -> Iterator[PlannedContainer]:
     """Yield the containers to be rewritten that were resized in place since: no planned hash is that of their size."""
-    found = owner_changes(plan.owned, evidence)
-    changed = {(pod, name) for pod, name, change in found if change is OwnerChange.RESIZED}
+    changed = _resizes(plan, evidence)
     return (c for c in plan.rewrites() if (c.pod.uid, c.name) in changed)
+
+
+def _resizes(plan: RunPlan, evidence: Evidence) -> dict[tuple[PodUid, str | None], None]:
+    found = owner_changes(plan.owned, evidence)
+    return {(pod, name): None for pod, name, change in found if change is OwnerChange.RESIZED}
 
 
 def require_plannable(node: Node, plan: RunPlan) -> None:
@@ -142,13 +147,12 @@ def _require_sizes(plan: RunPlan, evidence: Evidence) -> None:
     if not NAME_AND_IMAGE_HASHED.covers(KubeletVersion.parse(plan.to_version).minor):
         for container in resized(plan, evidence):
             raise _changed(f"{container.label} was resized since the run was planned, and its hash depends on its size")
-    for pod, name, change in owner_changes(plan.owned, evidence) if plan.owned.resizes_reject else ():
-        if change is OwnerChange.RESIZED:
-            known = {c.pod.uid: f"{c.pod}/{name}" for c in plan.containers}
-            raise _changed(
-                f"{known.get(pod, name)} was resized since the run was planned, and a kubelet that starts may reject "
-                "pods for its new size"
-            )
+    for pod, name in _resizes(plan, evidence) if plan.owned.resizes_reject else ():
+        known = {c.pod.uid: f"{c.pod}/{name}" for c in plan.containers}
+        raise _changed(
+            f"{known.get(pod, name)} was resized since the run was planned, and a kubelet that starts may reject pods "
+            "for its new size"
+        )
 
 
 def _require_devices_used(node: Node, plan: RunPlan, now: Inventory) -> None:

@@ -33,7 +33,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def used_up_limit(proc: Path, instances: int) -> str | None:
-    """Return the limit that leaves no room; the first one of which most depends.
+    """Return a limit that leaves no room: of processes first, then of epoll, then of inotify.
 
     What is counted for this process is counted for a kubelet only in its user namespace, as the same user.
 

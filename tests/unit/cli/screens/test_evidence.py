@@ -47,3 +47,12 @@ def test_without_replaced_static_pods_nothing_is_said() -> None:
     task = replace(TASK, status=replace(TASK.reported, containers=none))
 
     assert "Replaced" not in dict(evidence._containers(task))
+
+
+@pytest.mark.parametrize(("ended", "said"), [(0, ""), (2, ""), (25, " and 23 more")], ids=["not counted", "all", "few"])
+def test_what_ended_and_is_not_named_is_counted(ended: int, said: str) -> None:
+    """Agents of earlier versions name without counting."""
+    counts = ContainerCounts(baseline=30, ended=ended, ended_list=("a/b/c", "a/b/d"))
+    task = replace(TASK, status=replace(TASK.reported, containers=counts))
+
+    assert dict(evidence._containers(task))["Ended"] == f"by themselves or with their pod: a/b/c, a/b/d{said}"
